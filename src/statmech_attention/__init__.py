@@ -1,0 +1,73 @@
+"""The statistical mechanics of attention: finite-width theory of attention paths.
+
+One way through: inputs -> attention -> paths -> kernel -> action -> saddle point -> predictor.
+Nothing is set on import; call `enable_x64()` before the first array is made.
+"""
+
+import jax as _jax
+
+from statmech_attention import tasks
+from statmech_attention._trust_region import Outcome
+from statmech_attention.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.attention import (
+    attention_from_products,
+    attention_from_queries_and_keys,
+    attention_matrices,
+)
+from statmech_attention.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
+from statmech_attention.network import (
+    Weights,
+    effective_weights,
+    forward,
+    forward_paths,
+    sample_weights,
+    weights_order_parameters,
+)
+from statmech_attention.paths import AttentionedInputs, attentioned_inputs, path_indices
+from statmech_attention.predictor import Prediction, accuracy, predict, restrict_paths
+from statmech_attention.saddle_point import NotConverged, Solution, solve, solve_sweep
+
+__version__ = "0.1.0"
+
+
+def enable_x64() -> None:
+    """Switch JAX to double precision, which the solver and the samplers need.
+
+    Call it once, before the first array is made.
+    """
+    _jax.config.update("jax_enable_x64", True)
+
+
+__all__ = [
+    "AttentionedInputs",
+    "NotConverged",
+    "Outcome",
+    "Prediction",
+    "Solution",
+    "Weights",
+    "accuracy",
+    "action",
+    "attention_from_products",
+    "attention_from_queries_and_keys",
+    "attention_matrices",
+    "attentioned_inputs",
+    "centred_alignment",
+    "effective_weights",
+    "enable_x64",
+    "energy",
+    "entropy",
+    "forward",
+    "forward_paths",
+    "gp_order_parameters",
+    "kernel",
+    "path_indices",
+    "path_kernel",
+    "predict",
+    "principal_overlaps",
+    "restrict_paths",
+    "sample_weights",
+    "solve",
+    "solve_sweep",
+    "tasks",
+    "weights_order_parameters",
+]

@@ -1,0 +1,181 @@
+"""Trust-region Newton minimisation of a smooth function, in pure JAX.
+
+Two ways to solve the quadratic model within the radius: exactly, from the eigenvectors of a
+dense Hessian, or by truncated conjugate gradients from Hessian-vector products alone.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Outcome(IntEnum):
+    """How a minimisation ended."""
+
+    CONVERGED = 0
+    RUNNING = 1
+    MAX_STEPS = 2
+    STALLED = 3
+    NOT_FINITE = 4
+
+
+class Minimum(NamedTuple):
+    """Where a minimisation ended: the point, value, largest gradient entry, steps, `Outcome`."""
+
+    point: Float[Array, " coordinates"]
+    value: Float[Array, ""]
+    gradient_norm: Float[Array, ""]
+    steps: Int[Array, ""]
+    outcome: Int[Array, ""]
+
+
+class _State(NamedTuple):
+    point: Float[Array, " coordinates"]
+    value: Float[Array, ""]
+    gradient: Float[Array, " coordinates"]
+    curvature: Any
+    radius: Float[Array, ""]
+    steps: Int[Array, ""]
+    outcome: Int[Array, ""]
+
+
+_LARGEST_RADIUS = 10.0
+_SMALLEST_RADIUS = 1e-12
+
+
+def minimise(
+    derivatives: Callable,
+    model_step: Callable,
+    start: Float[Array, " coordinates"],
+    tolerance: Float[Array, ""],
+    max_steps: Int[Array, ""],
+) -> Minimum:
+    """Minimise a function from its first two derivatives.
+
+    `derivatives(point)` gives value, gradient and whatever `model_step` needs to know about the
+    curvature there; `model_step(gradient, curvature, radius)` gives a step no longer than the
+    radius and the reduction it promises. Converged: the largest gradient entry is at most
+    `tolerance`, and the model promises no further descent along negative curvature.
+    """
+
+    def outcome_of(gradient, curvature, radius, value, steps):
+        small = jnp.max(jnp.abs(gradient)) <= tolerance
+        # A saddle has a small gradient too; the model tells it from a minimum.
+        promised = model_step(gradient, curvature, jnp.minimum(radius, 1e-3))[1]
+        minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
+        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+        return jnp.select(
+            [~finite, minimum, radius < _SMALLEST_RADIUS, steps >= max_steps],
+            [jnp.int32(o) for o in (Outcome.NOT_FINITE, Outcome.CONVERGED, Outcome.STALLED, Outcome.MAX_STEPS)],
+            jnp.int32(Outcome.RUNNING),
+        )
+
+    def advance(state: _State) -> _State:
+        step, promised = model_step(state.gradient, state.curvature, state.radius)
+        value, gradient, curvature = derivatives(state.point + step)
+        gained = state.value - value
+        # Close to the minimum values differ by rounding alone; then the gradient decides.
+        rounding = 1e-12 * (1 + jnp.abs(state.value))
+        calmer = jnp.max(jnp.abs(gradient)) < jnp.max(jnp.abs(state.gradient))
+        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+        ratio = jnp.where(finite, gained / jnp.maximum(promised, jnp.finfo(value.dtype).tiny), -1.0)
+        flat = finite & (promised <= rounding)
+        accept = jnp.where(flat, calmer, ratio > 0.1)
+        length = jnp.linalg.norm(step)
+        at_edge = length > 0.9 * state.radius
+        radius = jnp.where(accept, state.radius, 0.25 * jnp.minimum(length, state.radius))
+        radius = jnp.where(accept & ~flat & (ratio < 0.25), 0.5 * length, radius)
+        radius = jnp.where(accept & (ratio > 0.75) & at_edge, jnp.minimum(3 * state.radius, _LARGEST_RADIUS), radius)
+        kept = jax.tree.map(
+            lambda new, old: jnp.where(accept, new, old),
+            (state.point + step, value, gradient, curvature),
+            (state.point, state.value, state.gradient, state.curvature),
+        )
+        steps = state.steps + 1
+        return _State(*kept, radius, steps, outcome_of(kept[2], kept[3], radius, kept[1], steps))
+
+    value, gradient, curvature = derivatives(start)
+    radius, steps = jnp.ones(()), jnp.int32(0)
+    first = _State(start, value, gradient, curvature, radius, steps, outcome_of(gradient, curvature, radius, value, steps))
+    last = jax.lax.while_loop(lambda state: state.outcome == Outcome.RUNNING, advance, first)
+    return Minimum(last.point, last.value, jnp.max(jnp.abs(last.gradient)), last.steps, last.outcome)
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues, smallest first, and eigenvectors of a dense Hessian."""
+
+    values: Float[Array, " coordinates"]
+    vectors: Float[Array, "coordinates coordinates"]
+
+
+def exact_step(gradient: Float[Array, " coordinates"], hessian: Spectrum, radius: Float[Array, ""]):
+    """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
+    components = hessian.vectors.T @ gradient
+    lowest = jnp.maximum(0.0, -hessian.values[0])
+
+    def at(shift):
+        denominator = hessian.values + shift
+        safe = jnp.where(denominator > 0, denominator, 1.0)
+        return jnp.where(denominator > 0, -components / safe, 0.0)
+
+    def halve(_, bracket):
+        low, high = bracket
+        middle = 0.5 * (low + high)
+        too_long = jnp.linalg.norm(at(middle)) > radius
+        return jnp.where(too_long, middle, low), jnp.where(too_long, high, middle)
+
+    newton = at(0.0)
+    inside = (hessian.values[0] > 0) & (jnp.linalg.norm(newton) <= radius)
+    upper = lowest + jnp.linalg.norm(gradient) / radius
+    _, shift = jax.lax.fori_loop(0, 60, halve, (lowest, upper))
+    edge = at(shift)
+    # The hard case: no gradient along the most negative direction; walk along it to the edge.
+    missing = jnp.sqrt(jnp.maximum(radius**2 - edge @ edge, 0.0))
+    toward = jnp.where(components[0] > 0, -missing, missing)
+    edge = edge.at[0].add(jnp.where(hessian.values[0] < 0, toward, 0.0))
+    step = jnp.where(inside, newton, edge)
+    promised = -(components @ step + 0.5 * jnp.sum(hessian.values * step**2))
+    return hessian.vectors @ step, promised
+
+
+def truncated_step(
+    gradient: Float[Array, " coordinates"],
+    product: Callable,
+    scale: Float[Array, " coordinates"],
+    radius: Float[Array, ""],
+    max_products: int,
+):
+    """Preconditioned conjugate gradients cut off at the radius or at negative curvature (Steihaug 1983).
+
+    `product` multiplies a vector with the Hessian; `scale` is a positive diagonal to divide by. The
+    ball is measured in the scaled norm.
+    """
+    scaled = gradient / scale
+    goal = jnp.minimum(0.1, jnp.sqrt(jnp.sqrt(gradient @ scaled))) * jnp.sqrt(gradient @ scaled)
+
+    def edge(step, direction):
+        a, b, c = direction @ (scale * direction), step @ (scale * direction), step @ (scale * step) - radius**2
+        return (-b + jnp.sqrt(jnp.maximum(b**2 - a * c, 0.0))) / a
+
+    def body(state):
+        step, curved, residual, direction, count, _ = state
+        image = product(direction)
+        bend = direction @ image
+        size = residual @ (residual / scale)
+        length = size / jnp.where(bend > 0, bend, 1.0)
+        beyond = jnp.sum(scale * (step + length * direction) ** 2) >= radius**2
+        stop = (bend <= 0) | beyond
+        length = jnp.where(stop, edge(step, direction), length)
+        step, curved, residual = step + length * direction, curved + length * image, residual + length * image
+        new_size = residual @ (residual / scale)
+        direction = -residual / scale + new_size / size * direction
+        return step, curved, residual, direction, count + 1, stop | (jnp.sqrt(new_size) <= goal)
+
+    zero = jnp.zeros_like(gradient)
+    start = (zero, zero, gradient, -scaled, jnp.int32(0), ~(gradient @ scaled > 0))
+    step, curved, *_ = jax.lax.while_loop(lambda s: ~s[5] & (s[4] < max_products), body, start)
+    return step, -(gradient @ step + 0.5 * step @ curved)

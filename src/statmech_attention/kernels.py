@@ -1,0 +1,150 @@
+"""Kernels: how alike two examples look, summed over pairs of attention paths.
+
+Equation (10), and how well a kernel is aligned with the labels.
+"""
+
+import math
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention._architecture import variances
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+
+
+def kernel(
+    attentioned, others, order_parameter, *, variance=1.0, heads=None
+) -> Float[Array, "examples others"]:
+    r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
+
+    The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
+    a single matrix product over (path, feature) does the rest.
+
+    Args:
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        others: the same for the second argument of the kernel.
+        order_parameter: $U$, `(paths, paths)`, symmetric.
+        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+
+    Returns:
+        `(examples, others)`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32.
+
+    Source: Tiberi et al. (2024), equations (10) and (31).
+    """
+    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    _check_pair(left, right)
+    order_parameter = check_order_parameter(order_parameter, left)
+    return kernel_scale(left, variance) * _combined(left.values, right.values, order_parameter)
+
+
+def path_kernel(attentioned, others, path: int, other_path: int, *, heads=None) -> Float[Array, "examples others"]:
+    r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
+
+    Args:
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        others: the same for the second argument of the kernel.
+        path: index of $\pi$.
+        other_path: index of $\pi'$.
+        heads: only for plain arrays.
+
+    Returns:
+        `(examples, others)`.
+
+    Raises:
+        ValueError: wrong shapes, or a path that is not there.
+    """
+    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    _check_pair(left, right)
+    paths, features = left.values.shape[1:]
+    for name, index in (("path", path), ("other_path", other_path)):
+        if not 0 <= index < paths:
+            raise ValueError(f"{name}: wanted an index in 0..{paths - 1}, got {index}.")
+    return left.values[:, path] @ right.values[:, other_path].T / features
+
+
+def principal_overlaps(kernel, labels) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+    r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
+
+    Args:
+        kernel: `(examples, examples)`, symmetric.
+        labels: $Y$, `(examples,)`.
+
+    Returns:
+        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to one.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32.
+    """
+    kernel, labels = _square(kernel), _checks.labels(labels, kernel.shape[0])
+    eigenvalues, vectors = jnp.linalg.eigh(kernel)
+    overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
+    return eigenvalues[::-1], overlaps[::-1]
+
+
+def centred_alignment(kernel, labels) -> Float[Array, ""]:
+    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
+
+    $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
+
+    Args:
+        kernel: `(examples, examples)`, symmetric and positive semi-definite.
+        labels: $Y$, `(examples,)`, not all equal.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
+
+    Source: Cortes, Mohri, Rostamizadeh, JMLR 13 (2012).
+    """
+    kernel, labels = _square(kernel), _checks.labels(labels, kernel.shape[0])
+    if _checks.concrete(labels) and jnp.all(labels == labels[0]):
+        raise ValueError("labels: wanted at least two different values, got one: nothing is left after centring.")
+    labels = labels - labels.mean()
+    rows = kernel.mean(axis=0, keepdims=True)
+    centred = kernel - rows - rows.T + kernel.mean()
+    return labels @ centred @ labels / (jnp.linalg.norm(centred) * (labels @ labels))
+
+
+def kernel_scale(attentioned: AttentionedInputs, variance) -> float:
+    r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
+    layers = len(attentioned.heads)
+    return variances(variance, layers)[0] / (attentioned.values.shape[-1] * math.prod(attentioned.heads))
+
+
+def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    """$U$ as a float64 array whose size fits the paths."""
+    order_parameter = _checks.array("order_parameter", order_parameter, "paths paths", double=True)
+    paths = attentioned.values.shape[1]
+    if order_parameter.shape != (paths, paths):
+        raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
+    return order_parameter
+
+
+def _combined(
+    left: Float[Array, "examples paths features"],
+    right: Float[Array, "others paths features"],
+    order_parameter: Float[Array, "paths paths"],
+) -> Float[Array, "examples others"]:
+    weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
+    return weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T
+
+
+def _check_pair(left: AttentionedInputs, right: AttentionedInputs) -> None:
+    if (left.heads, left.values.shape[1:]) != (right.heads, right.values.shape[1:]):
+        raise ValueError(
+            f"others: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
+            f"got {right.values.shape[1:]} and {right.heads}."
+        )
+
+
+def _square(kernel) -> Float[Array, "examples examples"]:
+    kernel = _checks.array("kernel", kernel, "examples examples", double=True)
+    _checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
+    return kernel

@@ -1,0 +1,104 @@
+"""The predictor: kernel regression with the kernel of the order parameter.
+
+Equations (9) and (30).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention.kernels import check_order_parameter, kernel, kernel_scale
+from statmech_attention.paths import as_attentioned
+
+
+class Prediction(NamedTuple):
+    """Mean and variance of the network's output under the posterior, one number a test example."""
+
+    mean: Float[Array, "*batch examples"]
+    variance: Float[Array, "*batch examples"]
+
+
+def predict(
+    attentioned, labels, attentioned_test, order_parameter, *, temperature, variance=1.0, paths=None, heads=None
+) -> Prediction:
+    r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        attentioned_test: test inputs in the same form.
+        order_parameter: $U$, `(paths, paths)`.
+        temperature: $T > 0$.
+        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        paths: use only the pairs within this subset of paths, by index; all of them where None.
+        heads: only for plain arrays.
+
+    Returns:
+        `Prediction(mean, variance)`, each `(test examples,)`. The variance is that of the output $f$; that
+        of a noisy label is larger by $T$.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there.
+
+    Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
+    """
+    train, test = as_attentioned("attentioned", attentioned, heads), as_attentioned("attentioned_test", attentioned_test, heads)
+    labels = _checks.labels(labels, train.values.shape[0])
+    temperature = _checks.positive("temperature", temperature)
+    order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths)
+    gram = kernel(train, train, order_parameter, variance=variance)
+    across = kernel(train, test, order_parameter, variance=variance)
+    weighted = jnp.einsum("eai,ab->ebi", test.values, order_parameter)
+    own = kernel_scale(test, variance) * jnp.sum(weighted * test.values, axis=(1, 2))
+    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(labels.shape[0]))
+    half = solve_triangular(chol, across, lower=True)
+    mean = half.T @ solve_triangular(chol, labels, lower=True)
+    return Prediction(mean, own - jnp.sum(half**2, axis=0))
+
+
+def restrict_paths(order_parameter, paths: Sequence[int] | None) -> Float[Array, "paths paths"]:
+    r"""$U$ with every pair set to zero that leaves a subset of paths.
+
+    Args:
+        order_parameter: $U$, `(paths, paths)`.
+        paths: indices of the paths that stay; all of them where None.
+
+    Returns:
+        `(paths, paths)`.
+
+    Raises:
+        ValueError: an empty subset, a path that is not there or named twice.
+    """
+    if paths is None:
+        return order_parameter
+    count = order_parameter.shape[0]
+    chosen = np.asarray(paths)
+    whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
+    if not whole or len(set(chosen.tolist())) != chosen.size or chosen.min() < 0 or chosen.max() >= count:
+        raise ValueError(f"paths: wanted different indices in 0..{count - 1}, at least one, got {paths!r}.")
+    kept = np.zeros(count)
+    kept[chosen] = 1.0
+    return order_parameter * np.outer(kept, kept)
+
+
+def accuracy(mean, labels) -> Float[Array, ""]:
+    """The share of examples whose mean prediction has the label's sign; an exact zero counts as half right.
+
+    Args:
+        mean: predictions, `(examples,)`.
+        labels: `(examples,)`, every one +1 or -1.
+
+    Returns:
+        A scalar between 0 and 1.
+
+    Raises:
+        ValueError: unequal lengths, NaN or infinity, labels other than +1 and -1.
+    """
+    mean = _checks.array("mean", mean, "examples", double=True)
+    labels = _checks.labels(labels, mean.shape[0], signs=True)
+    return jnp.mean(0.5 + 0.5 * jnp.sign(mean) * labels)

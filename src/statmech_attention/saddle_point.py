@@ -1,0 +1,401 @@
+r"""The saddle point: order parameters that minimise the action, for one network or a whole sweep.
+
+Equation (11). Small problems take Newton steps with the exact Hessian, large ones conjugate gradients
+with exact Hessian-vector products; both within a trust region, in the good coordinates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from tqdm.auto import tqdm
+
+from statmech_attention import _checks
+from statmech_attention import _derivatives as derivatives
+from statmech_attention._architecture import Architecture, architecture
+from statmech_attention._trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
+from statmech_attention.action import coordinate_count, coordinates_of, order_parameters_at
+from statmech_attention.kernels import kernel, kernel_scale
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention.predictor import Prediction, predict
+
+_MAX_PRODUCTS = 200
+_PRODUCTS_PER_STEP = 40
+_LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+
+_EXPLANATIONS = {
+    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or temperature.",
+    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel is "
+    "nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a larger tolerance.",
+    Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
+    "temperature, or scale the inputs down.",
+}
+
+
+class NotConverged(RuntimeError):
+    """The minimisation ended without reaching the tolerance; `solution` is where it ended."""
+
+    def __init__(self, message: str, solution: "Solution"):
+        super().__init__(message)
+        self.solution = solution
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Solution:
+    r"""A minimum of the action, or a batch of them with leading axes.
+
+    Attributes:
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar.
+        action: $S = \mathcal L + \alpha E$ at the minimum.
+        energy: $E$.
+        entropy: $\mathcal L$.
+        gradient_norm: largest entry of the action's gradient in the good coordinates.
+        steps: trial steps of the trust region.
+        outcome: how it ended, an `Outcome`.
+        attentioned: the training inputs.
+        labels: the training labels $Y$.
+        temperature: $T$.
+        width: $(N_1, .., N_{L+1})$.
+        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+    """
+
+    order_parameters: tuple[Float[Array, "..."], ...]
+    action: Float[Array, "*batch"]
+    energy: Float[Array, "*batch"]
+    entropy: Float[Array, "*batch"]
+    gradient_norm: Float[Array, "*batch"]
+    steps: Int[Array, "*batch"]
+    outcome: Int[Array, "*batch"]
+    attentioned: AttentionedInputs
+    labels: Float[Array, "..."]
+    temperature: Float[Array, "*batch"]
+    width: tuple
+    variance: tuple[float, ...] = field(metadata={"static": True})
+
+    @property
+    def order_parameter(self) -> Float[Array, "*batch paths paths"]:
+        """$U = U^{(1)}$, the weights of the path-path kernels."""
+        return self.order_parameters[0]
+
+    def __getitem__(self, index) -> "Solution":
+        """One solution, or a smaller batch, out of a batch."""
+        if not self.temperature.ndim:
+            raise IndexError("This is a single solution, not a batch.")
+        take = lambda tree: jax.tree.map(lambda leaf: leaf[index], tree)
+        names = ("order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature", "width")
+        return replace(self, **{name: take(getattr(self, name)) for name in names})
+
+    def predict(self, attentioned_test, *, paths=None) -> Prediction:
+        """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
+
+        Args:
+            attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
+            paths: use only the pairs within this subset of paths.
+
+        Returns:
+            `Prediction(mean, variance)`, with the leading axes of the solution.
+
+        Raises:
+            ValueError: as `statmech_attention.predict`.
+        """
+        test = self._like_training("attentioned_test", attentioned_test)
+
+        def one(order_parameter, temperature):
+            return predict(
+                self.attentioned,
+                self.labels,
+                test,
+                order_parameter,
+                temperature=temperature,
+                variance=self.variance,
+                paths=paths,
+            )
+
+        return self._batched(one)(self.order_parameter, self.temperature)
+
+    def kernel(self, attentioned=None, others=None) -> Float[Array, "*batch examples others"]:
+        """The renormalised kernel (10), between the training inputs where nothing else is given.
+
+        Args:
+            attentioned: inputs of the first argument; the training inputs where None.
+            others: inputs of the second argument; the same as the first where None.
+
+        Returns:
+            `(examples, others)`, with the leading axes of the solution.
+
+        Raises:
+            ValueError: as `statmech_attention.kernel`.
+        """
+        left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
+        right = left if others is None else self._like_training("others", others)
+        return self._batched(lambda u: kernel(left, right, u, variance=self.variance))(self.order_parameter)
+
+    def _like_training(self, name: str, value) -> AttentionedInputs:
+        heads = None if isinstance(value, AttentionedInputs) else self.attentioned.heads
+        return as_attentioned(name, value, heads)
+
+    def _batched(self, function):
+        for _ in range(self.temperature.ndim):
+            function = jax.vmap(function)
+        return function
+
+
+def solve(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    variance=1.0,
+    heads=None,
+    start: "Solution | Sequence | None" = None,
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
+    throw: bool = True,
+) -> Solution:
+    r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
+
+    Works under `jax.vmap` (over seeds, labels, widths, temperatures) with `throw=False`; values cannot be
+    checked there, so look at the outcome.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`; +-1 for classification, any numbers for regression.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        temperature: $T > 0$.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+        start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
+            Gaussian-process limit where None.
+        tolerance: largest gradient entry, in the good coordinates, that counts as converged.
+        max_steps: trial steps before giving up.
+        method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the
+            cheaper of the two at this size.
+        throw: raise where it did not converge; with False the `Solution` carries the outcome.
+
+    Returns:
+        `Solution`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32, a start of the wrong size.
+        NotConverged: the tolerance was not reached; says why and carries the solution.
+
+    Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
+    """
+    inputs, labels, layout = _prepare(attentioned, labels, heads, width, variance)
+    temperature = _checks.positive("temperature", temperature)
+    _check_options(tolerance, max_steps, method)
+    problem = _problem(_compressed(inputs.values), inputs, labels, temperature, layout)
+    minimum, energy, entropy = _minimise(
+        problem, _start(start, layout), tolerance, max_steps, _static(layout), _is_dense(method, problem.inputs)
+    )
+    solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, layout)
+    if throw and _checks.concrete(minimum.outcome):
+        _raise_unless_converged(solution)
+    return solution
+
+
+def solve_sweep(
+    attentioned,
+    labels,
+    *,
+    widths: Sequence,
+    temperatures: Sequence,
+    variance=1.0,
+    heads=None,
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
+    throw: bool = True,
+    progress: bool = False,
+) -> Solution:
+    """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
+        temperatures: temperatures in any order.
+        variance: as for `solve`.
+        heads: only for plain arrays.
+        tolerance: as for `solve`.
+        max_steps: as for `solve`.
+        method: as for `solve`.
+        throw: as for `solve`.
+        progress: show a bar that counts the widths.
+
+    Returns:
+        A `Solution` with leading axes (widths, temperatures), in the order given.
+
+    Raises:
+        ValueError: as for `solve`, or an empty list.
+        NotConverged: as for `solve`.
+    """
+    if not len(widths) or not len(temperatures):
+        raise ValueError("widths and temperatures: wanted at least one of each, got an empty list.")
+    _check_options(tolerance, max_steps, method)
+    prepared = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
+    inputs, labels, _ = prepared[0]
+    layouts = [layout for *_, layout in prepared]
+    heat = jnp.asarray([_checks.positive("temperatures", temperature) for temperature in temperatures])
+    compressed = _compressed(inputs.values)
+    dense = _is_dense(method, compressed)
+
+    points = jnp.zeros((len(temperatures), coordinate_count(layouts[0])))
+    found = [None] * len(widths)
+    by_width = sorted(range(len(widths)), key=lambda index: layouts[index].widest, reverse=True)
+    for index in tqdm(by_width, desc="widths", disable=not progress):
+        problems = [_problem(compressed, inputs, labels, temperature, layouts[index]) for temperature in heat]
+        found[index] = _minimise_many(problems, points, tolerance, max_steps, _static(layouts[index]), dense)
+        points = found[index][0].point
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
+    solution = _solution(*stacked, inputs, labels, grid, layouts)
+    if throw:
+        _raise_unless_converged(solution)
+    return solution
+
+
+@partial(jax.jit, static_argnames=("layout", "dense"))
+def _minimise(problem, start, tolerance, max_steps, layout: Architecture, dense: bool):
+    """The minimum of one action, its energy and its entropy."""
+    if dense:
+
+        def local(point):
+            return derivatives.dense_derivatives(point, problem, layout)
+
+        step = exact_step
+    else:
+
+        def local(point):
+            return derivatives.factored_derivatives(point, problem, layout)
+
+        def step(gradient, curvature, radius):
+            def product(vector):
+                return derivatives.hessian_product(vector, curvature, problem, layout)
+
+            return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS)
+
+    minimum = minimise(local, step, start, tolerance, max_steps)
+    return minimum, *derivatives.energy_and_entropy(minimum.point, problem, layout)
+
+
+def _minimise_many(problems: list, starts, tolerance, max_steps, layout: Architecture, dense: bool):
+    """One compiled loop over a batch of small problems; large ones one after the other, to spare memory."""
+    if not dense:
+        found = [
+            _minimise(problem, start, tolerance, max_steps, layout, dense)
+            for problem, start in zip(problems, starts, strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
+    axes = derivatives.Problem(None, None, 0, None, None, None)
+    return jax.vmap(lambda problem, start: _minimise(problem, start, tolerance, max_steps, layout, dense), (axes, 0))(
+        shared, starts
+    )
+
+
+def _prepare(attentioned, labels, heads, width, variance):
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = _checks.labels(labels, inputs.values.shape[0])
+    return inputs, labels, architecture(inputs.heads, width, variance)
+
+
+def _check_options(tolerance, max_steps, method) -> None:
+    _checks.positive("tolerance", tolerance)
+    if _checks.concrete(max_steps) and (int(max_steps) != max_steps or max_steps < 1):
+        raise ValueError(f"max_steps: wanted a whole number of at least 1, got {max_steps}.")
+    if method not in ("auto", "dense", "products"):
+        raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")
+
+
+def _problem(compressed, inputs: AttentionedInputs, labels, temperature, layout: Architecture):
+    return derivatives.Problem(
+        compressed,
+        labels,
+        jnp.asarray(temperature, float),
+        jnp.asarray(kernel_scale(inputs, layout.variances)),
+        jnp.asarray(labels.shape[0] / layout.widest, float),
+        jnp.stack([jnp.asarray(share, float) for share in layout.shares]),
+    )
+
+
+def _static(layout: Architecture) -> Architecture:
+    """The part of the architecture that decides shapes; widths stay out, so that they never recompile."""
+    return replace(layout, widths=(1.0,) * len(layout.widths))
+
+
+def _compressed(values):
+    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
+    if not _checks.concrete(values):
+        return values
+    flat = np.asarray(values).reshape(-1, values.shape[-1])
+    eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
+    kept = eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]
+    kept[-1] = True
+    return jnp.asarray(np.asarray(values) @ directions[:, kept])
+
+
+def _is_dense(method: str, values) -> bool:
+    """Whether forming the Hessian costs less than the products that would replace it."""
+    if method != "auto":
+        return method == "dense"
+    examples, paths, features = values.shape
+    size = paths * features
+    hessian = paths**4 * features**2 + size**2 * examples
+    product = 2 * examples**2 * (size + examples)
+    return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
+
+
+def _start(start, layout: Architecture):
+    if start is None:
+        return jnp.zeros(coordinate_count(layout))
+    return coordinates_of(start.order_parameters if isinstance(start, Solution) else start, layout)
+
+
+def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, layouts) -> Solution:
+    layout, batch = layouts, ()
+    if isinstance(layouts, list):
+        layout, batch = layouts[0], temperature.shape
+        widths = np.stack([np.asarray(layout.widths, float) for layout in layouts], axis=1)
+        width = tuple(jnp.broadcast_to(row[:, None], batch) for row in widths)
+    else:
+        width = tuple(jnp.asarray(number, float) for number in layout.widths)
+    order_parameters = partial(order_parameters_at, layout=_static(layout))
+    for _ in batch:
+        order_parameters = jax.vmap(order_parameters)
+    return Solution(
+        order_parameters(minimum.point),
+        minimum.value,
+        energy,
+        entropy,
+        minimum.gradient_norm,
+        minimum.steps,
+        minimum.outcome,
+        inputs,
+        labels,
+        temperature,
+        width,
+        layout.variances,
+    )
+
+
+def _raise_unless_converged(solution: Solution) -> None:
+    bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
+    if not len(bad):
+        return
+    worst = tuple(bad[0])
+    outcome = Outcome(int(solution.outcome[worst]))
+    where = f"T = {float(solution.temperature[worst]):g}, N = {', '.join(f'{float(n[worst]):g}' for n in solution.width)}"
+    raise NotConverged(
+        f"The saddle point was not reached at {where} ({len(bad)} of {solution.outcome.size} solves): gradient norm "
+        f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. {_EXPLANATIONS[outcome]} "
+        "The solution so far is the .solution of this exception; throw=False returns it.",
+        solution,
+    )

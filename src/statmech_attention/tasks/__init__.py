@@ -1,0 +1,5 @@
+"""Tasks: where inputs, labels and attention heads come from."""
+
+from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovSample
+
+__all__ = ["HiddenMarkov", "HiddenMarkovSample"]
