@@ -6,7 +6,7 @@ Nothing is set on import; call `enable_x64()` before the first array is made.
 
 import jax as _jax
 
-from statmech_attention import tasks
+from statmech_attention import results, tasks
 from statmech_attention._trust_region import Outcome
 from statmech_attention.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.attention import (
@@ -25,7 +25,8 @@ from statmech_attention.network import (
 )
 from statmech_attention.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.predictor import Prediction, accuracy, predict, restrict_paths
-from statmech_attention.saddle_point import NotConverged, Solution, solve, solve_sweep
+from statmech_attention.saddle_point import solve, solve_sweep
+from statmech_attention.solution import NotConverged, Solution
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "predict",
     "principal_overlaps",
     "restrict_paths",
+    "results",
     "sample_weights",
     "solve",
     "solve_sweep",

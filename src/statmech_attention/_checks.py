@@ -23,9 +23,7 @@ def array(name: str, value, axes: str, *, double: bool = False):
     if not hasattr(value, "dtype"):
         value = np.asarray(value)
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
-    if value.dtype == object or not (
-        jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)
-    ):
+    if value.dtype == object or not (jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)):
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")

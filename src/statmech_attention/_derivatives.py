@@ -103,8 +103,10 @@ def hessian_product(
     bent = curvature.inverse @ kernel_change @ curvature.inverse
     projected = jnp.einsum("m,mai->ai", solved, problem.inputs)
     drift = jnp.einsum("m,mai->ai", bent @ problem.labels, problem.inputs)
-    slope_change = drift @ projected.T + projected @ drift.T - jnp.einsum(
-        "mai,mbi->ab", problem.inputs, jnp.einsum("mn,nai->mai", bent, problem.inputs)
+    slope_change = (
+        drift @ projected.T
+        + projected @ drift.T
+        - jnp.einsum("mai,mbi->ab", problem.inputs, jnp.einsum("mn,nai->mai", bent, problem.inputs))
     )
     (through_kernel,) = pull(problem.alpha * problem.scale / examples * slope_change)
     surrogate = _linearised(curvature.gradient, problem, layout)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 
 class Outcome(IntEnum):
@@ -65,7 +65,9 @@ def minimise(
     def outcome_of(gradient, curvature, radius, value, steps):
         small = jnp.max(jnp.abs(gradient)) <= tolerance
         # A saddle has a small gradient too; the model tells it from a minimum.
-        promised = model_step(gradient, curvature, jnp.minimum(radius, 1e-3))[1]
+        promised = jax.lax.cond(
+            small, lambda: model_step(gradient, curvature, jnp.minimum(radius, 1e-3))[1], lambda: jnp.zeros(())
+        )
         minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
         return jnp.select(
@@ -100,7 +102,9 @@ def minimise(
 
     value, gradient, curvature = derivatives(start)
     radius, steps = jnp.ones(()), jnp.int32(0)
-    first = _State(start, value, gradient, curvature, radius, steps, outcome_of(gradient, curvature, radius, value, steps))
+    first = _State(
+        start, value, gradient, curvature, radius, steps, outcome_of(gradient, curvature, radius, value, steps)
+    )
     last = jax.lax.while_loop(lambda state: state.outcome == Outcome.RUNNING, advance, first)
     return Minimum(last.point, last.value, jnp.max(jnp.abs(last.gradient)), last.steps, last.outcome)
 

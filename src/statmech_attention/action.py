@@ -50,9 +50,7 @@ def entropy(order_parameters: Sequence, *, heads, width=1, variance=1.0) -> Floa
     return total
 
 
-def energy(
-    order_parameter, attentioned, labels, *, temperature, variance=1.0, heads=None
-) -> Float[Array, ""]:
+def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
     Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$.
@@ -192,9 +190,7 @@ def _relative_factor(factors: list, layer: int, layout: Architecture):
         return scaled
     above = factors[layer + 1]
     blocks = scaled.reshape(layout.heads[layer] * above.shape[0], -1)
-    solved = [
-        solve_triangular(above, block, lower=True) for block in jnp.split(blocks, layout.heads[layer], axis=0)
-    ]
+    solved = [solve_triangular(above, block, lower=True) for block in jnp.split(blocks, layout.heads[layer], axis=0)]
     return jnp.concatenate(solved, axis=0)
 
 

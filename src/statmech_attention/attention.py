@@ -30,7 +30,9 @@ class ProductAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = _checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.products[0].shape[-1], self.mask)
-        logits = (jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in self.products)
+        logits = (
+            jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in self.products
+        )
         return tuple(_softmax_over_keys(logit, self.mask) for logit in logits)
 
 

@@ -13,9 +13,7 @@ from statmech_attention._architecture import variances
 from statmech_attention.paths import AttentionedInputs, as_attentioned
 
 
-def kernel(
-    attentioned, others, order_parameter, *, variance=1.0, heads=None
-) -> Float[Array, "examples others"]:
+def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) -> Float[Array, "examples others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
     The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and

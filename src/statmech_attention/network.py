@@ -30,9 +30,7 @@ class Weights(NamedTuple):
     readout: Float[Array, "*batch width_out"]
 
 
-def sample_weights(
-    key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features: int, variance=1.0
-) -> Weights:
+def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features: int, variance=1.0) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$.
 
     Args:

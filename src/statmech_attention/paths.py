@@ -76,9 +76,7 @@ def attentioned_inputs(inputs, attention, readout: str | int = "last") -> Attent
     for matrix in reversed(matrices):
         columns = jnp.einsum("ehst,edt->ehds", matrix, columns)
         columns = columns.reshape(inputs.shape[0], -1, inputs.shape[1])
-    return AttentionedInputs(
-        jnp.einsum("eds,esi->edi", columns, inputs), tuple(matrix.shape[1] for matrix in matrices)
-    )
+    return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), tuple(matrix.shape[1] for matrix in matrices))
 
 
 def readout_weights(readout: str | int, tokens: int) -> Float[Array, " tokens"]:

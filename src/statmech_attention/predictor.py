@@ -47,7 +47,10 @@ def predict(
 
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
-    train, test = as_attentioned("attentioned", attentioned, heads), as_attentioned("attentioned_test", attentioned_test, heads)
+    train, test = (
+        as_attentioned("attentioned", attentioned, heads),
+        as_attentioned("attentioned_test", attentioned_test, heads),
+    )
     labels = _checks.labels(labels, train.values.shape[0])
     temperature = _checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths)

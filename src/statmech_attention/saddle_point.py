@@ -5,27 +5,21 @@ with exact Hessian-vector products; both within a trust region, in the good coor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
 from tqdm.auto import tqdm
 
 from statmech_attention import _checks
-from statmech_attention import _derivatives as derivatives
 from statmech_attention._architecture import Architecture, architecture
-from statmech_attention._trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
+from statmech_attention._minimum import compressed, is_dense, minimise_action, minimise_batch, problem_of
+from statmech_attention._trust_region import Minimum, Outcome
 from statmech_attention.action import coordinate_count, coordinates_of, order_parameters_at
-from statmech_attention.kernels import kernel, kernel_scale
-from statmech_attention.paths import AttentionedInputs, as_attentioned
-from statmech_attention.predictor import Prediction, predict
-
-_MAX_PRODUCTS = 200
-_PRODUCTS_PER_STEP = 40
-_LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+from statmech_attention.paths import as_attentioned
+from statmech_attention.solution import NotConverged, Solution
 
 _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or temperature.",
@@ -34,115 +28,6 @@ _EXPLANATIONS = {
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
-
-
-class NotConverged(RuntimeError):
-    """The minimisation ended without reaching the tolerance; `solution` is where it ended."""
-
-    def __init__(self, message: str, solution: "Solution"):
-        super().__init__(message)
-        self.solution = solution
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Solution:
-    r"""A minimum of the action, or a batch of them with leading axes.
-
-    Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar.
-        action: $S = \mathcal L + \alpha E$ at the minimum.
-        energy: $E$.
-        entropy: $\mathcal L$.
-        gradient_norm: largest entry of the action's gradient in the good coordinates.
-        steps: trial steps of the trust region.
-        outcome: how it ended, an `Outcome`.
-        attentioned: the training inputs.
-        labels: the training labels $Y$.
-        temperature: $T$.
-        width: $(N_1, .., N_{L+1})$.
-        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-    """
-
-    order_parameters: tuple[Float[Array, "..."], ...]
-    action: Float[Array, "*batch"]
-    energy: Float[Array, "*batch"]
-    entropy: Float[Array, "*batch"]
-    gradient_norm: Float[Array, "*batch"]
-    steps: Int[Array, "*batch"]
-    outcome: Int[Array, "*batch"]
-    attentioned: AttentionedInputs
-    labels: Float[Array, "..."]
-    temperature: Float[Array, "*batch"]
-    width: tuple
-    variance: tuple[float, ...] = field(metadata={"static": True})
-
-    @property
-    def order_parameter(self) -> Float[Array, "*batch paths paths"]:
-        """$U = U^{(1)}$, the weights of the path-path kernels."""
-        return self.order_parameters[0]
-
-    def __getitem__(self, index) -> "Solution":
-        """One solution, or a smaller batch, out of a batch."""
-        if not self.temperature.ndim:
-            raise IndexError("This is a single solution, not a batch.")
-        take = lambda tree: jax.tree.map(lambda leaf: leaf[index], tree)
-        names = ("order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature", "width")
-        return replace(self, **{name: take(getattr(self, name)) for name in names})
-
-    def predict(self, attentioned_test, *, paths=None) -> Prediction:
-        """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
-
-        Args:
-            attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
-            paths: use only the pairs within this subset of paths.
-
-        Returns:
-            `Prediction(mean, variance)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.predict`.
-        """
-        test = self._like_training("attentioned_test", attentioned_test)
-
-        def one(order_parameter, temperature):
-            return predict(
-                self.attentioned,
-                self.labels,
-                test,
-                order_parameter,
-                temperature=temperature,
-                variance=self.variance,
-                paths=paths,
-            )
-
-        return self._batched(one)(self.order_parameter, self.temperature)
-
-    def kernel(self, attentioned=None, others=None) -> Float[Array, "*batch examples others"]:
-        """The renormalised kernel (10), between the training inputs where nothing else is given.
-
-        Args:
-            attentioned: inputs of the first argument; the training inputs where None.
-            others: inputs of the second argument; the same as the first where None.
-
-        Returns:
-            `(examples, others)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.kernel`.
-        """
-        left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
-        right = left if others is None else self._like_training("others", others)
-        return self._batched(lambda u: kernel(left, right, u, variance=self.variance))(self.order_parameter)
-
-    def _like_training(self, name: str, value) -> AttentionedInputs:
-        heads = None if isinstance(value, AttentionedInputs) else self.attentioned.heads
-        return as_attentioned(name, value, heads)
-
-    def _batched(self, function):
-        for _ in range(self.temperature.ndim):
-            function = jax.vmap(function)
-        return function
 
 
 def solve(
@@ -191,9 +76,9 @@ def solve(
     inputs, labels, layout = _prepare(attentioned, labels, heads, width, variance)
     temperature = _checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
-    problem = _problem(_compressed(inputs.values), inputs, labels, temperature, layout)
-    minimum, energy, entropy = _minimise(
-        problem, _start(start, layout), tolerance, max_steps, _static(layout), _is_dense(method, problem.inputs)
+    problem = problem_of(compressed(inputs.values), inputs, labels, temperature, layout)
+    minimum, energy, entropy = minimise_action(
+        problem, _start(start, layout), tolerance, max_steps, _static(layout), is_dense(method, problem.inputs)
     )
     solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, layout)
     if throw and _checks.concrete(minimum.outcome):
@@ -244,15 +129,15 @@ def solve_sweep(
     inputs, labels, _ = prepared[0]
     layouts = [layout for *_, layout in prepared]
     heat = jnp.asarray([_checks.positive("temperatures", temperature) for temperature in temperatures])
-    compressed = _compressed(inputs.values)
-    dense = _is_dense(method, compressed)
+    small = compressed(inputs.values)
+    dense = is_dense(method, small)
 
     points = jnp.zeros((len(temperatures), coordinate_count(layouts[0])))
     found = [None] * len(widths)
     by_width = sorted(range(len(widths)), key=lambda index: layouts[index].widest, reverse=True)
     for index in tqdm(by_width, desc="widths", disable=not progress):
-        problems = [_problem(compressed, inputs, labels, temperature, layouts[index]) for temperature in heat]
-        found[index] = _minimise_many(problems, points, tolerance, max_steps, _static(layouts[index]), dense)
+        problems = [problem_of(small, inputs, labels, temperature, layouts[index]) for temperature in heat]
+        found[index] = minimise_batch(problems, points, tolerance, max_steps, _static(layouts[index]), dense)
         points = found[index][0].point
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
@@ -260,45 +145,6 @@ def solve_sweep(
     if throw:
         _raise_unless_converged(solution)
     return solution
-
-
-@partial(jax.jit, static_argnames=("layout", "dense"))
-def _minimise(problem, start, tolerance, max_steps, layout: Architecture, dense: bool):
-    """The minimum of one action, its energy and its entropy."""
-    if dense:
-
-        def local(point):
-            return derivatives.dense_derivatives(point, problem, layout)
-
-        step = exact_step
-    else:
-
-        def local(point):
-            return derivatives.factored_derivatives(point, problem, layout)
-
-        def step(gradient, curvature, radius):
-            def product(vector):
-                return derivatives.hessian_product(vector, curvature, problem, layout)
-
-            return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS)
-
-    minimum = minimise(local, step, start, tolerance, max_steps)
-    return minimum, *derivatives.energy_and_entropy(minimum.point, problem, layout)
-
-
-def _minimise_many(problems: list, starts, tolerance, max_steps, layout: Architecture, dense: bool):
-    """One compiled loop over a batch of small problems; large ones one after the other, to spare memory."""
-    if not dense:
-        found = [
-            _minimise(problem, start, tolerance, max_steps, layout, dense)
-            for problem, start in zip(problems, starts, strict=True)
-        ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
-    shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
-    axes = derivatives.Problem(None, None, 0, None, None, None)
-    return jax.vmap(lambda problem, start: _minimise(problem, start, tolerance, max_steps, layout, dense), (axes, 0))(
-        shared, starts
-    )
 
 
 def _prepare(attentioned, labels, heads, width, variance):
@@ -315,42 +161,9 @@ def _check_options(tolerance, max_steps, method) -> None:
         raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")
 
 
-def _problem(compressed, inputs: AttentionedInputs, labels, temperature, layout: Architecture):
-    return derivatives.Problem(
-        compressed,
-        labels,
-        jnp.asarray(temperature, float),
-        jnp.asarray(kernel_scale(inputs, layout.variances)),
-        jnp.asarray(labels.shape[0] / layout.widest, float),
-        jnp.stack([jnp.asarray(share, float) for share in layout.shares]),
-    )
-
-
 def _static(layout: Architecture) -> Architecture:
     """The part of the architecture that decides shapes; widths stay out, so that they never recompile."""
     return replace(layout, widths=(1.0,) * len(layout.widths))
-
-
-def _compressed(values):
-    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
-    if not _checks.concrete(values):
-        return values
-    flat = np.asarray(values).reshape(-1, values.shape[-1])
-    eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
-    kept = eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]
-    kept[-1] = True
-    return jnp.asarray(np.asarray(values) @ directions[:, kept])
-
-
-def _is_dense(method: str, values) -> bool:
-    """Whether forming the Hessian costs less than the products that would replace it."""
-    if method != "auto":
-        return method == "dense"
-    examples, paths, features = values.shape
-    size = paths * features
-    hessian = paths**4 * features**2 + size**2 * examples
-    product = 2 * examples**2 * (size + examples)
-    return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
 
 
 def _start(start, layout: Architecture):
@@ -392,7 +205,9 @@ def _raise_unless_converged(solution: Solution) -> None:
         return
     worst = tuple(bad[0])
     outcome = Outcome(int(solution.outcome[worst]))
-    where = f"T = {float(solution.temperature[worst]):g}, N = {', '.join(f'{float(n[worst]):g}' for n in solution.width)}"
+    where = (
+        f"T = {float(solution.temperature[worst]):g}, N = {', '.join(f'{float(n[worst]):g}' for n in solution.width)}"
+    )
     raise NotConverged(
         f"The saddle point was not reached at {where} ({len(bad)} of {solution.outcome.size} solves): gradient norm "
         f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. {_EXPLANATIONS[outcome]} "

@@ -1,0 +1,96 @@
+"""The minimum of the action for one problem or a batch: which second derivatives to use, and how."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention import _checks
+from statmech_attention._architecture import Architecture
+from statmech_attention._derivatives import (
+    Problem,
+    dense_derivatives,
+    energy_and_entropy,
+    factored_derivatives,
+    hessian_product,
+)
+from statmech_attention._trust_region import exact_step, minimise, truncated_step
+from statmech_attention.kernels import kernel_scale
+from statmech_attention.paths import AttentionedInputs
+
+_MAX_PRODUCTS = 200
+_PRODUCTS_PER_STEP = 40
+_LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+
+
+@partial(jax.jit, static_argnames=("layout", "dense"))
+def minimise_action(problem, start, tolerance, max_steps, layout: Architecture, dense: bool):
+    """The minimum of one action, its energy and its entropy."""
+    if dense:
+
+        def local(point):
+            return dense_derivatives(point, problem, layout)
+
+        step = exact_step
+    else:
+
+        def local(point):
+            return factored_derivatives(point, problem, layout)
+
+        def step(gradient, curvature, radius):
+            def product(vector):
+                return hessian_product(vector, curvature, problem, layout)
+
+            return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS)
+
+    minimum = minimise(local, step, start, tolerance, max_steps)
+    return minimum, *energy_and_entropy(minimum.point, problem, layout)
+
+
+def minimise_batch(problems: list, starts, tolerance, max_steps, layout: Architecture, dense: bool):
+    """One compiled loop over a batch of small problems; large ones one after the other, to spare memory."""
+    if not dense:
+        found = [
+            minimise_action(problem, start, tolerance, max_steps, layout, dense)
+            for problem, start in zip(problems, starts, strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
+    axes = Problem(None, None, 0, None, None, None)
+    return jax.vmap(
+        lambda problem, start: minimise_action(problem, start, tolerance, max_steps, layout, dense), (axes, 0)
+    )(shared, starts)
+
+
+def problem_of(compressed, inputs: AttentionedInputs, labels, temperature, layout: Architecture):
+    return Problem(
+        compressed,
+        labels,
+        jnp.asarray(temperature, float),
+        jnp.asarray(kernel_scale(inputs, layout.variances)),
+        jnp.asarray(labels.shape[0] / layout.widest, float),
+        jnp.stack([jnp.asarray(share, float) for share in layout.shares]),
+    )
+
+
+def compressed(values):
+    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
+    if not _checks.concrete(values):
+        return values
+    flat = np.asarray(values).reshape(-1, values.shape[-1])
+    eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
+    kept = eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]
+    kept[-1] = True
+    return jnp.asarray(np.asarray(values) @ directions[:, kept])
+
+
+def is_dense(method: str, values) -> bool:
+    """Whether forming the Hessian costs less than the products that would replace it."""
+    if method != "auto":
+        return method == "dense"
+    examples, paths, features = values.shape
+    size = paths * features
+    hessian = paths**4 * features**2 + size**2 * examples
+    product = 2 * examples**2 * (size + examples)
+    return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
