@@ -1,0 +1,101 @@
+"""Build the book: execute the notebooks that changed, render the pages, print where they are.
+
+Executed notebooks are cached in `.cache/book/KEY`. Jupyter Book's cache knows the cells of a page but not the code they
+import, so KEY is a hash of that code, of the pinned versions and of the recorded results: change one of them and every
+page is executed anew.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from statmech_attention._provenance import hash_files, source_hash
+from statmech_attention.runs import kernel_environment
+
+ROOT = Path(__file__).resolve().parents[1]
+KEPT_CACHES = 3
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Build the book into _build/html.")
+    parser.add_argument("--clean", action="store_true", help="forget all earlier builds and executions first")
+    options = parser.parse_args()
+
+    if options.clean:
+        for folder in ("_build", ".cache"):
+            shutil.rmtree(ROOT / folder, ignore_errors=True)
+    key = cache_key(ROOT)
+    build, done = ROOT / "_build", ROOT / "_build" / ".done"
+    if not done.is_file() or done.read_text() != key:
+        # After a failed build Sphinx thinks the broken page was read and the next build would pass; and pages whose text
+        # is unchanged would keep the numbers of the old code. What was executed under the same key is still cached.
+        for folder in ("html", ".doctrees", "jupyter_execute"):
+            shutil.rmtree(build / folder, ignore_errors=True)
+    build.mkdir(exist_ok=True)
+    done.unlink(missing_ok=True)
+
+    status = subprocess.run(_command(key), cwd=ROOT, env=_environment(), check=False).returncode
+    if status:
+        print("\nThe book was not built: see the first error above.", file=sys.stderr)
+        return status
+    done.write_text(key)
+    print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
+    return 0
+
+
+def cache_key(root: Path) -> str:
+    """What the outputs of a page depend on besides its own cells, as a short hash.
+
+    Args:
+        root: the project's folder.
+
+    Returns:
+        16 hexadecimal digits.
+    """
+    constraints = root / "constraints" / f"python{sys.version_info.major}.{sys.version_info.minor}.txt"
+    files = [root / "requirements.txt", constraints]
+    for folder in ("results", "benchmarks"):
+        files += [path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return hash_files([path for path in files if path.is_file()], root)[:8] + source_hash()[:8]
+
+
+def _command(key: str) -> list[str]:
+    """Jupyter Book's command, with a copy of the settings that names the cache."""
+    cache = ROOT / ".cache" / "book" / key
+    cache.mkdir(parents=True, exist_ok=True)
+    os.utime(cache)
+    others = sorted(cache.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
+    for old in others[KEPT_CACHES:]:
+        shutil.rmtree(old)
+
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    settings["execute"]["cache"] = str(cache)
+    config = ROOT / "_build" / "config.yml"
+    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    start = "from jupyter_book.cli.main import main; main()"
+    options = ["--config", str(config), "--toc", str(ROOT / "_toc.yml"), "--warningiserror", "--keep-going"]
+    return [sys.executable, "-c", start, "build", str(ROOT), *options]
+
+
+def _environment() -> dict[str, str]:
+    """The kernels' environment: this Python, two threads, no console colours."""
+    environment = dict(os.environ)
+    kernel_environment(environment)
+    # The times in the book are for two cores; more threads hardly help at these sizes. XLA reads NPROC.
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        environment.setdefault(name, "2")
+    # Without this the first kernel on a GPU takes most of its memory.
+    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    # Matplotlib announces on the first page that it builds its font cache; let it do that here.
+    subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, stderr=subprocess.DEVNULL)
+    return environment
+
+
+if __name__ == "__main__":
+    sys.exit(main())
