@@ -68,7 +68,7 @@ def _section(title: str, text: str) -> str:
     """A docstring section as a paragraph, or as a list where it has one entry a name."""
     text = text.strip()
     if title == "Returns" or not _ENTRY.match(text):
-        return f"**{title}.** {text}\n"
+        return f"**{title}.** {text}\n\n"
     entries = re.split(r"\n(?=\S)", text)
     listed = "\n".join("- " + textwrap.indent(_ENTRY.sub(r"`\1`: ", entry, count=1), "  ").strip() for entry in entries)
-    return f"**{title}**\n\n{listed}\n"
+    return f"**{title}**\n\n{listed}\n\n"
