@@ -1,0 +1,115 @@
+"""The command line: `python -m statmech_attention run CHAPTER -p NAME VALUE`, and `... list`."""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from statmech_attention import runs
+
+_EXAMPLES = """\
+examples:
+  python -m statmech_attention list
+  python -m statmech_attention run hidden_markov/theory -p width 30 -p seed 3
+  python -m statmech_attention run hidden_markov/theory -p widths 1000,100,10 --output ten.ipynb
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what stands behind the command's name; by default the process's own.
+
+    Returns:
+        The exit status: 0 done, 1 the notebook failed, 2 nothing was started.
+    """
+    parser = _parser()
+    rest, pairs = _take_pairs(parser, sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(rest)
+    try:
+        if options.command == "list":
+            _list(options.chapters or runs.chapters())
+        else:
+            _run(options, pairs)
+    except runs.Refused as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except runs.RunFailed as error:
+        print(f"error: {error}\nThe notebook up to there is in {_shown(error.path)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was executed is kept beside the output", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m statmech_attention",
+        description="Run chapters of the book with other parameters.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="execute a chapter with other parameters and keep the executed notebook")
+    run.add_argument("chapter", metavar="CHAPTER", help="a path, or a name such as hidden_markov/theory")
+    # Only for the help text: _take_pairs has taken these before, since argparse reads -1e-3 and -1,2 as options.
+    run.add_argument(
+        "-p", "--parameter", nargs=2, action="append", metavar=("NAME", "VALUE"), help="a parameter; a list is 1,2,3"
+    )
+    run.add_argument("-o", "--output", metavar="FILE", help="the executed notebook (default: executed/NAME-001.ipynb)")
+    run.add_argument("--overwrite", action="store_true", help="replace FILE if it is there")
+
+    show = commands.add_parser("list", help="show the chapters and their parameters")
+    show.add_argument("chapters", metavar="CHAPTER", nargs="*", help="only these (default: all that take parameters)")
+    return parser
+
+
+def _take_pairs(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    rest, pairs = [], []
+    queue = iter(arguments)
+    for argument in queue:
+        if argument not in ("-p", "--parameter"):
+            rest.append(argument)
+            continue
+        pair = (next(queue, None), next(queue, None))
+        if None in pair:
+            parser.error(f"{argument}: wanted NAME VALUE behind it, as in -p width 30")
+        pairs.append(pair)
+    return rest, pairs
+
+
+def _list(chapters: list[str]) -> None:
+    for chapter in chapters:
+        print(chapter)
+        parameters = runs.parameters_of(chapter)
+        if not parameters:
+            print("  takes no parameters")
+        for one in parameters.values():
+            print(f"  {one.name:<18} {one.type:<12} {one.default!s:<18} {one.help}".rstrip())
+        print()
+
+
+def _run(options: argparse.Namespace, pairs: list[tuple[str, str]]) -> None:
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise runs.Refused(f"{twice}: given twice. Give it once, a list as 1,2,3.")
+    if not sys.stderr.isatty():
+        # Without a terminal, as in a batch job's log, a line per cell instead of a bar that redraws itself.
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(message)s")
+        logging.getLogger("papermill").setLevel(logging.INFO)
+    path = runs.run(options.chapter, parameters, output=options.output, overwrite=options.overwrite)
+    print(_shown(path))
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

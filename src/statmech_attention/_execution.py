@@ -1,0 +1,103 @@
+"""One notebook through papermill, with the kernel of the Python that runs this."""
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+
+class RunFailed(RuntimeError):
+    """A notebook that was started and did not come to its end.
+
+    Attributes:
+        path: the notebook as far as it was executed, with the error in it.
+    """
+
+    def __init__(self, message: str, path: Path):
+        super().__init__(message)
+        self.path = path
+
+
+def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target: Path, *, progress: bool) -> None:
+    """Execute a notebook in a kernel of the running Python.
+
+    Args:
+        notebook: the notebook that was read from `source`.
+        source: its file; its folder is the kernel's working folder.
+        given: parameters that replace defaults, plain Python values.
+        partial: where the notebook is written, after every cell.
+        target: where it will be in the end, for the error message.
+        progress: a progress bar; otherwise cells and their output are logged.
+
+    Raises:
+        RunFailed: a cell raised an error, or the kernel died in the middle of one.
+    """
+    import nbformat
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    with tempfile.TemporaryDirectory() as folder, _own_kernel():
+        # papermill reads .ipynb only, and given a notebook object it would store all of it as the "input path".
+        copy = Path(folder) / f"{source.stem}.ipynb"
+        nbformat.write(notebook, copy)
+
+        def attempt() -> None:
+            papermill.execute_notebook(
+                *(str(path).replace("{", "{{").replace("}", "}}") for path in (copy, partial)),  # they are templates
+                parameters=given,
+                kernel_name="python3",
+                language="python",
+                progress_bar=progress,
+                log_output=not progress,
+                cwd=source.parent,  # as in the book's build
+                extra_arguments=["--IPKernelApp.log_level=40"],  # no warning from every kernel about local TCP
+            )
+
+        try:
+            try:
+                attempt()
+            except Exception as error:
+                # Two kernels that start at the same moment can pick the same port. Nothing has run yet then. A cell that
+                # wanted a port of its own is another matter.
+                if isinstance(error, papermill.PapermillExecutionError) or not _lost_the_port(error):
+                    raise
+                attempt()
+        except papermill.PapermillExecutionError as error:
+            raise RunFailed(f"cell {error.exec_count} raised {error.ename}: {error.evalue}", target) from error
+        except DeadKernelError as error:
+            raise RunFailed("the kernel died in the middle of a cell; often memory was short", target) from error
+
+
+def kernel_environment(environment: MutableMapping[str, str]) -> None:
+    """Make `python3` mean the kernel of the running Python, whatever else is installed for this user.
+
+    Args:
+        environment: environment variables; changed in place.
+
+    Returns:
+        Nothing.
+    """
+    environment["JUPYTER_PREFER_ENV_PATH"] = "1"
+    environment.pop("JUPYTER_PATH", None)
+
+
+def _lost_the_port(error: Exception) -> bool:
+    in_use = getattr(error, "errno", None) == errno.EADDRINUSE or "Address already in use" in str(error)
+    return in_use or "Kernel died before replying to kernel_info" in str(error)
+
+
+@contextlib.contextmanager
+def _own_kernel() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in ("JUPYTER_PREFER_ENV_PATH", "JUPYTER_PATH")}
+    kernel_environment(os.environ)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
