@@ -7,6 +7,7 @@ page is executed anew.
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,11 +15,16 @@ from pathlib import Path
 
 import yaml
 
+from statmech_attention._execution import kernel_environment
 from statmech_attention._provenance import hash_files, source_hash
-from statmech_attention.runs import kernel_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT_CACHES = 3
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+# A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
+COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
+# Every kernel says this; ours are reached from this machine only.
+NOISE = "Kernel is running over TCP without encryption"
 
 
 def main() -> int:
@@ -33,16 +39,16 @@ def main() -> int:
     key = cache_key(ROOT)
     build, done = ROOT / "_build", ROOT / "_build" / ".done"
     if not done.is_file() or done.read_text() != key:
-        # After a failed build Sphinx thinks the broken page was read and the next build would pass; and pages whose text
-        # is unchanged would keep the numbers of the old code. What was executed under the same key is still cached.
+        # After a failed build Sphinx thinks the broken page was read, and the next build would pass; and pages whose
+        # text is unchanged would keep the numbers of the old code. What was executed under this key is still cached.
         for folder in ("html", ".doctrees", "jupyter_execute"):
             shutil.rmtree(build / folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
     done.unlink(missing_ok=True)
 
-    status = subprocess.run(_command(key), cwd=ROOT, env=_environment(), check=False).returncode
+    status, complaints = _watch(_command(key))
     if status:
-        print("\nThe book was not built: see the first error above.", file=sys.stderr)
+        print("\nThe book was not built:", *complaints[:20], sep="\n  ", file=sys.stderr)
         return status
     done.write_text(key)
     print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
@@ -83,8 +89,30 @@ def _command(key: str) -> list[str]:
     return [sys.executable, "-c", start, "build", str(ROOT), *options]
 
 
+def _watch(command: list[str]) -> tuple[int, list[str]]:
+    """Run a command, pass on what it prints, and collect its complaints, which a long traceback hides."""
+    complaints = []
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout:
+            line = COLOUR.sub("", line)
+            if NOISE in line:
+                continue
+            print(line, end="", flush=True)
+            if COMPLAINT.search(line):
+                complaints.append(line.strip().removeprefix(f"{ROOT}{os.sep}"))
+    return process.returncode, complaints
+
+
 def _environment() -> dict[str, str]:
-    """The kernels' environment: this Python, two threads, no console colours."""
+    """The kernels' environment: this Python, and two threads."""
     environment = dict(os.environ)
     kernel_environment(environment)
     # The times in the book are for two cores; more threads hardly help at these sizes. XLA reads NPROC.

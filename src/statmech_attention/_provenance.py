@@ -18,7 +18,7 @@ def hash_files(paths: Iterable[Path], root: Path) -> str:
         root: a folder above all of them.
 
     Returns:
-        64 hexadecimal digits, the same on every system: line ends and path separators are made equal first.
+        64 hexadecimal digits, the same on every system: line ends and separators are made equal.
 
     Raises:
         ValueError: a file that is not below `root`.

@@ -1,0 +1,194 @@
+"""The book's helpers, its settings, and the scripts that build and check it."""
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = """\
+---
+jupytext:
+  text_representation: {{extension: .md, format_name: myst}}
+kernelspec: {{display_name: Python 3, language: python, name: python3}}
+---
+
+# A page
+
+```{{code-cell}}
+{}
+```
+"""
+
+
+def requirements(path: Path) -> list[str]:
+    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line]
+
+
+def test_pyproject_and_requirements_say_the_same():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert [*project["dependencies"], *extras["book"], *extras["tests"]] == requirements(ROOT / "requirements.txt")
+
+
+@pytest.mark.parametrize("minor", ["3.11", "3.12", "3.13"])
+def test_the_tested_versions_lie_within_the_bounds(minor):
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    pinned = dict(line.split("==") for line in requirements(ROOT / "constraints" / f"python{minor}.txt"))
+    pinned = {canonicalize_name(name): version for name, version in pinned.items()}
+    for requirement in map(Requirement, requirements(ROOT / "requirements.txt")):
+        assert {">=", "<"} <= {bound.operator for bound in requirement.specifier}, f"{requirement}: floor, ceiling"
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name
+
+
+def test_every_page_of_the_table_of_contents_is_there():
+    import check_book
+
+    pages = check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    assert pages[0] == "book/index"
+    assert [name for name in pages if not (ROOT / f"{name}.md").is_file()] == []
+
+
+def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
+    from statmech_attention import runs
+
+    monkeypatch.chdir(ROOT)
+    for chapter in runs.chapters():
+        for name, one in runs.parameters_of(chapter).items():
+            assert one.help, f"{chapter}, {name}: a comment that says what it is"
+            if "int" in one.type or "float" in one.type:
+                assert one.interval, f"{chapter}, {name}: an interval at the end of the comment, as in [1, inf)"
+
+
+def test_glued_values_are_plain():
+    import jax.numpy as jnp
+    import numpy as np
+
+    from statmech_attention.book import _plain, glue
+
+    for value in (np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
+        plain = _plain("half", value)
+        assert type(plain) is float
+        assert f"{plain:.1f}" == "0.5"
+    assert type(_plain("n", np.int64(3))) is int
+    assert type(_plain("yes", np.bool_(True))) is bool
+    assert _plain("word", "last") == "last"
+    with pytest.raises(ValueError, match="wanted one number"):
+        glue("several", np.zeros(3))
+    assert glue("outside a book", 1.0) is None
+
+
+def test_begin_switches_to_double_precision():
+    import jax
+
+    from statmech_attention import book
+
+    jax.config.update("jax_enable_x64", False)
+    try:
+        book.begin()
+        assert jax.numpy.ones(1).dtype == "float64"
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_versions_name_no_place():
+    import jax
+
+    from statmech_attention import book
+
+    facts = book.versions()
+    assert facts["jax"] == jax.__version__
+    assert len(facts["source hash"]) == 12
+    assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
+    assert str(ROOT) not in str(facts)
+
+
+def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
+    from statmech_attention._provenance import hash_files
+
+    first, second = tmp_path / "a.py", tmp_path / "b.py"
+    first.write_bytes(b"x = 1\n")
+    second.write_bytes(b"y = 2\n")
+    before = hash_files([first, second], tmp_path)
+    assert hash_files([second, first], tmp_path) == before
+    first.write_bytes(b"x = 1\r\n")
+    assert hash_files([first, second], tmp_path) == before
+    first.write_bytes(b"x = 2\n")
+    assert hash_files([first, second], tmp_path) != before
+    first.write_bytes(b"y = 2\n")
+    second.write_bytes(b"x = 1\n")
+    assert hash_files([first, second], tmp_path) != before
+
+
+@pytest.fixture
+def tiny_book(tmp_path, monkeypatch):
+    """A project of one page with this book's settings."""
+    import build_book
+
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "references.bib").write_text("")
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
+    shutil.copy(ROOT / "_config.yml", tmp_path)
+    (tmp_path / "requirements.txt").write_text("jax\n")
+    monkeypatch.setattr(build_book, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["build_book"])
+    return tmp_path
+
+
+def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
+    import build_book
+    import check_book
+
+    page = tiny_book / "book" / "index.md"
+    page.write_text(PAGE.format("1 / 0"))
+    for _ in range(2):
+        assert build_book.main() != 0
+        assert "ZeroDivisionError" in capsys.readouterr().err
+    page.write_text(PAGE.format("print(6 * 7)"))
+    assert build_book.main() == 0
+    assert str(tiny_book / "_build" / "html" / "index.html") in capsys.readouterr().out
+    assert check_book.check(tiny_book) == (1, 0, [])
+    # The same cells under another state of the project are executed again, not taken from the cache.
+    (tiny_book / "requirements.txt").write_text("jax<1\n")
+    assert build_book.main() == 0
+    assert "Executing notebook" in capsys.readouterr().out
+    assert build_book.main() == 0
+    assert "Executing notebook" not in capsys.readouterr().out
+
+
+def test_the_check_finds_what_is_broken(tmp_path):
+    import check_book
+
+    html = tmp_path / "_build" / "html" / "book"
+    html.mkdir(parents=True)
+    (tmp_path / "_toc.yml").write_text("root: book/index\nparts:\n- chapters:\n  - file: book/gone\n")
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "index.md").write_text("mystnb:\n  figure:\n    name: fig-curve\n")
+    (html / "index.html").write_text(
+        """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
+        <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
+        <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
+        <a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
+    )
+    pages, figures, problems = check_book.check(tmp_path)
+    assert (pages, figures) == (2, 1)
+    wanted = [
+        "the page was not built",
+        "index.html: not there",
+        "an error in a cell",
+        "messages on standard error",
+        "left unresolved: 'As in {numref}",
+        "no caption with a number",
+        "the file is not there",
+        "no alternative text",
+        "link to #here: no such place",
+        "link to away.html: no such file",
+        "figure fig-curve: named in the source",
+    ]
+    assert [part for part in wanted if not any(part in problem for problem in problems)] == []
+    assert len(problems) == len(wanted)
