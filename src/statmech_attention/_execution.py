@@ -60,8 +60,8 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
             try:
                 attempt()
             except Exception as error:
-                # Two kernels that start at the same moment can pick the same port. Nothing has run yet then. A cell that
-                # wanted a port of its own is another matter.
+                # Two kernels that start at the same moment can pick the same port. Nothing has run yet then. A cell
+                # that wanted a port of its own is another matter.
                 if isinstance(error, papermill.PapermillExecutionError) or not _lost_the_port(error):
                     raise
                 attempt()

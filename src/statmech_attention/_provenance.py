@@ -51,8 +51,8 @@ def provenance() -> dict[str, str]:
     """What a result must carry so that somebody can tell later how it was made.
 
     Returns:
-        Texts by name: `package` (version), `source` (its hash), `python`, one entry a numerical library, `platform`, and
-        `device` (kind and number of the devices JAX computes on). No paths and no host names.
+        Texts by name: `package` (version), `source` (its hash), `python`, one entry a numerical library, `platform`,
+        and `device` (kind and number of the devices JAX computes on). No paths and no host names.
     """
     import jax
 

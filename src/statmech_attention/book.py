@@ -74,7 +74,7 @@ def _plain(name: str, value: Any) -> Any:
     if hasattr(value, "dtype") and hasattr(value, "item"):
         if value.size != 1:
             raise ValueError(
-                f"glue {name!r}: wanted one number, got an array of shape {tuple(value.shape)}. Glue entries one by one."
+                f"glue {name!r}: wanted one number, got shape {tuple(value.shape)}. Glue entries one by one."
             )
         return value.item()
     return value
