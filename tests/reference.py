@@ -7,6 +7,7 @@ import itertools
 import math
 
 import numpy as np
+from scipy.optimize import minimize, root
 from scipy.stats import multivariate_normal
 
 
@@ -108,8 +109,7 @@ def kernel(left, right, order_parameter, heads, input_variance=1.0):
     features, paths = left.shape[2], math.prod(heads)
     total = np.zeros((len(left), len(right)))
     for p, q in itertools.product(range(paths), repeat=2):
-        for m, n in itertools.product(range(len(left)), range(len(right))):
-            total[m, n] += order_parameter[p, q] * (left[m, p] @ right[n, q]) / features
+        total += order_parameter[p, q] * left[:, p] @ right[:, q].T / features
     return input_variance / paths * total
 
 
@@ -179,6 +179,41 @@ def gp_order_parameters(heads, variances):
     for layer in range(len(heads)):
         found.append(math.prod(variances[layer + 1 :]) * np.eye(math.prod(heads[layer:])))
     return (*found, variances[-1])
+
+
+def saddle_point(inputs, labels, heads, widths, variances, temperature):
+    """The minimum of (11) by scipy's BFGS, polished to a root of the gradient.
+
+    The unknowns are a Cholesky factor of every U^(l) itself, whatever the other layers are.
+    """
+    sizes = [math.prod(heads[layer:]) for layer in range(len(heads) + 1)]
+    problem = (inputs, labels, heads, widths, variances, temperature)
+
+    def factors(vector):
+        found, start = [], 0
+        for size in sizes:
+            factor = np.zeros((size, size))
+            count = size * (size + 1) // 2
+            factor[np.tril_indices(size)] = vector[start : start + count]
+            found.append(factor)
+            start += count
+        return found
+
+    def order_parameters(vector):
+        overlaps = [factor @ factor.T for factor in factors(vector)]
+        return [*overlaps[:-1], overlaps[-1][0, 0]]
+
+    def gradient(vector):
+        slopes = action_gradient(order_parameters(vector), *problem)
+        pieces = [2 * np.atleast_2d(slope) @ factor for slope, factor in zip(slopes, factors(vector), strict=True)]
+        return np.concatenate([piece[np.tril_indices(len(piece))] for piece in pieces])
+
+    gp = gp_order_parameters(heads, variances)
+    start = np.concatenate([np.linalg.cholesky(np.atleast_2d(u))[np.tril_indices(len(np.atleast_2d(u)))] for u in gp])
+    rough = minimize(lambda vector: action(order_parameters(vector), *problem), start, jac=gradient, method="BFGS")
+    polished = root(gradient, rough.x, tol=1e-13)
+    assert np.max(np.abs(gradient(polished.x))) < 1e-10
+    return order_parameters(polished.x)
 
 
 def predict(train, labels, test, order_parameter, heads, temperature, input_variance=1.0):

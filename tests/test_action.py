@@ -122,9 +122,9 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
     point = coordinates_of(order_parameters, layout)
     assert point.shape == (coordinate_count(layout),) == (28,)
     for one, other in zip(order_parameters_at(point, layout), order_parameters, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     point = jnp.asarray(0.5 * rng.normal(size=28))
-    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-7)
+    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-11)
 
 
 def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):

@@ -1,0 +1,218 @@
+"""The hidden Markov task: what is drawn, and where its heads look."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+
+# Short chains of small tokens, many of them; a token is seen without its position.
+TASK = sma.tasks.HiddenMarkov(length=6, token_size=4, parallel_noise=0.5, perpendicular_noise=2.0)
+EXAMPLES = 4000
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return TASK.sample(jax.random.key(90), EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def noise(sample):
+    """What was added to the feature vectors, (examples, length, token_size)."""
+    tokens = np.asarray(sample.inputs)[:, 1:, :4]
+    plus, minus = math.sqrt(2) * np.array([1, 1, 0, 0]), math.sqrt(2) * np.array([0, 0, 1, 1])
+    return tokens - np.where(np.asarray(sample.hidden)[..., None] > 0, plus, minus)
+
+
+def test_the_papers_task_has_31_tokens_of_231_features():
+    task = sma.tasks.HiddenMarkov()
+    sample = task.sample(jax.random.key(91), 2)
+    assert (task.tokens, task.features) == (31, 231)
+    assert sample.inputs.shape == (2, 31, 231)
+    assert (task.slow, task.fast, task.hardness) == (0.3, 0.7, 10.0)
+    assert (task.parallel_noise, task.perpendicular_noise) == (1.0, 1.0)
+
+
+def test_shapes_and_values(sample):
+    assert sample.inputs.shape == (EXAMPLES, 7, 11)
+    assert sample.labels.shape == (EXAMPLES,)
+    assert sample.hidden.shape == (EXAMPLES, 6)
+    assert set(np.unique(sample.labels)) == set(np.unique(sample.hidden)) == {-1.0, 1.0}
+    assert sample.inputs.dtype == np.float64
+
+
+@pytest.mark.parametrize(("examples", "slow"), [(1, 1), (2, 1), (7, 4)])
+def test_half_of_each_class(examples, slow):
+    labels = TASK.sample(jax.random.key(92), examples).labels
+    assert np.sum(labels == 1) == slow
+    assert np.sum(labels == -1) == examples - slow
+
+
+def test_classes_are_shuffled(sample):
+    first_half = np.asarray(sample.labels)[: EXAMPLES // 2]
+    assert abs(first_half.mean()) < 4 / math.sqrt(EXAMPLES / 2)
+
+
+@pytest.mark.parametrize(("label", "rate"), [(1.0, 0.3), (-1.0, 0.7)])
+def test_hidden_states_switch_at_the_rate_of_their_class(sample, label, rate):
+    hidden = np.asarray(sample.hidden)[np.asarray(sample.labels) == label]
+    switched = hidden[:, 1:] != hidden[:, :-1]
+    assert abs(switched.mean() - rate) < 4 * math.sqrt(rate * (1 - rate) / switched.size)
+    # At every step alike, and whatever the state is.
+    each = math.sqrt(rate * (1 - rate) / len(hidden))
+    np.testing.assert_allclose(switched.mean(axis=0), rate, atol=4 * each)
+    from_plus = switched[hidden[:, :-1] > 0]
+    assert abs(from_plus.mean() - rate) < 4 * math.sqrt(rate * (1 - rate) / from_plus.size)
+
+
+def test_the_first_state_is_either_with_equal_chance(sample):
+    first = np.asarray(sample.hidden)[:, 0]
+    assert abs(first.mean()) < 4 / math.sqrt(EXAMPLES)
+    assert abs((first * np.asarray(sample.labels)).mean()) < 4 / math.sqrt(EXAMPLES)
+
+
+def test_feature_vectors_are_orthogonal_and_as_long_as_the_root_of_the_token_size():
+    np.testing.assert_allclose(TASK.states @ TASK.states.T, 4 * np.eye(2), atol=1e-14)
+    np.testing.assert_allclose(sma.tasks.HiddenMarkov().states @ np.ones(200), 100 * math.sqrt(2), rtol=1e-12)
+
+
+def test_noise_has_its_own_strength_in_and_out_of_the_plane(noise):
+    flat = noise.reshape(-1, 4)
+    covariance = flat.T @ flat / len(flat)
+    plane = np.kron(np.eye(2), np.full((2, 2), 0.5))  # the projection on v_+ and v_-
+    wanted = 0.5**2 * plane + 2.0**2 * (np.eye(4) - plane)
+    errors = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / len(flat))
+    assert np.all(np.abs(covariance - wanted) < 4 * errors)
+    assert np.all(np.abs(flat.mean(axis=0)) < 4 * np.sqrt(np.diag(wanted) / len(flat)))
+
+
+def test_noise_is_independent_from_token_to_token(noise):
+    here, before = noise[:, 1:].reshape(-1, 4), noise[:, :-1].reshape(-1, 4)
+    assert np.all(np.abs(here.T @ before / len(here)) < 4 * 2.125 / math.sqrt(len(here)))
+
+
+def test_without_noise_every_token_is_a_feature_vector():
+    task = dataclasses.replace(TASK, parallel_noise=0.0, perpendicular_noise=0.0)
+    sample = task.sample(jax.random.key(93), 5)
+    plus, minus = task.states
+    wanted = np.where(np.asarray(sample.hidden)[..., None] > 0, plus, minus)
+    np.testing.assert_allclose(sample.inputs[:, 1:, :4], wanted, atol=1e-14)
+
+
+def test_the_first_token_is_empty_but_for_its_position(sample):
+    assert np.all(np.asarray(sample.inputs)[:, 0, :4] == 0)
+
+
+def test_positions_are_one_hot(sample):
+    np.testing.assert_array_equal(sample.inputs[:, :, 4:], np.broadcast_to(np.eye(7), (EXAMPLES, 7, 7)))
+
+
+def test_the_same_key_gives_the_same_sample_and_heads():
+    for draw in (lambda key: TASK.sample(key, 20), TASK.heads):
+        one, same, other = (draw(jax.random.key(seed)) for seed in (94, 94, 95))
+        for leaves in zip(*map(jax.tree.leaves, (one, same, other)), strict=True):
+            np.testing.assert_array_equal(leaves[0], leaves[1])
+            assert np.any(np.asarray(leaves[0]) != np.asarray(leaves[2]))
+
+
+def test_old_style_keys_work_too():
+    assert TASK.sample(jax.random.PRNGKey(0), 3).inputs.shape == (3, 7, 11)
+
+
+# Heads, on the paper's own sizes but without noise.
+
+
+@pytest.fixture(scope="module")
+def clean():
+    task = sma.tasks.HiddenMarkov(parallel_noise=0.0, perpendicular_noise=0.0)
+    sample = task.sample(jax.random.key(96), 3)
+    products = task.heads(jax.random.key(97))
+    return sample, products, sma.attention_from_products(products)(sample.inputs)
+
+
+def test_two_layers_of_two_heads(clean):
+    _, products, attention = clean
+    assert [product.shape for product in products] == [(2, 231, 231)] * 2
+    assert [matrix.shape for matrix in attention] == [(3, 2, 31, 31)] * 2
+
+
+def test_the_neighbour_head_looks_one_step_back_where_the_state_is_the_same(clean):
+    sample, _, attention = clean
+    first = np.asarray(attention[0])[:, 0]
+    # Logits: 20 one step back, 15 for the empty token, 10 for other tokens of the same state, 0 or less for the rest.
+    back, empty = 1 / (1 + math.exp(-5) + 30 * math.exp(-10)), 1 / (1 + 30 * math.exp(-5))
+    for matrix, hidden in zip(first, np.asarray(sample.hidden), strict=True):
+        for query in range(2, 31):
+            if hidden[query - 1] == hidden[query - 2]:
+                assert matrix[query - 1, query] > back
+            else:
+                assert matrix[0, query] > empty
+        assert matrix[0, 1] > empty  # nothing but the empty token is one step before the first
+        np.testing.assert_allclose(matrix[:, 0], 1 / 31, rtol=1e-9)
+
+
+def test_logits_of_the_neighbour_head_are_those_of_the_paper(clean):
+    sample, products, _ = clean
+    x, hidden = np.asarray(sample.inputs)[0], np.concatenate([[0.0], np.asarray(sample.hidden)[0]])
+    logits = x @ np.asarray(products[0][0]) @ x.T
+    wanted = np.outer(hidden, hidden)
+    for query in range(1, 31):
+        wanted[0, query] += 1.5
+        if query > 1:
+            wanted[query - 1, query] += 1.0
+    np.testing.assert_allclose(logits, 10 * wanted, atol=1e-10)
+
+
+def test_the_uniform_head_looks_everywhere_alike(clean):
+    np.testing.assert_allclose(np.asarray(clean[2][1])[:, 0], 1 / 31, rtol=1e-9)
+
+
+def test_random_heads_have_blocks_of_their_own_variance(clean):
+    for product in clean[1]:
+        product = np.asarray(product[1]) / 10
+        tokens, positions = slice(0, 200), slice(200, 231)
+        for rows, columns, variance in [
+            (tokens, tokens, 1 / 200**2),
+            (tokens, positions, 1 / 200),
+            (positions, tokens, 1 / 200),
+            (positions, positions, 1.0),
+        ]:
+            block = product[rows, columns]
+            assert abs(np.mean(block**2) / variance - 1) < 4 * math.sqrt(2 / block.size)
+            assert abs(np.mean(block)) < 4 * math.sqrt(variance / block.size)
+    assert not np.any(np.asarray(clean[1][0][1]) == np.asarray(clean[1][1][1]))
+
+
+def test_hardness_multiplies_every_head():
+    soft = dataclasses.replace(TASK, hardness=1.0)
+    for one, other in zip(TASK.heads(jax.random.key(98)), soft.heads(jax.random.key(98)), strict=True):
+        np.testing.assert_allclose(one, 10 * other, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("length", 1, "length: wanted a whole number of at least 2, got 1"),
+        ("token_size", 0, "token_size: wanted a whole number of at least 2, got 0"),
+        ("token_size", 5, "token_size: wanted an even number, half for each state, got 5"),
+        ("slow", 1.1, r"slow: wanted a probability in \[0, 1\], got 1.1"),
+        ("fast", -0.1, r"fast: wanted a probability in \[0, 1\], got -0.1"),
+        ("slow", math.nan, r"slow: wanted a probability in \[0, 1\], got nan"),
+        ("parallel_noise", -1.0, "parallel_noise: wanted a finite number of at least 0, got -1.0"),
+        ("perpendicular_noise", math.inf, "perpendicular_noise: wanted a finite number of at least 0, got inf"),
+        ("perpendicular_noise", math.nan, "perpendicular_noise: wanted a finite number of at least 0, got nan"),
+        ("hardness", 0.0, "hardness: wanted a positive finite number, got 0.0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        sma.tasks.HiddenMarkov(**{field: value})
+
+
+@pytest.mark.parametrize("examples", [0, -3])
+def test_a_sample_has_at_least_one_example(examples):
+    with pytest.raises(ValueError, match="examples: wanted a whole number of at least 1, got"):
+        TASK.sample(jax.random.key(0), examples)

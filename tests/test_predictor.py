@@ -1,0 +1,122 @@
+"""Mean, variance and accuracy of the predictor: equations (9), (30)."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+
+import statmech_attention as sma
+
+HEADS, TRAIN, TEST, FEATURES = (2, 3), 5, 4, 8
+
+
+def draw(seed):
+    rng = np.random.default_rng(seed)
+    train, test = rng.normal(size=(TRAIN, 6, FEATURES)), rng.normal(size=(TEST, 6, FEATURES))
+    return train, rng.normal(size=TRAIN), test, reference.random_order_parameters(rng, HEADS)[0]
+
+
+def predict(train, labels, test, order_parameter, **options):
+    options = {"temperature": 0.1, "heads": HEADS} | options
+    return sma.predict(train, labels, test, order_parameter, **options)
+
+
+@pytest.mark.parametrize("temperature", [0.001, 0.1, 10.0])
+def test_mean_and_variance_are_those_of_the_joint_gaussian(temperature):
+    train, labels, test, order_parameter = draw(80)
+    found = predict(train, labels, test, order_parameter, temperature=temperature, variance=1.3)
+    mean, variance = reference.predict(train, labels, test, order_parameter, HEADS, temperature, 1.3)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
+
+
+def test_attentioned_inputs_and_plain_arrays_agree():
+    train, labels, test, order_parameter = draw(81)
+    wrapped = [sma.AttentionedInputs(jnp.asarray(values), HEADS) for values in (train, test)]
+    one = predict(train, labels, test, order_parameter)
+    other = sma.predict(wrapped[0], labels, wrapped[1], order_parameter, temperature=0.1)
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.variance, other.variance)
+
+
+def test_a_subset_of_paths_is_an_order_parameter_without_the_others():
+    train, labels, test, order_parameter = draw(82)
+    paths = [1, 4, 5]
+    found = predict(train, labels, test, order_parameter, paths=paths)
+    # The same three paths as a network of one layer: only the factor 1 / prod H differs, 3 instead of 6.
+    fewer = order_parameter[np.ix_(paths, paths)]
+    mean, variance = reference.predict(train[:, paths], labels, test[:, paths], fewer, (3,), 0.1, 0.5)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
+
+
+def test_heads_that_stay_make_a_smaller_network_of_their_own_scale():
+    train, labels, test, order_parameter = draw(83)
+    kept = ((0,), (0, 2))
+    smaller = [sma.AttentionedInputs(jnp.asarray(values), HEADS).keep_heads(kept) for values in (train, test)]
+    fewer = order_parameter[np.ix_([0, 2], [0, 2])]
+    found = sma.predict(smaller[0], labels, smaller[1], fewer, temperature=0.1)
+    mean, variance = reference.predict(train[:, [0, 2]], labels, test[:, [0, 2]], fewer, (1, 2), 0.1)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
+
+
+def test_all_paths_are_no_restriction():
+    train, labels, test, order_parameter = draw(84)
+    np.testing.assert_allclose(
+        predict(train, labels, test, order_parameter, paths=range(6)).mean,
+        predict(train, labels, test, order_parameter).mean,
+        rtol=1e-13,
+    )
+
+
+def test_restricting_paths_clears_pairs_that_leave_the_subset():
+    order_parameter = jnp.arange(1.0, 10.0).reshape(3, 3)
+    np.testing.assert_array_equal(
+        sma.restrict_paths(order_parameter, [2, 0]), [[1.0, 0.0, 3.0], [0.0, 0.0, 0.0], [7.0, 0.0, 9.0]]
+    )
+
+
+@given(seed=st.integers(0, 10**6), temperature=st.floats(1e-3, 1e2))
+def test_variance_lies_between_zero_and_the_prior_variance(seed, temperature):
+    train, labels, test, order_parameter = draw(seed)
+    found = predict(train, labels, test, order_parameter, temperature=temperature)
+    prior = np.diagonal(sma.kernel(test, test, order_parameter, heads=HEADS))
+    assert np.all(found.variance >= -1e-12 * prior)
+    assert np.all(found.variance <= prior)
+
+
+def test_training_labels_are_interpolated_as_the_temperature_falls():
+    train, labels, _, order_parameter = draw(85)
+    errors, variances = [], []
+    for temperature in (1e-2, 1e-4, 1e-6):
+        found = predict(train, labels, train, order_parameter, temperature=temperature)
+        errors.append(np.max(np.abs(found.mean - labels)))
+        variances.append(np.max(found.variance) / temperature)
+    # Both vanish in proportion to the temperature; the variance of a noisy label at a training point is its own T.
+    np.testing.assert_allclose(np.array(errors[:-1]) / errors[1:], 100, rtol=0.1)
+    assert np.all(np.diff(variances) > 0)
+    assert variances[-1] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_high_temperature_gives_the_prior_back():
+    train, labels, test, order_parameter = draw(86)
+    found = predict(train, labels, test, order_parameter, temperature=1e9)
+    np.testing.assert_allclose(found.mean, 0.0, atol=1e-7)
+    np.testing.assert_allclose(found.variance, np.diagonal(sma.kernel(test, test, order_parameter, heads=HEADS)))
+
+
+@pytest.mark.parametrize(
+    ("mean", "labels", "wanted"),
+    [
+        ([0.3, -2.0, 1.0, -0.1], [1, -1, 1, -1], 1.0),
+        ([0.3, -2.0, 1.0, -0.1], [-1, 1, -1, 1], 0.0),
+        ([0.3, -2.0, 1.0, -0.1], [1, 1, 1, -1], 0.75),
+        ([0.0, -2.0, 0.0, -0.1], [1, 1, -1, -1], 0.5),
+        ([0.0], [-1], 0.5),
+    ],
+)
+def test_accuracy_counts_signs_and_half_of_the_ties(mean, labels, wanted):
+    assert sma.accuracy(mean, labels) == wanted

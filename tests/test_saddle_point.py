@@ -1,0 +1,403 @@
+"""The saddle point against a second minimiser, closed forms, symmetries and limits: equation (11)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optimistix
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+
+import statmech_attention as sma
+
+# The problem most tests share, so that it is compiled once: six examples, four paths, five features.
+EXAMPLES, HEADS, FEATURES = 6, (2, 2), 5
+OPTIONS = {"width": 4.0, "temperature": 0.1}
+VARIANCES = (0.7, 1.3, 0.9, 1.6)
+
+
+def draw(seed, heads=HEADS, examples=EXAMPLES, features=FEATURES):
+    """Attentioned inputs with a common part in all paths, and labels +-1 of both kinds."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(examples, math.prod(heads), features)) + rng.normal(size=(examples, 1, features))
+    return sma.AttentionedInputs(jnp.asarray(values), heads), np.where(np.arange(examples) % 2, 1.0, -1.0)
+
+
+def assert_same(found, wanted, tolerance=1e-8):
+    for one, other in zip(found.order_parameters, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.max(np.abs(other)))
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return sma.solve(*draw(70), **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def chains():
+    """A small hidden Markov problem."""
+    task = sma.tasks.HiddenMarkov(length=5, token_size=4)
+    keys = jax.random.split(jax.random.key(71), 2)
+    sample = task.sample(keys[0], 12)
+    attention = sma.attention_from_products(task.heads(keys[1]))
+    return sma.attentioned_inputs(sample.inputs, attention), sample.labels
+
+
+# What a solution says about itself.
+
+
+def test_a_solution_reports_its_own_action(solution):
+    options = {"temperature": 0.1, "variance": 1.0}
+    energy = sma.energy(solution.order_parameter, solution.attentioned, solution.labels, **options)
+    entropy = sma.entropy(solution.order_parameters, heads=HEADS)
+    assert float(solution.energy) == pytest.approx(float(energy), rel=1e-11)
+    assert float(solution.entropy) == pytest.approx(float(entropy), rel=1e-11)
+    assert float(solution.action) == pytest.approx(float(entropy + EXAMPLES / 4 * energy), rel=1e-11)
+    assert solution.outcome == sma.Outcome.CONVERGED
+    assert solution.gradient_norm <= 1e-8
+    assert 1 <= solution.steps <= 50
+
+
+def test_the_gradient_in_the_papers_variables_vanishes(solution):
+    slopes = reference.action_gradient(
+        [np.asarray(one) for one in solution.order_parameters],
+        np.asarray(solution.attentioned.values),
+        np.asarray(solution.labels),
+        HEADS,
+        (4, 4, 4),
+        (1.0,) * 4,
+        0.1,
+    )
+    for slope in slopes:
+        np.testing.assert_allclose(slope, 0.0, atol=1e-7)
+
+
+def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(solution):
+    test = draw(72)[0]
+    kernel = sma.kernel(solution.attentioned, solution.attentioned, solution.order_parameter)
+    np.testing.assert_allclose(solution.kernel(), kernel, rtol=1e-13)
+    across = sma.kernel(solution.attentioned, test, solution.order_parameter)
+    np.testing.assert_allclose(solution.kernel(solution.attentioned, test), across, rtol=1e-13)
+    np.testing.assert_allclose(solution.kernel(test, solution.attentioned), across.T, rtol=1e-12)
+    np.testing.assert_array_equal(solution.kernel(test), solution.kernel(test, test))
+    wanted = sma.predict(solution.attentioned, solution.labels, test, solution.order_parameter, temperature=0.1)
+    for one in (solution.predict(test), solution.predict(test.values)):
+        np.testing.assert_allclose(one.mean, wanted.mean, rtol=1e-12)
+        np.testing.assert_allclose(one.variance, wanted.variance, rtol=1e-12)
+    some = sma.predict(
+        solution.attentioned, solution.labels, test, solution.order_parameter, temperature=0.1, paths=[0, 3]
+    )
+    np.testing.assert_allclose(solution.predict(test, paths=[0, 3]).mean, some.mean, rtol=1e-12)
+
+
+# Second opinions.
+
+
+@pytest.mark.parametrize(
+    ("heads", "widths", "variances"),
+    [
+        (HEADS, (2, 7, 4), VARIANCES),
+        ((2, 1, 3), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)),
+    ],
+)
+def test_scipy_finds_the_same_minimum_in_other_variables(heads, widths, variances):
+    xi, labels = draw(73, heads)
+    wanted = reference.saddle_point(np.asarray(xi.values), labels, heads, widths, variances, 0.1)
+    assert_same(sma.solve(xi, labels, width=widths, temperature=0.1, variance=variances), wanted)
+
+
+def test_scipy_finds_the_same_minimum_on_hidden_markov_chains(chains):
+    xi, labels = chains
+    wanted = reference.saddle_point(np.asarray(xi.values), np.asarray(labels), HEADS, (6,) * 3, (1.0,) * 4, 0.01)
+    assert_same(sma.solve(xi, labels, width=6, temperature=0.01), wanted)
+
+
+def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
+    xi, labels = chains
+    solution = sma.solve(xi, labels, width=6, temperature=0.01)
+
+    def order_parameters(factors):
+        overlaps = [jnp.tril(factor) @ jnp.tril(factor).T for factor in factors]
+        return [*overlaps[:-1], overlaps[-1][0, 0]]
+
+    def action(factors, _):
+        return sma.action(order_parameters(factors), xi, labels, width=6, temperature=0.01)
+
+    start = [jnp.eye(size) for size in (4, 2, 1)]
+    solver = optimistix.BFGS(rtol=1e-11, atol=1e-11)
+    found = optimistix.minimise(action, solver, start, max_steps=2000)
+    assert_same(solution, order_parameters(found.value))
+    assert float(solution.action) == pytest.approx(float(action(found.value, None)), rel=1e-13)
+
+
+@pytest.mark.parametrize(("width", "label", "temperature"), [(1.0, 2.0, 0.1), (3.0, 0.3, 0.5), (0.2, 5.0, 0.01)])
+def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperature):
+    # The readout's equation gives u = sqrt(sigma_a^2 U / sigma_1^2); U then solves slope(U) = 0.
+    inputs = np.array([[[1.0, -2.0, 0.5]]])
+    first, value, last = 0.6, 1.7, 0.4
+    gain = first * np.sum(inputs**2) / 3
+
+    def slope(u):
+        noise = gain * u + temperature
+        return 1 / math.sqrt(value * last * u) - 1 / u + gain / width * (1 / noise - label**2 / noise**2)
+
+    root = brentq(slope, 1e-6, 1e6, xtol=1e-14, rtol=1e-14)
+    found = sma.solve(
+        inputs, [label], width=width, temperature=temperature, variance=(first, value, last), heads=(1,)
+    )
+    assert float(found.order_parameter[0, 0]) == pytest.approx(root, rel=1e-8)
+    assert float(found.order_parameters[1]) == pytest.approx(math.sqrt(last * root / value), rel=1e-8)
+
+
+# The ways to solve agree with each other.
+
+
+def test_products_and_the_dense_hessian_find_the_same_minimum(solution):
+    found = sma.solve(*draw(70), **OPTIONS, method="products")
+    assert found.outcome == sma.Outcome.CONVERGED
+    assert_same(found, solution.order_parameters)
+
+
+def test_inputs_with_fewer_directions_than_features_lose_nothing(chains):
+    xi, labels = chains
+    rotation, _ = np.linalg.qr(np.random.default_rng(74).normal(size=(40, 40)))
+    # The same examples in forty features: zeros appended, then rotated; (10) divides by the number of features.
+    missing = 40 - xi.values.shape[-1]
+    wide = np.pad(np.asarray(xi.values), ((0, 0), (0, 0), (0, missing))) @ rotation
+    wide *= math.sqrt(40 / xi.values.shape[-1])
+    found = sma.solve(wide, labels, width=6, temperature=0.01, heads=HEADS)
+    assert_same(found, sma.solve(xi, labels, width=6, temperature=0.01).order_parameters)
+
+
+def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
+    near = sma.solve(*draw(70), width=4.2, temperature=0.1, start=solution)
+    cold = sma.solve(*draw(70), width=4.2, temperature=0.1)
+    assert near.steps < cold.steps
+    assert_same(near, cold.order_parameters)
+
+
+def test_a_start_at_the_solution_takes_no_step(solution):
+    again = sma.solve(*draw(70), **OPTIONS, start=solution.order_parameters, tolerance=1e-7)
+    assert again.steps == 0
+    assert_same(again, solution.order_parameters, 1e-12)
+
+
+@pytest.mark.parametrize("start", range(3))
+def test_any_start_ends_in_the_same_minimum(solution, start):
+    order_parameters = reference.random_order_parameters(np.random.default_rng(start), HEADS)
+    assert_same(sma.solve(*draw(70), **OPTIONS, start=order_parameters), solution.order_parameters)
+
+
+def test_a_smaller_tolerance_changes_only_what_lies_beyond_the_larger_one(solution):
+    tight = sma.solve(*draw(70), **OPTIONS, tolerance=1e-11)
+    assert tight.gradient_norm <= 1e-11
+    assert_same(solution, tight.order_parameters, 1e-10)
+
+
+@pytest.mark.parametrize("method", ["dense", "products"])
+def test_a_sweep_equals_separate_solves(method):
+    xi, labels = draw(70)
+    widths, temperatures = [3.0, (20.0, 5.0, 10.0), math.inf], [0.5, 0.1]
+    sweep = sma.solve_sweep(xi, labels, widths=widths, temperatures=temperatures, method=method)
+    assert sweep.action.shape == (3, 2)
+    assert sweep.order_parameter.shape == (3, 2, 4, 4)
+    test = draw(72)[0]
+    predictions, kernels = sweep.predict(test), sweep.kernel()
+    for row, width in enumerate(widths):
+        for column, temperature in enumerate(temperatures):
+            alone = sma.solve(xi, labels, width=width, temperature=temperature, method=method)
+            one = sweep[row, column]
+            assert_same(one, alone.order_parameters)
+            assert float(one.action) == pytest.approx(float(alone.action), rel=1e-12)
+            assert float(one.temperature) == temperature
+            assert [float(number) for number in one.width] == [float(number) for number in alone.width]
+            mean, variance = alone.predict(test)
+            np.testing.assert_allclose(predictions.mean[row, column], mean, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(predictions.variance[row, column], variance, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(one.predict(test).mean, mean, rtol=1e-6, atol=1e-8)
+            np.testing.assert_allclose(kernels[row, column], alone.kernel(), rtol=1e-7)
+    assert sweep[1].action.shape == (2,)
+
+
+def test_a_single_solution_cannot_be_indexed(solution):
+    with pytest.raises(IndexError, match="single solution"):
+        solution[0]
+
+
+def test_seeds_labels_widths_and_temperatures_can_be_vmapped():
+    draws = [draw(seed) for seed in (70, 75, 76)]
+    values = jnp.stack([xi.values for xi, _ in draws])
+    labels = jnp.stack([jnp.asarray(factor * labels) for factor, (_, labels) in zip((1, -1, 2), draws, strict=True)])
+    widths, temperatures = jnp.array([4.0, 10.0, 100.0]), jnp.array([0.1, 0.2, 0.3])
+
+    @jax.jit
+    @jax.vmap
+    def batch(values, labels, width, temperature):
+        xi = sma.AttentionedInputs(values, HEADS)
+        return sma.solve(xi, labels, width=width, temperature=temperature, throw=False)
+
+    found = batch(values, labels, widths, temperatures)
+    assert np.all(found.outcome == sma.Outcome.CONVERGED)
+    for index, (xi, _) in enumerate(draws):
+        alone = sma.solve(xi, labels[index], width=widths[index], temperature=temperatures[index])
+        np.testing.assert_allclose(found.order_parameter[index], alone.order_parameter, rtol=1e-7, atol=1e-9)
+        assert float(found.action[index]) == pytest.approx(float(alone.action), rel=1e-12)
+
+
+# Limits.
+
+
+def test_infinite_width_is_the_gaussian_process_limit():
+    found = sma.solve(*draw(70), width=math.inf, temperature=0.1, variance=VARIANCES)
+    assert_same(found, reference.gp_order_parameters(HEADS, VARIANCES), 1e-14)
+    assert found.steps == 0
+
+
+def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
+    widths = np.logspace(3, 6, 4)
+    sweep = sma.solve_sweep(*draw(70), widths=widths.tolist(), temperatures=[0.5, 0.1], tolerance=1e-12)
+    for overlaps in sweep[:, 1].order_parameters:
+        size = 1 if overlaps.ndim == 1 else overlaps.shape[-1]
+        flat = np.asarray(overlaps).reshape(4, size, size) - np.eye(size)
+        slope = np.polyfit(np.log(widths), np.log(np.linalg.norm(flat, axis=(1, 2))), 1)[0]
+        assert slope == pytest.approx(-1, abs=0.01)
+
+
+def test_targets_need_not_be_signs():
+    xi, _ = draw(70)
+    targets = np.random.default_rng(77).normal(size=EXAMPLES) * 3 + 1
+    wanted = reference.saddle_point(np.asarray(xi.values), targets, HEADS, (4,) * 3, (1.0,) * 4, 0.1)
+    assert_same(sma.solve(xi, targets, **OPTIONS), wanted)
+
+
+# Symmetries.
+
+seeds = st.integers(0, 10**6)
+
+
+@given(seed=seeds, orders=st.tuples(st.permutations(range(2)), st.permutations(range(2))))
+def test_permuting_heads_permutes_the_order_parameters(seed, orders):
+    xi, labels = draw(seed)
+    one = sma.solve(xi, labels, **OPTIONS)
+    other = sma.solve(xi.keep_heads(orders), labels, **OPTIONS)
+    grid = np.arange(4).reshape(2, 2)[np.ix_(*orders)].ravel()
+    last = list(orders[1])
+    wanted = (
+        one.order_parameters[0][np.ix_(grid, grid)],
+        one.order_parameters[1][np.ix_(last, last)],
+        one.order_parameters[2],
+    )
+    assert_same(other, wanted, 1e-7)
+
+
+@given(seed=seeds)
+def test_rotating_features_changes_nothing(seed):
+    xi, labels = draw(seed)
+    test = draw(seed + 1)[0]
+    rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(FEATURES, FEATURES)))
+    one = sma.solve(xi, labels, **OPTIONS)
+    other = sma.solve(xi.values @ rotation, labels, **OPTIONS, heads=HEADS)
+    assert_same(other, one.order_parameters, 1e-7)
+    np.testing.assert_allclose(other.predict(test.values @ rotation).mean, one.predict(test).mean, atol=1e-6)
+
+
+@given(seed=seeds)
+def test_flipping_labels_flips_the_mean_alone(seed):
+    xi, labels = draw(seed)
+    test = draw(seed + 1)[0]
+    one, other = sma.solve(xi, labels, **OPTIONS), sma.solve(xi, -labels, **OPTIONS)
+    assert_same(other, one.order_parameters, 1e-12)
+    np.testing.assert_allclose(other.predict(test).mean, -one.predict(test).mean, atol=1e-10)
+    np.testing.assert_allclose(other.predict(test).variance, one.predict(test).variance, atol=1e-10)
+
+
+@given(seed=seeds, order=st.permutations(range(EXAMPLES)))
+def test_the_order_of_examples_does_not_matter(seed, order):
+    xi, labels = draw(seed)
+    one = sma.solve(xi, labels, **OPTIONS)
+    other = sma.solve(xi.values[np.array(order)], labels[order], **OPTIONS, heads=HEADS)
+    assert_same(other, one.order_parameters, 1e-7)
+
+
+def test_scaling_inputs_and_variances_scales_what_lies_below_them():
+    # Every factor multiplies the kernel; temperature and squared labels can undo it.
+    xi, labels = draw(70)
+    inputs, factors = 2.0, np.array([1.0, 0.5, 1.5, 3.0])
+    total = inputs**2 * math.prod(factors)
+    one = sma.solve(xi, labels, **OPTIONS, variance=VARIANCES)
+    other = sma.solve(
+        inputs * xi.values,
+        math.sqrt(total) * labels,
+        width=4.0,
+        temperature=total * 0.1,
+        variance=factors * VARIANCES,
+        heads=HEADS,
+    )
+    wanted = [math.prod(factors[layer + 1 :]) * u for layer, u in enumerate(one.order_parameters)]
+    assert_same(other, wanted, 1e-7)
+
+
+# Hard cases.
+
+
+def seen_twice(contradicting=False):
+    """Three examples, each of them twice, the second time with the opposite label if they are to contradict."""
+    xi, labels = draw(70)
+    once, labels = np.asarray(xi.values)[:3], labels[:3]
+    return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
+
+
+@pytest.mark.parametrize("method", ["dense", "products"])
+def test_duplicate_examples_at_small_temperature_still_solve(method):
+    # Seen twice at temperature T is seen once at T / 2, up to a constant.
+    once, labels, twice, both = seen_twice()
+    found = sma.solve(twice, both, width=4.0, temperature=1e-5, heads=HEADS, method=method)
+    assert found.gradient_norm <= 1e-8
+    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-5), 1e-7)
+
+
+@pytest.mark.parametrize("method", ["dense", "products"])
+@pytest.mark.parametrize("temperature", [1e-9, 1e-13])
+def test_a_nearly_singular_kernel_solves_or_says_why_not(method, temperature):
+    once, labels, twice, both = seen_twice()
+    try:
+        found = sma.solve(twice, both, width=4.0, temperature=temperature, heads=HEADS, method=method)
+    except sma.NotConverged as error:
+        assert error.solution.outcome in (sma.Outcome.STALLED, sma.Outcome.MAX_STEPS)
+        assert error.solution.gradient_norm > 1e-8
+        assert "Raise " in str(error)
+    else:
+        assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, temperature / 2), 1e-5)
+
+
+@pytest.mark.parametrize("contradicting", [False, True])
+def test_a_singular_kernel_says_why_it_does_not_solve(contradicting):
+    _, _, twice, both = seen_twice(contradicting)
+    with pytest.raises(sma.NotConverged, match=r"not reached at T = 1e-300, N = 4, 4, 4 .*Raise the temp") as caught:
+        sma.solve(twice, both, width=4.0, temperature=1e-300, heads=HEADS)
+    assert caught.value.solution.outcome in (sma.Outcome.NOT_FINITE, sma.Outcome.STALLED)
+
+
+def test_running_out_of_steps_raises_and_carries_the_solution_so_far():
+    xi, labels = draw(70)
+    with pytest.raises(sma.NotConverged, match=r"\(1 of 1 solves\).*after 1 steps\. The steps ran out") as caught:
+        sma.solve(xi, labels, **OPTIONS, max_steps=1)
+    partial = caught.value.solution
+    assert partial.outcome == sma.Outcome.MAX_STEPS
+    assert partial.steps == 1
+    assert partial.gradient_norm > 1e-8
+    kept = sma.solve(xi, labels, **OPTIONS, max_steps=1, throw=False)
+    assert_same(kept, partial.order_parameters, 1e-14)
+    # What was found so far is a good start.
+    assert sma.solve(xi, labels, **OPTIONS, start=partial).outcome == sma.Outcome.CONVERGED
+
+
+def test_a_sweep_that_runs_out_of_steps_names_the_first_that_did():
+    xi, labels = draw(70)
+    with pytest.raises(sma.NotConverged, match=r"T = 0.5, N = 4, 4, 4 \(2 of 4 solves\)") as caught:
+        sma.solve_sweep(xi, labels, widths=[math.inf, 4.0], temperatures=[0.5, 0.1], max_steps=1)
+    assert caught.value.solution.outcome.tolist() == [[0, 0], [2, 2]]
