@@ -45,9 +45,7 @@ def test_action_agrees_with_the_reference(network):
     rng = np.random.default_rng(42)
     order_parameters = reference.random_order_parameters(rng, heads)
     inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
-    found = sma.action(
-        order_parameters, inputs, labels, width=widths, temperature=0.2, variance=variances, heads=heads
-    )
+    found = sma.action(order_parameters, inputs, labels, width=widths, temperature=0.2, variance=variances, heads=heads)
     wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 

@@ -42,9 +42,7 @@ def wrapped(values=XI, heads=HEADS):
 
 
 def weights():
-    return sma.Weights(
-        jnp.ones((3, FEATURES)), tuple(jnp.ones((count, 3, 3)) for count in HEADS), jnp.ones(3)
-    )
+    return sma.Weights(jnp.ones((3, FEATURES)), tuple(jnp.ones((count, 3, 3)) for count in HEADS), jnp.ones(3))
 
 
 def key():
@@ -58,20 +56,29 @@ DOUBLE = r"wanted float64, got float32\. Convert it with \w+\.astype\('float64'\
 BAD = {
     "attention_from_products": [
         (lambda: sma.attention_from_products([]), "products: wanted at least one attention layer, got none"),
-        (lambda: sma.attention_from_products([np.zeros((3, 3))]), r"products\[0\]: wanted shape \(heads, features, feat"),
+        (
+            lambda: sma.attention_from_products([np.zeros((3, 3))]),
+            r"products\[0\]: wanted shape \(heads, features, feat",
+        ),
         (lambda: sma.attention_from_products([np.zeros((0, 3, 3))]), r"products\[0\]: wanted at least one entry"),
         (lambda: sma.attention_from_products([np.zeros((2, 3, 4))]), r"products: wanted shape \(heads, 4, 4\).*got"),
         (lambda: sma.attention_from_products([PRODUCTS[0], np.zeros((2, 3, 3))]), r"wanted shape \(heads, 5, 5\)"),
         (lambda: sma.attention_from_products([with_entry(PRODUCTS[0], NAN)]), rf"products\[0\]: {FINITE}"),
         (lambda: sma.attention_from_products([PRODUCTS[0] * 1j]), r"products\[0\]: wanted real numbers, got complex"),
         (lambda: sma.attention_from_products([[[["a"]]]]), r"products\[0\]: wanted real numbers of shape"),
-        (lambda: sma.attention_from_products(PRODUCTS, np.ones((4, 4))), "mask: wanted booleans of shape .*got float64"),
+        (
+            lambda: sma.attention_from_products(PRODUCTS, np.ones((4, 4))),
+            "mask: wanted booleans of shape .*got float64",
+        ),
         (lambda: sma.attention_from_products(PRODUCTS, np.ones((4, 3), bool)), r"mask: wanted .* of shape \(4, 3\)"),
         (
             lambda: sma.attention_from_products(PRODUCTS, np.triu(np.ones((4, 4), bool), 1)),
             "mask: wanted at least one allowed key for every query, got none for query 0",
         ),
-        (lambda: sma.attention_from_products(PRODUCTS)(INPUTS[0]), r"inputs: wanted shape \(examples, tokens, features\)"),
+        (
+            lambda: sma.attention_from_products(PRODUCTS)(INPUTS[0]),
+            r"inputs: wanted shape \(examples, tokens, features\)",
+        ),
         (lambda: sma.attention_from_products(PRODUCTS)(INPUTS[..., :3]), "the features axis and the .*got 3 and 5"),
         (
             lambda: sma.attention_from_products(PRODUCTS, np.ones((3, 3), bool))(INPUTS),
@@ -128,7 +135,10 @@ BAD = {
         (lambda: wrapped().keep_heads(((1, 1), (0,))), r"kept, layer 1: wanted different heads .* got \(1, 1\)"),
     ],
     "path_indices": [
-        (lambda: sma.path_indices(()), "heads: wanted at least one attention layer, got none: the set of paths is empty"),
+        (
+            lambda: sma.path_indices(()),
+            "heads: wanted at least one attention layer, got none: the set of paths is empty",
+        ),
         (lambda: sma.path_indices((2, 0)), r"heads: wanted whole numbers of at least 1, got \(2, 0\)"),
     ],
     "sample_weights": [
@@ -137,13 +147,19 @@ BAD = {
         (lambda: sma.sample_weights(key(), **SIZES | {"width": 0}), "width: wanted a positive number, got 0"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": 2.5}), "width: wanted whole numbers to draw weights"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": (3, 3)}), "width: wanted one number or 3 of them"),
-        (lambda: sma.sample_weights(key(), **SIZES, variance=-1.0), "variance: wanted a positive finite number, got -1"),
+        (
+            lambda: sma.sample_weights(key(), **SIZES, variance=-1.0),
+            "variance: wanted a positive finite number, got -1",
+        ),
         (lambda: sma.sample_weights(key(), **SIZES, variance=(1.0, 1.0)), "variance: wanted one number or 4 of them"),
     ],
     "forward": [
         (lambda: sma.forward(weights(), INPUTS[0], MATRICES), "inputs: wanted shape"),
         (lambda: sma.forward(weights(), with_entry(INPUTS, NAN), MATRICES), f"inputs: {FINITE}"),
-        (lambda: sma.forward(weights(), INPUTS[..., :3], MATRICES), "weights: wanted .* 3 features .* got .* 5 features"),
+        (
+            lambda: sma.forward(weights(), INPUTS[..., :3], MATRICES),
+            "weights: wanted .* 3 features .* got .* 5 features",
+        ),
         (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"wanted heads \(2,\) .* got heads \(2, 2\)"),
         (lambda: sma.forward(weights(), INPUTS[:2], MATRICES), "attention of layer 1: wanted"),
         (lambda: sma.forward(weights(), INPUTS, MATRICES, "middle"), "readout: wanted"),
@@ -198,10 +214,19 @@ BAD = {
     ],
     "entropy": [
         (lambda: sma.entropy(PARAMETERS[:2], heads=HEADS), r"order_parameters: wanted 3, .* got 2"),
-        (lambda: sma.entropy((UNIT, np.eye(3), 1.0), heads=HEADS), r"\[1\]: wanted U\^\(2\) of shape \(2, 2\), got \(3, 3\)"),
-        (lambda: sma.entropy((UNIT, np.eye(2), np.ones(1)), heads=HEADS), r"order_parameters\[2\]: wanted shape a scalar"),
+        (
+            lambda: sma.entropy((UNIT, np.eye(3), 1.0), heads=HEADS),
+            r"\[1\]: wanted U\^\(2\) of shape \(2, 2\), got \(3, 3\)",
+        ),
+        (
+            lambda: sma.entropy((UNIT, np.eye(2), np.ones(1)), heads=HEADS),
+            r"order_parameters\[2\]: wanted shape a scalar",
+        ),
         (lambda: sma.entropy((UNIT, np.ones(2), 1.0), heads=HEADS), r"order_parameters\[1\]: wanted shape"),
-        (lambda: sma.entropy((with_entry(UNIT, NAN), np.eye(2), 1.0), heads=HEADS), rf"order_parameters\[0\]: {FINITE}"),
+        (
+            lambda: sma.entropy((with_entry(UNIT, NAN), np.eye(2), 1.0), heads=HEADS),
+            rf"order_parameters\[0\]: {FINITE}",
+        ),
         (lambda: sma.entropy((single(UNIT), np.eye(2), 1.0), heads=HEADS), r"order_parameters\[0\]: wanted float64"),
         (lambda: sma.entropy(PARAMETERS, heads=HEADS, width=-2), "width: wanted a positive number, got -2"),
         (lambda: sma.entropy(PARAMETERS, heads=HEADS, width=(1, INF, 1)), "width: wanted all widths finite or all"),
@@ -209,11 +234,20 @@ BAD = {
         (lambda: sma.entropy(PARAMETERS, heads=None), "heads: plain arrays carry no head structure"),
     ],
     "energy": [
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature=0.0, heads=HEADS), "temperature: wanted a positive .* got 0.0"),
+        (
+            lambda: sma.energy(UNIT, XI, LABELS, temperature=0.0, heads=HEADS),
+            "temperature: wanted a positive .* got 0.0",
+        ),
         (lambda: sma.energy(UNIT, XI, LABELS, temperature=-1, heads=HEADS), "temperature: wanted a positive .* got -1"),
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature=NAN, heads=HEADS), "temperature: wanted a positive .* got nan"),
+        (
+            lambda: sma.energy(UNIT, XI, LABELS, temperature=NAN, heads=HEADS),
+            "temperature: wanted a positive .* got nan",
+        ),
         (lambda: sma.energy(UNIT, XI, LABELS, temperature=INF, heads=HEADS), "temperature: wanted a positive finite"),
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature="hot", heads=HEADS), "temperature: wanted one positive number"),
+        (
+            lambda: sma.energy(UNIT, XI, LABELS, temperature="hot", heads=HEADS),
+            "temperature: wanted one positive number",
+        ),
         (lambda: sma.energy(UNIT, XI, LABELS[:2], temperature=1.0, heads=HEADS), "labels: .* got 2 and 3"),
         (lambda: sma.energy(UNIT, XI, LABELS, temperature=1.0), "heads: plain arrays"),
         (lambda: sma.energy(np.eye(3), XI, LABELS, temperature=1.0, heads=HEADS), "order_parameter: wanted shape"),
@@ -237,16 +271,31 @@ BAD = {
         (lambda: sma.predict(XI, LABELS[:2], XI, UNIT, temperature=1.0, heads=HEADS), "labels: .* got 2 and 3"),
         (lambda: sma.predict(XI, LABELS, XI[0], UNIT, temperature=1.0, heads=HEADS), "attentioned_test: wanted shape"),
         (lambda: sma.predict(XI, LABELS, with_entry(XI, NAN), UNIT, temperature=1.0, heads=HEADS), FINITE),
-        (lambda: sma.predict(XI, LABELS, single(XI), UNIT, temperature=1.0, heads=HEADS), f"attentioned_test: {DOUBLE}"),
+        (
+            lambda: sma.predict(XI, LABELS, single(XI), UNIT, temperature=1.0, heads=HEADS),
+            f"attentioned_test: {DOUBLE}",
+        ),
         (lambda: sma.predict(XI, LABELS, XI, np.eye(5), temperature=1.0, heads=HEADS), "order_parameter: wanted shape"),
-        (lambda: sma.predict(XI, LABELS, XI, UNIT, temperature=1.0, heads=HEADS, paths=[]), r"paths: wanted .* got \[\]"),
-        (lambda: sma.predict(XI, LABELS, XI, UNIT, temperature=1.0, heads=HEADS, paths=[4]), r"in 0\.\.3, .* got \[4\]"),
+        (
+            lambda: sma.predict(XI, LABELS, XI, UNIT, temperature=1.0, heads=HEADS, paths=[]),
+            r"paths: wanted .* got \[\]",
+        ),
+        (
+            lambda: sma.predict(XI, LABELS, XI, UNIT, temperature=1.0, heads=HEADS, paths=[4]),
+            r"in 0\.\.3, .* got \[4\]",
+        ),
     ],
     "predict.features": [
-        (lambda: sma.predict(XI, LABELS, XI[..., :3], UNIT, temperature=1.0, heads=HEADS), r"wanted \(paths, features\)"),
+        (
+            lambda: sma.predict(XI, LABELS, XI[..., :3], UNIT, temperature=1.0, heads=HEADS),
+            r"wanted \(paths, features\)",
+        ),
     ],
     "restrict_paths": [
-        (lambda: sma.restrict_paths(jnp.eye(4), []), r"paths: wanted different indices in 0\.\.3, at least one, got \[\]"),
+        (
+            lambda: sma.restrict_paths(jnp.eye(4), []),
+            r"paths: wanted different indices in 0\.\.3, at least one, got \[\]",
+        ),
         (lambda: sma.restrict_paths(jnp.eye(4), [0, 0]), r"paths: wanted different indices .* got \[0, 0\]"),
         (lambda: sma.restrict_paths(jnp.eye(4), [-1]), r"paths: .* got \[-1\]"),
         (lambda: sma.restrict_paths(jnp.eye(4), [1, 4]), r"paths: .* got \[1, 4\]"),
@@ -266,7 +315,10 @@ BAD = {
         (lambda: sma.solve(XI, LABELS, **WELL | {"heads": (3, 2)}), r"attentioned: .* got 4 and 6"),
         (lambda: sma.solve(XI[:, :0], LABELS, **WELL), "attentioned: wanted at least one entry on every axis"),
         (lambda: sma.solve(XI[:0], LABELS[:0], **WELL), "attentioned: wanted at least one entry on every axis"),
-        (lambda: sma.solve(XI[0], LABELS, **WELL), r"attentioned: wanted shape \(examples, paths, features\), got \(4, 5\)"),
+        (
+            lambda: sma.solve(XI[0], LABELS, **WELL),
+            r"attentioned: wanted shape \(examples, paths, features\), got \(4, 5\)",
+        ),
         (lambda: sma.solve(with_entry(XI, NAN), LABELS, **WELL), f"attentioned: {FINITE}"),
         (lambda: sma.solve(with_entry(XI, INF), LABELS, **WELL), f"attentioned: {FINITE}"),
         (lambda: sma.solve(XI, with_entry(LABELS, NAN), **WELL), f"labels: {FINITE}"),
@@ -276,18 +328,33 @@ BAD = {
         (lambda: sma.solve(single(XI), LABELS, **WELL), f"attentioned: {DOUBLE}"),
         (lambda: sma.solve(XI, single(LABELS), **WELL), f"labels: {DOUBLE}"),
         (lambda: sma.solve(jnp.asarray(XI, "float32"), LABELS, **WELL), f"attentioned: {DOUBLE}"),
-        (lambda: sma.solve(XI, LABELS, **WELL | {"temperature": 0.0}), "temperature: wanted a positive finite .* got 0.0"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"temperature": 0.0}),
+            "temperature: wanted a positive finite .* got 0.0",
+        ),
         (lambda: sma.solve(XI, LABELS, **WELL | {"temperature": -0.1}), "temperature: wanted a positive .* got -0.1"),
         (lambda: sma.solve(XI, LABELS, **WELL | {"temperature": NAN}), "temperature: wanted a positive .* got nan"),
-        (lambda: sma.solve(XI, LABELS, **WELL | {"temperature": INF}), "temperature: wanted a positive finite .* got inf"),
-        (lambda: sma.solve(XI, LABELS, **WELL | {"temperature": [0.1]}), r"temperature: wanted one positive .* \[0.1\]"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"temperature": INF}),
+            "temperature: wanted a positive finite .* got inf",
+        ),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"temperature": [0.1]}),
+            r"temperature: wanted one positive .* \[0.1\]",
+        ),
         (lambda: sma.solve(XI, LABELS, **WELL | {"width": 0}), "width: wanted a positive number, got 0.0"),
         (lambda: sma.solve(XI, LABELS, **WELL | {"width": -10}), "width: wanted a positive number, got -10.0"),
         (lambda: sma.solve(XI, LABELS, **WELL | {"width": NAN}), "width: wanted a positive number, got nan"),
-        (lambda: sma.solve(XI, LABELS, **WELL | {"width": (4, 4)}), r"width: wanted one number or 3 of them, \(N_1, \.\."),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"width": (4, 4)}),
+            r"width: wanted one number or 3 of them, \(N_1, \.\.",
+        ),
         (lambda: sma.solve(XI, LABELS, **WELL | {"width": (4, INF, 4)}), "width: wanted all widths finite or all inf"),
         (lambda: sma.solve(XI, LABELS, **WELL, variance=(1.0,) * 3), "variance: wanted one number or 4 of them"),
-        (lambda: sma.solve(XI, LABELS, **WELL, variance=(1, 1, 0, 1)), r"variance\[2\]: wanted a positive finite number"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL, variance=(1, 1, 0, 1)),
+            r"variance\[2\]: wanted a positive finite number",
+        ),
         (lambda: sma.solve(XI, LABELS, **WELL, variance=INF), "variance: wanted a positive finite number, got inf"),
         (lambda: sma.solve(XI, LABELS, **WELL, tolerance=0.0), "tolerance: wanted a positive finite number, got 0.0"),
         (lambda: sma.solve(XI, LABELS, **WELL, max_steps=0), "max_steps: wanted a whole number of at least 1, got 0"),
@@ -295,14 +362,32 @@ BAD = {
     ],
     "solve.start": [
         (lambda: sma.solve(XI, LABELS, **WELL, start=PARAMETERS[1:]), "order_parameters: wanted 3, .* got 2"),
-        (lambda: sma.solve(XI, LABELS, **WELL, start=(np.eye(3), np.eye(2), 1.0)), r"wanted U\^\(1\) of shape \(4, 4\)"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL, start=(np.eye(3), np.eye(2), 1.0)),
+            r"wanted U\^\(1\) of shape \(4, 4\)",
+        ),
     ],
     "solve_sweep": [
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": []}), "wanted at least one of each, got an empty list"),
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"temperatures": []}), "wanted at least one of each, got an empty"),
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": [4.0, 0.0]}), "width: wanted a positive number, got 0"),
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": [(4.0, 4.0)]}), "width: wanted one number or 3 of them"),
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"temperatures": [0.1, -1.0]}), "temperatures: wanted a positive"),
+        (
+            lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": []}),
+            "wanted at least one of each, got an empty list",
+        ),
+        (
+            lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"temperatures": []}),
+            "wanted at least one of each, got an empty",
+        ),
+        (
+            lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": [4.0, 0.0]}),
+            "width: wanted a positive number, got 0",
+        ),
+        (
+            lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": [(4.0, 4.0)]}),
+            "width: wanted one number or 3 of them",
+        ),
+        (
+            lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"temperatures": [0.1, -1.0]}),
+            "temperatures: wanted a positive",
+        ),
         (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"heads": None}), "heads: plain arrays"),
         (lambda: sma.solve_sweep(XI, LABELS[:2], **SWEEP), "labels: .* got 2 and 3"),
         (lambda: sma.solve_sweep(with_entry(XI, NAN), LABELS, **SWEEP), f"attentioned: {FINITE}"),
@@ -366,7 +451,9 @@ def test_order_parameters_must_be_positive_definite(name):
         "action": lambda: sma.action(bad, XI, LABELS, **WELL),
         "solve": lambda: sma.solve(XI, LABELS, **WELL, start=bad),
     }
-    with pytest.raises(ValueError, match=r"order_parameters\[0\]: wanted a positive definite U\^\(1\), got one that is not"):
+    with pytest.raises(
+        ValueError, match=r"order_parameters\[0\]: wanted a positive definite U\^\(1\), got one that is not"
+    ):
         calls[name]()
 
 
@@ -384,9 +471,9 @@ def test_order_parameters_must_be_positive_definite(name):
     ],
 )
 def test_single_precision_is_refused_with_what_to_call(call):
-    with jax.enable_x64(False):
-        with pytest.raises(ValueError, match=r"wanted float64, but JAX runs in single precision\. Call .*enable_x64\(\)"):
-            call()
+    message = r"wanted float64, but JAX runs in single precision\. Call .*enable_x64\(\)"
+    with jax.enable_x64(False), pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_enable_x64_makes_doubles():

@@ -27,29 +27,28 @@ factored_derivatives = jax.jit(factored_derivatives, static_argnums=2)
 hessian_product = jax.jit(hessian_product, static_argnums=3)
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
-NETWORKS = [((2,), (4, 4), (1.0, 1.0, 1.0)), ((3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8))]
+HEADS, WIDTHS, VARIANCES = (3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)
 EXAMPLES, FEATURES, TEMPERATURE = 5, 3, 0.3
 
 
-@pytest.fixture(params=NETWORKS, ids=str, scope="module")
-def case(request):
+@pytest.fixture(scope="module")
+def case():
     """The problem, a point away from the origin, and the action there in the paper's variables."""
-    heads, widths, variances = request.param
     rng = np.random.default_rng(50)
-    layout = architecture(heads, widths, variances)
-    values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(heads), FEATURES)))
-    xi, labels = sma.AttentionedInputs(values, heads), jnp.asarray(rng.normal(size=EXAMPLES))
+    layout = architecture(HEADS, WIDTHS, VARIANCES)
+    values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(HEADS), FEATURES)))
+    xi, labels = sma.AttentionedInputs(values, HEADS), jnp.asarray(rng.normal(size=EXAMPLES))
     problem = problem_of(values, xi, labels, TEMPERATURE, layout)
     point = jnp.asarray(0.4 * rng.normal(size=coordinate_count(layout)))
 
     def action(point):
         order_parameters = order_parameters_at(point, layout)
-        return sma.action(order_parameters, xi, labels, width=widths, temperature=TEMPERATURE, variance=variances)
+        return sma.action(order_parameters, xi, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES)
 
     def by_brute_force(point):
         order_parameters = [np.asarray(one) for one in order_parameters_at(jnp.asarray(point), layout)]
         return reference.action(
-            order_parameters, np.asarray(values), np.asarray(labels), heads, widths, variances, TEMPERATURE
+            order_parameters, np.asarray(values), np.asarray(labels), HEADS, WIDTHS, VARIANCES, TEMPERATURE
         )
 
     return problem, layout, point, action, by_brute_force

@@ -13,9 +13,7 @@ import statmech_attention as sma
 EXAMPLES, TOKENS, FEATURES = 2, 3, 4
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = {
-    "one head": ((1,), (3, 2), (1.0, 1.0, 1.0)),
     "one layer": ((3,), (4, 2), (0.5, 2.0, 1.5)),
-    "equal": ((2, 2), (5, 5, 5), (1.0, 1.0, 1.0, 1.0)),
     "unequal": ((3, 2), (2, 6, 3), (0.7, 1.4, 0.6, 2.0)),
     "three layers": ((3, 1, 2), (4, 2, 5, 3), (1.3, 0.8, 1.1, 0.4, 1.7)),
     "four layers": ((2, 1, 2, 2), (3, 4, 2, 3, 5), (1.0, 2.0, 0.5, 1.5, 0.9, 1.2)),

@@ -146,9 +146,7 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
         return 1 / math.sqrt(value * last * u) - 1 / u + gain / width * (1 / noise - label**2 / noise**2)
 
     root = brentq(slope, 1e-6, 1e6, xtol=1e-14, rtol=1e-14)
-    found = sma.solve(
-        inputs, [label], width=width, temperature=temperature, variance=(first, value, last), heads=(1,)
-    )
+    found = sma.solve(inputs, [label], width=width, temperature=temperature, variance=(first, value, last), heads=(1,))
     assert float(found.order_parameter[0, 0]) == pytest.approx(root, rel=1e-8)
     assert float(found.order_parameters[1]) == pytest.approx(math.sqrt(last * root / value), rel=1e-8)
 

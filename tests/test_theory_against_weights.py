@@ -13,7 +13,7 @@ import statmech_attention as sma
 
 HEADS, WIDTHS, VARIANCES, TEMPERATURE = (2, 2), (3, 5, 4), (0.8, 1.5, 0.6, 1.2), 0.5
 TRAIN, TEST, TOKENS, FEATURES = 3, 2, 3, 4
-DRAWS, BATCHES = 200_000, 20
+DRAWS, BATCHES = 100_000, 20
 
 
 @pytest.fixture(scope="module")

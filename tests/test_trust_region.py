@@ -132,7 +132,7 @@ def test_exact_step_is_no_worse_than_any_other_in_the_ball(radius, lowest):
     vectors, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     values = np.array([lowest, 2.0, 5.0])
     hessian, gradient = vectors @ np.diag(values) @ vectors.T, rng.normal(size=3)
-    step, promised = exact_step(
+    step, promised = jax.jit(exact_step)(
         jnp.asarray(gradient), Spectrum(jnp.asarray(values), jnp.asarray(vectors)), jnp.asarray(radius)
     )
     # To reach the edge in the hard case a square root is taken of a difference that may be rounding alone.

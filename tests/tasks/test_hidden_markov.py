@@ -29,9 +29,9 @@ def noise(sample):
 
 def test_the_papers_task_has_31_tokens_of_231_features():
     task = sma.tasks.HiddenMarkov()
-    sample = task.sample(jax.random.key(91), 2)
+    sample = task.sample(jax.random.key(91), 3)
     assert (task.tokens, task.features) == (31, 231)
-    assert sample.inputs.shape == (2, 31, 231)
+    assert sample.inputs.shape == (3, 31, 231)
     assert (task.slow, task.fast, task.hardness) == (0.3, 0.7, 10.0)
     assert (task.parallel_noise, task.perpendicular_noise) == (1.0, 1.0)
 
@@ -44,7 +44,7 @@ def test_shapes_and_values(sample):
     assert sample.inputs.dtype == np.float64
 
 
-@pytest.mark.parametrize(("examples", "slow"), [(1, 1), (2, 1), (7, 4)])
+@pytest.mark.parametrize(("examples", "slow"), [(1, 1), (7, 4)])
 def test_half_of_each_class(examples, slow):
     labels = TASK.sample(jax.random.key(92), examples).labels
     assert np.sum(labels == 1) == slow
@@ -96,7 +96,7 @@ def test_noise_is_independent_from_token_to_token(noise):
 
 def test_without_noise_every_token_is_a_feature_vector():
     task = dataclasses.replace(TASK, parallel_noise=0.0, perpendicular_noise=0.0)
-    sample = task.sample(jax.random.key(93), 5)
+    sample = task.sample(jax.random.key(93), 7)
     plus, minus = task.states
     wanted = np.where(np.asarray(sample.hidden)[..., None] > 0, plus, minus)
     np.testing.assert_allclose(sample.inputs[:, 1:, :4], wanted, atol=1e-14)
@@ -119,7 +119,7 @@ def test_the_same_key_gives_the_same_sample_and_heads():
 
 
 def test_old_style_keys_work_too():
-    assert TASK.sample(jax.random.PRNGKey(0), 3).inputs.shape == (3, 7, 11)
+    assert TASK.sample(jax.random.PRNGKey(0), 7).inputs.shape == (7, 7, 11)
 
 
 # Heads, on the paper's own sizes but without noise.
