@@ -11,6 +11,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from statmech_attention import _checks
+from statmech_attention.attention import attention_from_products
+from statmech_attention.paths import AttentionedInputs, attentioned_inputs
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 
@@ -27,6 +29,22 @@ class HiddenMarkovSample(NamedTuple):
     inputs: Float[Array, "examples tokens features"]
     labels: Float[Array, " examples"]
     hidden: Float[Array, "examples length"]
+
+
+class HiddenMarkovTrial(NamedTuple):
+    """One draw of data, seen along the attention paths of one draw of heads.
+
+    Attributes:
+        train: attentioned training inputs.
+        labels: training labels, `(examples,)`.
+        test: attentioned test inputs.
+        test_labels: test labels, `(test examples,)`.
+    """
+
+    train: AttentionedInputs
+    labels: Float[Array, " examples"]
+    test: AttentionedInputs
+    test_labels: Float[Array, " test_examples"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +135,30 @@ class HiddenMarkov:
         tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
         positions = jnp.broadcast_to(jnp.eye(self.tokens), (examples, self.tokens, self.tokens))
         return HiddenMarkovSample(jnp.concatenate([tokens, positions], axis=-1), labels, hidden)
+
+    def trial(
+        self, key: Key, examples: int = 100, test_examples: int = 1000, *, heads=None, readout: str | int = "last"
+    ) -> HiddenMarkovTrial:
+        """Draw training and test data and heads, and look at the data along all attention paths.
+
+        Args:
+            key: a JAX random key; the same key gives the same data for any heads and readout.
+            examples: number of training examples.
+            test_examples: number of test examples.
+            heads: query-key products, one array a layer; those of `heads` with a key of their own where None.
+            readout: the token that is read out, as in `attentioned_inputs`.
+
+        Returns:
+            `HiddenMarkovTrial`.
+
+        Raises:
+            ValueError: fewer than one example, an unknown readout, heads of the wrong shape.
+        """
+        train_key, test_key, heads_key = jax.random.split(key, 3)
+        train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
+        attention = attention_from_products(self.heads(heads_key) if heads is None else heads)
+        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout) for data in (train, test))
+        return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
     def heads(self, key: Key) -> tuple[Float[Array, "heads features features"], ...]:
         """The paper's two layers of two heads: in each the designed head first, a random one second.
