@@ -1,0 +1,204 @@
+"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images.
+
+The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as one compressed array
+file a data set; from then on that file is read, and torch is not needed. Resizing is that of the paper's authors:
+bilinear with antialiasing on 8-bit grey images. The polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on
+black (0) in the others.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+VARIABLE = "STATMECH_ATTENTION_DATA"
+DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
+
+_SIZE = 32
+# Part of the file's name: a file of another version is another file.
+_VERSION = 1
+_VALIDATION_ALPHABETS = ("Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Drawings of a number of classes, one class after the other.
+
+    Attributes:
+        name: of the data set.
+        pixels: grey values, 0 to 255.
+        starts: the drawings of class `c` are `pixels[starts[c]:starts[c + 1]]`.
+        names: of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3".
+
+    Raises:
+        ValueError: `starts` that do not cut all drawings into one piece a class.
+    """
+
+    name: str
+    pixels: UInt8[np.ndarray, "drawings height width"]
+    starts: Int[np.ndarray, " boundaries"]
+    names: tuple[str, ...]
+
+    def __post_init__(self):
+        right_ends = self.starts.size and self.starts[0] == 0 and self.starts[-1] == len(self.pixels)
+        if not right_ends or np.any(np.diff(self.starts) < 1) or len(self.names) != self.starts.size - 1:
+            raise ValueError(
+                f"starts of {self.name}: wanted rising numbers from 0 to {len(self.pixels)}, one more than the "
+                f"{len(self.names)} classes, got {self.starts.size} numbers."
+            )
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.names)
+
+    def grey(self, drawings) -> Float[np.ndarray, "*chosen height width"]:
+        """Some drawings as grey values in [0, 1].
+
+        Args:
+            drawings: their indices.
+
+        Returns:
+            An array `(*drawings, height, width)`.
+        """
+        return self.pixels[np.asarray(drawings)] / 255.0
+
+    def drawings_of(self, index: int) -> Int[np.ndarray, " chosen"]:
+        """The indices of all drawings of a class.
+
+        Args:
+            index: the class.
+
+        Returns:
+            Rising indices into `pixels`.
+        """
+        return np.arange(self.starts[index], self.starts[index + 1])
+
+
+class Split(NamedTuple):
+    """Class indices for training, validation and test."""
+
+    train: Int[np.ndarray, " train"]
+    validation: Int[np.ndarray, " validation"]
+    test: Int[np.ndarray, " test"]
+
+
+def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
+    """One of the data sets, 32 x 32: 1623 characters of 20 drawings, or ten classes with 70,000 images.
+
+    Args:
+        name: "omniglot", "mnist" or "fashion_mnist". MNIST's and FashionMNIST's classes 0 to 9 are their training
+            images, 10 to 19 their test images.
+        root: the data folder, see `data_root`.
+
+    Returns:
+        `ImageSet`.
+
+    Raises:
+        ValueError: an unknown name; a truncated or altered file, which is named.
+        FileNotFoundError: the images are not there and cannot be downloaded, or torch to read them is missing; says
+            what to do.
+    """
+    if name not in DATA_SETS:
+        raise ValueError(f"name: wanted one of {', '.join(DATA_SETS)}, got {name!r}.")
+    root = data_root(root)
+    path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
+    if path.exists():
+        return _read(name, path)
+    # Only here: torch is slow to import and not needed again.
+    from statmech_attention.tasks._decode import decode
+
+    images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
+    _write(images, path)
+    return images
+
+
+def data_root(root: str | os.PathLike | None = None) -> Path:
+    """The folder of the data sets, each in torchvision's layout: `MNIST/raw`, `FashionMNIST/raw`, `omniglot-py`.
+
+    Args:
+        root: a folder; without it the environment variable STATMECH_ATTENTION_DATA counts, and without that the user's
+            cache folder.
+
+    Returns:
+        A path, made if it is needed.
+    """
+    chosen = root or os.environ.get(VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
+    home = Path.home()
+    by_system = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA", home))}
+    cache = by_system.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
+    return cache / "statmech_attention"
+
+
+def omniglot_split(images: ImageSet) -> Split:
+    """The standard few-shot split of Omniglot: 1028 training, 172 validation and 423 test characters.
+
+    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character. The last 423 are for
+    test; of the first 1200, five background alphabets are for validation and the others for training.
+
+    Args:
+        images: the result of `load("omniglot")`.
+
+    Returns:
+        `Split`.
+
+    Raises:
+        ValueError: not the 1623 characters of Omniglot in that order.
+    """
+    if images.classes != 1623 or list(images.names) != sorted(images.names):
+        raise ValueError(f"images: wanted the 1623 sorted characters of Omniglot, got {images.classes} classes.")
+    alphabets = [name.split("/")[:2] for name in images.names[:1200]]
+    held_out = np.array([part == "background" and name in _VALIDATION_ALPHABETS for part, name in alphabets])
+    return Split(np.flatnonzero(~held_out), np.flatnonzero(held_out), np.arange(1200, 1623))
+
+
+def _read(name: str, path: Path) -> ImageSet:
+    try:
+        # Opened here, since NumPy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            pixels, starts, names = archive["pixels"], archive["starts"], tuple(archive["names"].tolist())
+            whole = str(archive["checksum"]) == _checksum(pixels, starts, names)
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path}: a damaged file of images ({error}). Remove it; it will be made again.") from error
+    if not whole:
+        raise ValueError(f"{path}: the images in it do not fit its checksum. Remove it; it will be made again.")
+    return ImageSet(name, pixels, starts, names)
+
+
+def _write(images: ImageSet, path: Path) -> None:
+    parts = (images.pixels, images.starts, images.names)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
+    handle, temporary = tempfile.mkstemp(suffix=".part", prefix=path.stem, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(
+                file,
+                pixels=images.pixels,
+                starts=images.starts,
+                names=np.array(images.names),
+                checksum=np.array(_checksum(*parts)),
+            )
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _checksum(pixels, starts, names) -> str:
+    digest = hashlib.sha256(str(pixels.shape).encode())
+    digest.update(np.ascontiguousarray(pixels))
+    digest.update(np.ascontiguousarray(starts, dtype=np.int64))
+    digest.update("\n".join(names).encode())
+    return digest.hexdigest()
