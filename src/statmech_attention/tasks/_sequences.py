@@ -1,0 +1,124 @@
+"""Sequences of three drawings, and the compact form of their tokens: what the one-shot task is made of."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, Shaped, UInt8, UInt32
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+CHANNELS = 3
+
+
+class Sequences(NamedTuple):
+    """Which drawings make up each example, and their labels.
+
+    Attributes:
+        drawings: `(examples, 3)`, indices into the images' `pixels`; the third image is the one to be labelled.
+        first: `(examples,)`, the first image's label, +1 or -1; the second has the other one.
+        labels: `(examples,)`, the right answer.
+    """
+
+    drawings: Int32[Array, "*examples images"]
+    first: Float[Array, "*examples"]
+    labels: Float[Array, "*examples"]
+
+
+class CompactTokens(NamedTuple):
+    r"""What tokens are made of, in float32: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$.
+
+    Attributes:
+        patches: every drawing's patches, unnormalised.
+        constants: $c_t$, position code plus the mean label vector of the image.
+        signs: $g_t$.
+        difference: $\delta$, half the difference of the two label vectors.
+        epsilon: added to a patch's variance in layer normalisation.
+    """
+
+    patches: UInt8[Array, "drawings patches pixels"]
+    constants: Float[Array, "tokens features"]
+    signs: Float[Array, " tokens"]
+    difference: Float[Array, " features"]
+    epsilon: Float[Array, ""]
+
+
+def normalised_patches(
+    compact: CompactTokens, drawings: Int32[Array, "*examples images"], dtype
+) -> Float[Array, "*examples tokens pixels"]:
+    r"""The layer-normalised grey patches $u_t$ of sequences of drawings.
+
+    Args:
+        compact: `OneShot.compact`.
+        drawings: `(*examples, 3)`.
+        dtype: of the result.
+
+    Returns:
+        `(*examples, tokens, pixels of a patch)`, each patch with mean 0 and variance 1 (0 if it is empty).
+    """
+    grey = compact.patches[drawings].astype(dtype) / 255
+    grey = grey.reshape(*drawings.shape[:-1], -1, grey.shape[-1])
+    centred = grey - jnp.mean(grey, axis=-1, keepdims=True)
+    variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+    return centred / jnp.sqrt(variance + compact.epsilon.astype(dtype))
+
+
+@jax.jit
+def draw_sequences(
+    key: Key,
+    pairs: Int32[Array, "examples 2"],
+    asked: Int32[Array, "examples 2"],
+    starts: Int32[Array, " boundaries"],
+) -> Sequences:
+    """Sequences of given pairs of classes; the same in single and double precision.
+
+    Args:
+        key: a JAX random key.
+        pairs: the two labelled classes.
+        asked: the class that stands for each of them in the third image.
+        starts: where each class starts among the drawings.
+
+    Returns:
+        `Sequences` in float32.
+    """
+    order, label, which, drawing, other = jax.random.split(key, 5)
+    examples = len(pairs)
+    swap = _coins(order, (examples, 1))
+    pairs, asked = jnp.where(swap, pairs[:, ::-1], pairs), jnp.where(swap, asked[:, ::-1], asked)
+    first = jnp.where(_coins(label, (examples,)), jnp.float32(1), jnp.float32(-1))
+    third = _coins(which, (examples,)).astype(jnp.int32)  # 0: as the first image, 1: as the second
+
+    labelled = jax.random.randint(drawing, (examples, 2), 0, starts[pairs + 1] - starts[pairs], dtype=jnp.int32)
+    shown, target = _pick(pairs, third), _pick(asked, third)
+    count, same = starts[target + 1] - starts[target], shown == target
+    # Of the labelled image's own class: one of the others, counted from the drawing that is shown already.
+    number = jax.random.randint(other, (examples,), 0, count - same, dtype=jnp.int32)
+    number = jnp.where(same, (number + 1 + _pick(labelled, third)) % count, number)
+    drawings = jnp.concatenate([starts[pairs] + labelled, (starts[target] + number)[:, None]], axis=1)
+    return Sequences(drawings, first, jnp.where(third == 0, first, -first))
+
+
+def random_pairs(key: Key, examples: int, classes: int) -> Int32[Array, "examples 2"]:
+    """Pairs of different numbers below `classes`.
+
+    Args:
+        key: a JAX random key.
+        examples: how many.
+        classes: at least 2.
+
+    Returns:
+        `(examples, 2)`.
+    """
+    first_key, second_key = jax.random.split(key)
+    first = jax.random.randint(first_key, (examples,), 0, classes, dtype=jnp.int32)
+    step = jax.random.randint(second_key, (examples,), 1, classes, dtype=jnp.int32)
+    return jnp.stack([first, (first + step) % classes], axis=1)
+
+
+def _coins(key: Key, shape: tuple[int, ...]) -> Bool[Array, "..."]:
+    # The probability's type decides which random numbers are drawn; the default type would change with JAX's precision.
+    return jax.random.bernoulli(key, jnp.float32(0.5), shape)
+
+
+def _pick(of_both: Shaped[Array, "examples 2"], which: Int32[Array, " examples"]) -> Shaped[Array, " examples"]:
+    return jnp.take_along_axis(of_both, which[:, None], axis=1)[:, 0]

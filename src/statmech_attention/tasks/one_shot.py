@@ -1,0 +1,225 @@
+r"""One-shot image classification: two labelled images and a third to be labelled like one of them.
+
+Section 4.2 and appendix H of Tiberi et al. (2024). A token is a patch of an image plus a code of its position and of
+its image's label: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$ with the layer-normalised patch $u_t$ (grey, its
+channel repeated three times), $y_1 = \pm 1$ the label of the first image, $g_t = 1, -1, 0$ on the first, second and
+third image. Training uses this compact form.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Int32
+
+from statmech_attention import _checks
+from statmech_attention.tasks._sequences import (
+    CHANNELS,
+    CompactTokens,
+    Key,
+    Sequences,
+    draw_sequences,
+    normalised_patches,
+    random_pairs,
+)
+from statmech_attention.tasks.images import ImageSet
+
+_IMAGES = 3
+_BASE = 1e4
+
+
+class OneShotSample(NamedTuple):
+    """Examples of the task.
+
+    Attributes:
+        inputs: `(examples, tokens, features)`.
+        labels: `(examples,)`, +1 and -1.
+        sequences: the drawings that the examples are made of.
+    """
+
+    inputs: Float[Array, "examples tokens features"]
+    labels: Float[Array, " examples"]
+    sequences: Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class OneShot:
+    """The task on a set of images.
+
+    Attributes:
+        images: where the drawings come from; square images.
+        patch: pixels a side of a patch; divides the image's side.
+        epsilon: added to the variance of a patch's grey values (in [0, 1]) in its layer normalisation; an empty patch
+            becomes 0.
+        label_seed: of the three random label vectors, which are the same for all examples.
+
+    Raises:
+        ValueError: images that are not square, a patch that does not divide them, numbers out of range.
+    """
+
+    images: ImageSet
+    patch: int = 8
+    epsilon: float = 1e-5
+    label_seed: int = 0
+
+    def __post_init__(self):
+        height, width = self.images.pixels.shape[1:]
+        if height != width or not isinstance(self.patch, int) or self.patch < 1 or height % self.patch:
+            raise ValueError(
+                f"patch: wanted a divisor of the side of square images, got {self.patch!r} for {height} x {width}."
+            )
+        _checks.positive("epsilon", self.epsilon)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens: the patches of three images, row by row."""
+        return _IMAGES * (self.images.pixels.shape[1] // self.patch) ** 2
+
+    @property
+    def features(self) -> int:
+        """$N_0$, entries of a token: pixels of a patch times three, the channel fastest."""
+        return CHANNELS * self.patch**2
+
+    @cached_property
+    def positions(self) -> Float[np.ndarray, "tokens features"]:
+        """Sines and cosines of each token's place, base 10^4, with mean 0 and variance 1 over the whole table."""
+        rate = _BASE ** -(2 * (np.arange(self.features) // 2) / self.features)
+        angle = np.arange(self.tokens)[:, None] * rate[None, :]
+        code = np.where(np.arange(self.features) % 2 == 0, np.sin(angle), np.cos(angle))
+        return (code - code.mean()) / code.std()
+
+    @cached_property
+    def label_vectors(self) -> Float[np.ndarray, "3 features"]:
+        """The vectors of "+", "-" and "?": standard normal entries."""
+        return np.random.default_rng(self.label_seed).standard_normal((3, self.features))
+
+    @cached_property
+    def compact(self) -> CompactTokens:
+        """The drawings' patches and the constant parts of the tokens, on the device."""
+        side = self.images.pixels.shape[1] // self.patch
+        patches = self.images.pixels.reshape(-1, side, self.patch, side, self.patch).swapaxes(2, 3)
+        plus, minus, unknown = self.label_vectors
+        means = np.stack([(plus + minus) / 2, (plus + minus) / 2, unknown])
+        each = self.tokens // _IMAGES
+        return CompactTokens(
+            jnp.asarray(patches.reshape(-1, side**2, self.patch**2)),
+            jnp.asarray(self.positions + np.repeat(means, each, axis=0), jnp.float32),
+            jnp.asarray(np.repeat([1, -1, 0], each), jnp.float32),
+            jnp.asarray((plus - minus) / 2, jnp.float32),
+            jnp.asarray(self.epsilon, jnp.float32),
+        )
+
+    @cached_property
+    def starts(self) -> Int32[Array, " boundaries"]:
+        """Where each class starts among the drawings, on the device."""
+        return jnp.asarray(self.images.starts, jnp.int32)
+
+    def sample(self, key: Key, examples: int, classes, asked=None) -> OneShotSample:
+        """Draw examples: pairs of different classes at random, and everything else as in `sequences`.
+
+        Args:
+            key: a JAX random key.
+            examples: how many, at least 1.
+            classes: the classes to draw from, at least two.
+            asked: for each of `classes` the class that stands for it in the third image; the same ones where None. With
+                MNIST, `classes=(0, 1), asked=(10, 11)` takes labelled digits from the training images and asks for test
+                images.
+
+        Returns:
+            `OneShotSample`, in JAX's default precision.
+
+        Raises:
+            ValueError: fewer than one example, unknown or too few classes.
+        """
+        if isinstance(examples, bool) or int(examples) != examples or examples < 1:
+            raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")
+        classes = self._classes("classes", classes)
+        asked = classes if asked is None else self._classes("asked", asked)
+        _checks.same("asked", "asked", len(asked), "classes", len(classes))
+        pair, rest = jax.random.split(key)
+        pairs = random_pairs(pair, examples, len(classes))
+        sequences = draw_sequences(rest, classes[pairs], asked[pairs], self.starts)
+        return OneShotSample(self.inputs(sequences), sequences.labels.astype(float), sequences)
+
+    def sequences(self, key: Key, pairs: Int[Array, "examples 2"] | Int[np.ndarray, "examples 2"]) -> Sequences:
+        """One sequence for each pair of classes: order, labels, drawings and the class asked for at random.
+
+        Args:
+            key: a JAX random key.
+            pairs: `(examples, 2)`, two different classes each.
+
+        Returns:
+            `Sequences`; the third drawing is never one of the first two.
+        """
+        pairs = jnp.asarray(pairs, jnp.int32)
+        return draw_sequences(key, pairs, pairs, self.starts)
+
+    def all_pairs(self, classes) -> Int32[np.ndarray, "pairs 2"]:
+        """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
+
+        Args:
+            classes: at least two.
+
+        Returns:
+            `(pairs, 2)` class indices.
+
+        Raises:
+            ValueError: unknown or too few classes.
+        """
+        classes = np.asarray(self._classes("classes", classes))
+        return classes[np.stack(np.triu_indices(len(classes), 1), axis=1)]
+
+    def epoch(self, key: Key, classes, batch: int) -> Iterator[Sequences]:
+        """One sequence for every pair of classes, shuffled, in batches; the last one may be shorter.
+
+        Args:
+            key: a JAX random key, another one for each epoch.
+            classes: at least two.
+            batch: examples in a batch.
+
+        Returns:
+            An iterator over `Sequences`.
+
+        Raises:
+            ValueError: unknown or too few classes.
+        """
+        pairs = self.all_pairs(classes)
+        shuffle, draw = jax.random.split(key)
+        pairs = pairs[np.asarray(jax.random.permutation(shuffle, len(pairs)))]
+        for number, start in enumerate(range(0, len(pairs), batch)):
+            yield self.sequences(jax.random.fold_in(draw, number), pairs[start : start + batch])
+
+    def inputs(self, sequences: Sequences) -> Float[Array, "examples tokens features"]:
+        """The tokens of sequences, in JAX's default precision.
+
+        Args:
+            sequences: `Sequences`.
+
+        Returns:
+            `(examples, tokens, features)`.
+        """
+        compact, dtype = self.compact, jnp.result_type(float)
+        patches = jnp.repeat(normalised_patches(compact, sequences.drawings, dtype), CHANNELS, axis=-1)
+        signs = sequences.first.astype(dtype)[:, None] * compact.signs.astype(dtype)[None]
+        labels = signs[:, :, None] * compact.difference.astype(dtype)[None, None]
+        return patches + compact.constants.astype(dtype)[None] + labels
+
+    def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
+        chosen = np.asarray(classes)
+        whole = chosen.ndim == 1 and chosen.size > 1 and np.issubdtype(chosen.dtype, np.integer)
+        if (
+            not whole
+            or len(np.unique(chosen)) != chosen.size
+            or chosen.min() < 0
+            or chosen.max() >= self.images.classes
+        ):
+            raise ValueError(
+                f"{name}: wanted at least two different indices in 0..{self.images.classes - 1}, got {classes!r}."
+            )
+        if np.diff(self.images.starts)[chosen].min() < 2:
+            raise ValueError(f"{name}: wanted at least two drawings of every class of {self.images.name}.")
+        return jnp.asarray(chosen, jnp.int32)
