@@ -1,31 +1,43 @@
 """Figures of the book: one style sheet, drawings of the network, and one function a panel."""
 
+from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
+from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
 from statmech_attention.plotting.panels import (
     against_width,
-    attention_matrix,
-    kernel_matrix,
+    groups,
     label_panels,
+    legend_above,
     mean_and_error,
     new_figure,
-    order_parameter,
     principal_overlaps,
     reference_line,
 )
-from statmech_attention.plotting.schematics import architecture, hidden_chains
-from statmech_attention.plotting.style import COLOURS, use_style
+from statmech_attention.plotting.schematics import architecture
+from statmech_attention.plotting.style import (
+    COLOURS,
+    HIDDEN_MARKOV_PATHS,
+    path_name,
+    use_style,
+)
 
 __all__ = [
     "COLOURS",
+    "HIDDEN_MARKOV_PATHS",
     "against_width",
     "architecture",
     "attention_matrix",
+    "groups",
     "hidden_chains",
     "kernel_matrix",
     "label_panels",
+    "legend_above",
     "mean_and_error",
     "new_figure",
+    "noisy_tokens",
     "order_parameter",
+    "path_name",
     "principal_overlaps",
     "reference_line",
+    "switching",
     "use_style",
 ]

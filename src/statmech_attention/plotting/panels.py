@@ -1,48 +1,12 @@
 """Panels of the result figures: one function a panel, each draws into given axes and returns them."""
 
+from collections.abc import Sequence
+
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from statmech_attention.paths import path_indices
 from statmech_attention.plotting.style import COLOURS, axes_or_new
-
-
-def order_parameter(matrix, heads, *, limit: float | None = None, axes=None, annotate: bool | None = None):
-    """An order parameter as a matrix of colours, zero in white, one row and column a path.
-
-    Args:
-        matrix: $U$, `(paths, paths)`.
-        heads: number of heads in every layer.
-        limit: largest absolute value on the colour scale; that of the matrix where None.
-        axes: Matplotlib axes; a new figure where None.
-        annotate: write the values into the cells; only for up to 6 paths where None.
-
-    Returns:
-        The axes; their image is `axes.images[0]`.
-
-    Raises:
-        ValueError: a matrix whose size does not fit the heads.
-    """
-    matrix, paths = np.asarray(matrix), path_indices(heads)
-    if matrix.shape != (len(paths), len(paths)):
-        raise ValueError(f"matrix: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
-    axes = axes_or_new(axes, figsize=(3.6, 3.2))
-    limit = np.abs(matrix).max() if limit is None else limit
-    axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    if len(paths) <= 16:
-        names = ["".join(str(head + 1) for head in path) for path in paths]
-        axes.set_xticks(range(len(paths)), names, rotation=90 if len(paths) > 6 else 0)
-        axes.set_yticks(range(len(paths)), names)
-    else:
-        axes.set_xticks([])
-        axes.set_yticks([])
-    if annotate or (annotate is None and len(paths) <= 6):
-        for (row, column), value in np.ndenumerate(matrix):
-            colour = "white" if abs(value) > 0.6 * limit else "black"
-            axes.text(column, row, f"{value:.2g}", ha="center", va="center", fontsize=9, color=colour)
-    return axes
 
 
 def against_width(widths, values, *, label: str, colour: str = "theory", axes=None, style: str = "o-"):
@@ -69,8 +33,18 @@ def against_width(widths, values, *, label: str, colour: str = "theory", axes=No
     mean, error = mean_and_error(values)
     order = np.argsort(widths)
     axes.plot(widths[order], mean[order], style, color=colour, label=label)
-    axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
+    axes.fill_between(
+        widths[order],
+        (mean - error)[order],
+        (mean + error)[order],
+        color=colour,
+        alpha=0.2,
+        linewidth=0,
+    )
     axes.set(xscale="log", xlabel="width $N$")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda width, _: f"{width:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
     return axes
 
 
@@ -111,54 +85,76 @@ def principal_overlaps(overlaps, *, label: str, colour: str = "theory", count: i
     mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
     rank = np.arange(1, len(mean) + 1)
     axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
-    axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
+    axes.set(
+        xlabel="rank of the principal component",
+        ylabel=r"overlap $|v_i \cdot Y|/|Y|$",
+        ylim=(0, None),
+    )
     axes.xaxis.get_major_locator().set_params(integer=True)
     return axes
 
 
-def kernel_matrix(kernel, labels, *, axes=None, title: str = ""):
-    """A training kernel as a matrix of colours, examples sorted by class, each class with its own share.
+def groups(values, names: Sequence[str], *, colours: Sequence[str] | None = None, axes=None):
+    """One column of dots a group, a dot a draw, with the mean and its standard error as a bar.
 
     Args:
-        kernel: `(examples, examples)`.
-        labels: `(examples,)`, +1 and -1.
+        values: `(draws, groups)`.
+        names: one text a group.
+        colours: one name in `COLOURS` or Matplotlib colour a group.
         axes: Matplotlib axes; a new figure where None.
-        title: above the panel.
 
     Returns:
-        The axes; the colour scale runs from the 1st to the 99th percentile of the entries.
+        The axes; line `2 g` holds the dots of group `g`.
+
+    Raises:
+        ValueError: values, names and colours that do not fit each other.
     """
-    kernel, labels = np.asarray(kernel), np.asarray(labels)
-    axes = axes_or_new(axes, figsize=(3.4, 3.2))
-    order = np.argsort(-labels, kind="stable")
-    low, high = np.percentile(kernel, [1, 99])
-    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
-    border = np.sum(labels > 0) - 0.5
-    for line in (axes.axhline, axes.axvline):
-        line(border, color="white", linewidth=1.2)
-    middles = [border / 2, (border + len(labels)) / 2]
-    axes.set_xticks(middles, ["$+$", "$-$"])
-    axes.set_yticks(middles, ["$+$", "$-$"])
-    axes.tick_params(length=0)
-    axes.set_title(title)
+    values = np.asarray(values, float)
+    colours = ["neutral"] * len(names) if colours is None else colours
+    if values.ndim != 2 or values.shape[1] != len(names) or len(colours) != len(names):
+        raise ValueError(
+            f"groups: wanted values of shape (draws, groups) and one name and colour a group, "
+            f"got values {values.shape}, {len(names)} names, {len(colours)} colours."
+        )
+    axes = axes_or_new(axes)
+    mean, error = mean_and_error(values)
+    for place, colour in enumerate(COLOURS.get(colour, colour) for colour in colours):
+        axes.plot(
+            place + np.linspace(-0.2, 0.2, len(values)),
+            values[:, place],
+            "o",
+            markersize=4,
+            color=colour,
+            alpha=0.45,
+        )
+        axes.errorbar(
+            place,
+            mean[place],
+            error[place],
+            fmt="_",
+            markersize=28,
+            color=colour,
+            capsize=5,
+            markeredgewidth=2,
+        )
+    axes.set_xticks(range(len(names)), names)
     return axes
 
 
-def attention_matrix(matrix, *, axes=None, title: str = ""):
-    """An attention matrix: keys downwards, queries to the right, from 0 in white to 1 in black.
+def legend_above(axes, columns: int = 2) -> None:
+    """A legend above the panel, where it covers no data.
 
     Args:
-        matrix: `(keys, queries)`.
-        axes: Matplotlib axes; a new figure where None.
-        title: above the panel.
-
-    Returns:
-        The axes.
+        axes: Matplotlib axes whose artists have labels.
+        columns: columns of the legend.
     """
-    axes = axes_or_new(axes, figsize=(3.2, 3.2))
-    axes.imshow(np.asarray(matrix), cmap="Greys", vmin=0, vmax=1)
-    axes.set(xlabel="query", ylabel="key", title=title)
-    return axes
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1.02),
+        ncols=columns,
+        borderaxespad=0,
+        columnspacing=1.2,
+    )
 
 
 def mean_and_error(values):
