@@ -1,0 +1,69 @@
+"""The state of an interrupted run in one `.npz` file: written whole or not at all, without pickles."""
+
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+_SETTINGS = "settings"
+
+
+def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
+    """Write a state.
+
+    Args:
+        path: where to; what is there is replaced in one step.
+        state: a pytree of arrays and numbers.
+        settings: what the run was asked to do, as JSON can hold it.
+    """
+    leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
+    handle, temporary = tempfile.mkstemp(suffix=".part", prefix=path.stem, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **leaves, **{_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
+    """Read a state.
+
+    Args:
+        path: a file that `save_state` wrote.
+        like: a pytree of the same structure.
+        settings: what the run is asked to do now.
+
+    Returns:
+        The state, its leaves NumPy arrays.
+
+    Raises:
+        ValueError: a damaged file, or one of a run with other settings, which are named.
+    """
+    try:
+        # Opened here, since NumPy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            found = json.loads(str(archive[_SETTINGS]))
+            leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove it and start again.") from error
+    wanted = json.loads(json.dumps(dict(settings)))
+    differing = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+    if differing:
+        change = ", ".join(f"{name} {found.get(name)!r} there and {wanted.get(name)!r} here" for name in differing)
+        raise ValueError(f"{path}: the checkpoint of another run: {change}. Give another file, or remove this one.")
+    structure = jax.tree.structure(like)
+    if structure.num_leaves != len(leaves):
+        raise ValueError(f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove it and start again.")
+    return jax.tree.unflatten(structure, leaves)
