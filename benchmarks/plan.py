@@ -1,0 +1,60 @@
+"""What is measured: cases, each a plain dictionary that a worker process gets as JSON."""
+
+from typing import Any
+
+# The fields of a case:
+#   group         a name for the results
+#   minimiser     see `minimisers.make`
+#   problem       "hidden Markov" or "random"
+#   points        what is solved one after the other in the same process: examples, heads, features, width
+#   temperature   T
+#   most          evaluations (or trial steps) before giving up
+WIDTHS = (1000, 500, 300, 100, 50, 30, 10)
+OTHERS = ("L-BFGS", "BFGS", "Adam", "Adam, plain coordinates")
+
+
+def cases(quick: bool) -> list[dict[str, Any]]:
+    """The cases in the order in which they run; `quick`: tiny ones, to see that everything works."""
+    return [*_widths(quick), *_large(quick), *_growth(quick)]
+
+
+def _widths(quick: bool):
+    widths, examples = (WIDTHS, 100) if not quick else ((100, 30), 20)
+    points = [_point(examples, (2, 2), 231 if not quick else 51, width) for width in widths]
+    for minimiser in ("auto", *OTHERS):
+        most = 50 if minimiser == "auto" else (1000 if not quick else 60)
+        yield _case("widths", minimiser, "hidden Markov", points, 0.01, most)
+
+
+def _large(quick: bool):
+    sizes = {(4, 4): ("dense", "products", "L-BFGS"), (8, 8): ("products", "L-BFGS")}
+    if quick:
+        sizes = {(2, 2): ("dense", "products", "L-BFGS")}
+    examples, features = (600, 192) if not quick else (30, 10)
+    for heads, minimisers in sizes.items():
+        for minimiser in minimisers:
+            most = 200 if minimiser == "L-BFGS" else 50
+            yield _case("large", minimiser, "random", [_point(examples, heads, features, 30)], 0.05, most)
+
+
+def _growth(quick: bool):
+    axes = {
+        "examples": [_point(examples, (2, 2), 64, 100) for examples in (50, 100, 200, 400, 800)],
+        "paths": [_point(100, heads, 32, 100) for heads in ((2, 1), (2, 2), (4, 2), (4, 4), (8, 4), (8, 8))],
+        "features": [_point(200, (2, 2), features, 100) for features in (16, 64, 128, 256, 512)],
+    }
+    if quick:
+        axes = {"examples": [_point(examples, (2, 2), 8, 100) for examples in (20, 40)]}
+    for axis, points in axes.items():
+        for minimiser in ("dense", "products"):
+            # Sixty-four paths are too many for the dense Hessian: it is left out rather than waited for.
+            kept = [point for point in points if minimiser == "products" or point["heads"] != [8, 8]]
+            yield _case(f"growth with {axis}", minimiser, "random", kept, 0.05, 50)
+
+
+def _case(group, minimiser, problem, points, temperature, most):
+    return dict(group=group, minimiser=minimiser, problem=problem, points=points, temperature=temperature, most=most)
+
+
+def _point(examples, heads, features, width):
+    return dict(examples=examples, heads=list(heads), features=features, width=width)

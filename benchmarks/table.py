@@ -1,0 +1,103 @@
+"""The table of results: one row a solve, kept in a netCDF file that grows case by case."""
+
+import json
+import os
+import platform
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from statmech_attention import _provenance, results
+
+_UNITS = {
+    "seconds": ("s", "a solve after compilation, the fastest of several"),
+    "seconds_first": ("s", "the first solve, with compilation (and one more evaluation) where the shape is new in its process"),
+    "peak_megabytes": ("MiB", "peak resident memory of the process, Python and JAX included"),
+    "gradient": ("", "largest entry of the gradient at the end, in the minimiser's coordinates"),
+    "gap": ("", "action at the end, less that of our minimum"),
+    "evaluations": ("", "evaluations of action and gradient; trial steps for ours"),
+    "load": ("", "processes that were waiting for a core before the case began, on average over a minute"),
+}
+_TEXTS = ("group", "minimiser", "heads", "case")
+
+
+class Table:
+    """Rows of results by case, written to `path` after every case.
+
+    Args:
+        path: the netCDF file. Rows that the same source has made before are kept.
+        fresh: forget them.
+    """
+
+    def __init__(self, path: Path, *, fresh: bool = False):
+        self.path = path
+        self.rows: list[dict] = []
+        self.parameters = {"benchmarks": _own_hash(), **machine()}
+        if not fresh and results.is_current(path, self.parameters):
+            dataset = results.load(path)
+            self.rows = [_row(dataset.isel(row=index)) for index in range(dataset.sizes["row"])]
+
+    def has(self, case: dict) -> bool:
+        """True where the rows of a case are there."""
+        return any(row["case"] == _key(case) for row in self.rows)
+
+    def goals(self, case: dict) -> list[float]:
+        """For every point of a case the smallest action that one of ours has reached; NaN where none has been there."""
+        fields = ("examples", "features", "width")
+        found = []
+        for point in case["points"]:
+            actions = [
+                row["action"]
+                for row in self.rows
+                if row["minimiser"] in ("auto", "dense", "products")
+                and json.loads(row["case"])["problem"] == case["problem"]
+                and all(row[field] == point[field] for field in fields)
+                and json.loads(row["heads"]) == point["heads"]
+            ]
+            found.append(min(actions, default=float("nan")))
+        return found
+
+    def add(self, case: dict, rows: list[dict], wall_seconds: float) -> None:
+        """Add the rows of a case and write the file."""
+        labels = {"group": case["group"], "minimiser": case["minimiser"], "case": _key(case)}
+        self.rows += [{**row, **labels, "heads": json.dumps(row["heads"])} for row in rows]
+        dataset = xr.Dataset({name: ("row", np.array([row[name] for row in self.rows])) for name in self.rows[0]})
+        for name, (unit, text) in _UNITS.items():
+            dataset[name].attrs.update(units=unit, long_name=text)
+        results.save(dataset, self.path, parameters=self.parameters, seed=0, wall_seconds=wall_seconds)
+
+
+def machine() -> dict:
+    """What times depend on: processor, cores that may be used, memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {"processor": _processor(), "cores": cores, "memory_gigabytes": _memory()}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _key(case: dict) -> str:
+    return json.dumps(case, sort_keys=True)
+
+
+def _own_hash() -> str:
+    folder = Path(__file__).parent
+    return _provenance.hash_files(folder.glob("*.py"), folder)
+
+
+def _row(entry: xr.Dataset) -> dict:
+    row = {name: value.item() for name, value in entry.data_vars.items()}
+    return {**row, **{name: str(row[name]) for name in _TEXTS}}
