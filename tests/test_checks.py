@@ -86,7 +86,15 @@ BAD = {
         ),
         (lambda: sma.attention_from_products(PRODUCTS)(with_entry(INPUTS, INF)), f"inputs: {FINITE}"),
     ],
+    "attention_from_products.sequence": [
+        (
+            lambda: sma.attention_from_products(np.zeros((2, 3, 3))),
+            r"products: wanted a sequence .* Write \(products,\)",
+        ),
+        (lambda: sma.attention_from_products(None), "products: wanted a sequence with one array a layer, got None"),
+    ],
     "attention_from_queries_and_keys": [
+        (lambda: sma.attention_from_queries_and_keys(np.ones((2, 3, 5)), QUERIES), "queries: wanted a sequence"),
         (lambda: sma.attention_from_queries_and_keys([], []), "queries: wanted at least one attention layer, got none"),
         (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES[:1]), r"keys \(layers\), got 2 and 1"),
         (
@@ -105,6 +113,8 @@ BAD = {
         (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES)(with_entry(INPUTS, NAN)), f"inputs: {FINITE}"),
     ],
     "attention_matrices": [
+        (lambda: sma.attention_matrices(INPUTS[0], MATRICES), "inputs: wanted shape"),
+        (lambda: sma.attention_matrices(with_entry(INPUTS, NAN), MATRICES), f"inputs: {FINITE}"),
         (lambda: sma.attention_matrices(INPUTS, []), "attention: wanted at least one attention layer, got none"),
         (lambda: sma.attention_matrices(INPUTS, MATRICES[0]), r"attention: wanted a sequence .* Write \(attention,\)"),
         (lambda: sma.attention_matrices(INPUTS, [MATRICES[0][0]]), r"attention\[0\]: wanted shape"),
@@ -126,8 +136,10 @@ BAD = {
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, 4), r"readout: .* an index in 0\.\.3, got 4"),
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, -1), r"readout: .* an index in 0\.\.3, got -1"),
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, True), "readout: wanted .* got True"),
+        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, 0.5), "readout: wanted .* got 0.5"),
     ],
     "AttentionedInputs.keep_heads": [
+        (lambda: wrapped().keep_heads((0, 1)), r"kept: wanted a list of heads for every layer, .* got \(0, 1\)"),
         (lambda: wrapped().keep_heads(((0,),)), "kept: wanted the heads of 2 layers, got 1"),
         (lambda: wrapped().keep_heads(((0,), ())), r"kept, layer 2: wanted different heads out of 0\.\.1, .* got \(\)"),
         (lambda: wrapped().keep_heads(((0, 2), (0,))), r"kept, layer 1: .* got \(0, 2\)"),
@@ -142,6 +154,15 @@ BAD = {
         (lambda: sma.path_indices((2, 0)), r"heads: wanted whole numbers of at least 1, got \(2, 0\)"),
     ],
     "sample_weights": [
+        (
+            lambda: sma.sample_weights(key(), **SIZES | {"width": INF}),
+            "width: wanted whole numbers to draw weights, got inf",
+        ),
+        (lambda: sma.sample_weights(key(), **SIZES | {"features": 0}), "features: wanted a whole number of at least 1"),
+        (
+            lambda: sma.sample_weights(key(), **SIZES | {"features": 2.5}),
+            "features: wanted a whole number of at least 1",
+        ),
         (lambda: sma.sample_weights(key(), **SIZES | {"heads": ()}), "heads: wanted at least one attention layer"),
         (lambda: sma.sample_weights(key(), **SIZES | {"heads": 2}), "heads: wanted one number of heads a layer"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": 0}), "width: wanted a positive number, got 0"),
@@ -169,11 +190,19 @@ BAD = {
         ),
     ],
     "forward_paths": [
+        (lambda: sma.forward_paths(weights()._replace(projection=jnp.ones(3)), wrapped()), "weights: wanted shapes"),
         (lambda: sma.forward_paths(weights(), wrapped(XI[..., :3])), "weights: wanted .* 3 features"),
         (lambda: sma.forward_paths(weights(), wrapped(heads=(4,))), r"wanted heads \(4,\) .* got heads \(2, 2\)"),
         (lambda: sma.forward_paths(weights()._replace(projection=jnp.ones((4, 5))), wrapped()), "the width below it"),
     ],
     "kernel": [
+        (lambda: sma.kernel(wrapped(), wrapped(), UNIT, heads=4), "heads: wanted one number of heads a layer"),
+        (
+            lambda: sma.kernel(XI, XI, UNIT, heads=(4, None)),
+            r"heads: wanted whole numbers of at least 1, got \(4, None\)",
+        ),
+        (lambda: sma.kernel(XI, XI, UNIT, heads=(NAN,)), "heads: wanted whole numbers of at least 1"),
+        (lambda: sma.kernel(XI, XI, UNIT, heads=("a",)), "heads: wanted whole numbers of at least 1"),
         (lambda: sma.kernel(XI, XI, UNIT), r"heads: plain arrays carry no head structure\. Pass heads="),
         (lambda: sma.kernel(XI, XI, UNIT, heads=(2, 3)), r"attentioned: .* the paths of heads=\(2, 3\), got 4 and 6"),
         (lambda: sma.kernel(wrapped(), wrapped(), UNIT, heads=(4,)), r"already has heads \(2, 2\), got \(4,\)\. Leave"),
@@ -192,6 +221,7 @@ BAD = {
         (lambda: sma.kernel(XI, XI, UNIT, heads=HEADS, variance=(1.0,)), "variance: wanted one number or 4 of them"),
     ],
     "path_kernel": [
+        (lambda: sma.path_kernel(XI, XI, 0.5, 0, heads=HEADS), r"path: wanted an index in 0\.\.3, got 0.5"),
         (lambda: sma.path_kernel(XI, XI, 4, 0, heads=HEADS), r"path: wanted an index in 0\.\.3, got 4"),
         (lambda: sma.path_kernel(XI, XI, 0, -1, heads=HEADS), r"other_path: wanted an index in 0\.\.3, got -1"),
         (lambda: sma.path_kernel(XI, XI[..., :2], 0, 0, heads=HEADS), "others: wanted"),
@@ -213,6 +243,7 @@ BAD = {
         (lambda: sma.centred_alignment(np.eye(3), np.ones(3)), "labels: wanted at least two different values, got one"),
     ],
     "entropy": [
+        (lambda: sma.entropy(3.0, heads=HEADS), r"order_parameters: wanted a tuple .* got float"),
         (lambda: sma.entropy(PARAMETERS[:2], heads=HEADS), r"order_parameters: wanted 3, .* got 2"),
         (
             lambda: sma.entropy((UNIT, np.eye(3), 1.0), heads=HEADS),
@@ -288,10 +319,12 @@ BAD = {
     "predict.features": [
         (
             lambda: sma.predict(XI, LABELS, XI[..., :3], UNIT, temperature=1.0, heads=HEADS),
-            r"wanted \(paths, features\)",
+            r"attentioned_test: wanted \(paths, features\)",
         ),
     ],
     "restrict_paths": [
+        (lambda: sma.restrict_paths([[1.0, 0.0]], [0]), "order_parameter: .* rows and columns, got 1 and 2"),
+        (lambda: sma.restrict_paths(np.eye(4), "all"), "paths: wanted different indices"),
         (
             lambda: sma.restrict_paths(jnp.eye(4), []),
             r"paths: wanted different indices in 0\.\.3, at least one, got \[\]",
@@ -358,9 +391,19 @@ BAD = {
         (lambda: sma.solve(XI, LABELS, **WELL, variance=INF), "variance: wanted a positive finite number, got inf"),
         (lambda: sma.solve(XI, LABELS, **WELL, tolerance=0.0), "tolerance: wanted a positive finite number, got 0.0"),
         (lambda: sma.solve(XI, LABELS, **WELL, max_steps=0), "max_steps: wanted a whole number of at least 1, got 0"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL, max_steps=1.5),
+            "max_steps: wanted a whole number of at least 1, got 1.5",
+        ),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL, max_steps=NAN),
+            "max_steps: wanted a whole number of at least 1, got nan",
+        ),
+        (lambda: sma.solve(XI, LABELS, **WELL, method=3), "method: wanted 'auto', 'dense' or .* got 3"),
         (lambda: sma.solve(XI, LABELS, **WELL, method="adam"), "method: wanted 'auto', 'dense' or .* got 'adam'"),
     ],
     "solve.start": [
+        (lambda: sma.solve(XI, LABELS, **WELL, start="gp"), "order_parameters: wanted a tuple .* got str"),
         (lambda: sma.solve(XI, LABELS, **WELL, start=PARAMETERS[1:]), "order_parameters: wanted 3, .* got 2"),
         (
             lambda: sma.solve(XI, LABELS, **WELL, start=(np.eye(3), np.eye(2), 1.0)),
@@ -368,6 +411,7 @@ BAD = {
         ),
     ],
     "solve_sweep": [
+        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": 4.0}), r"widths: wanted a list, got 4\.0"),
         (
             lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": []}),
             "wanted at least one of each, got an empty list",
@@ -427,7 +471,7 @@ def compiled(caplog, call):
     return found - {"stage", "convert_element_type"}
 
 
-@pytest.mark.parametrize("name", ["solve", "solve_sweep", "predict", "kernel"])
+@pytest.mark.parametrize("name", ["solve", "solve.start", "solve_sweep", "predict", "predict.features", "kernel"])
 def test_nothing_is_compiled_before_input_is_refused(name, caplog):
     def refuse_all():
         for call, _ in BAD[name]:
@@ -486,6 +530,11 @@ def test_enable_x64_makes_doubles():
 def test_shapes_are_checked_inside_transformations_too():
     with pytest.raises(ValueError, match="labels: .* got 2 and 3"):
         jax.jit(lambda xi, labels: sma.solve(xi, labels, **WELL, throw=False).action)(XI, LABELS[:2])
+
+
+def test_an_array_of_temperatures_is_refused_inside_transformations_too():
+    with pytest.raises(ValueError, match=r"temperature: wanted one positive number, got an array of shape \(3,\)"):
+        jax.jit(lambda heat: sma.solve(XI, LABELS, **WELL | {"temperature": heat}, throw=False).action)(LABELS**2)
 
 
 def test_bad_test_inputs_of_a_solution_are_refused():

@@ -73,7 +73,7 @@ def test_all_paths_are_no_restriction():
 
 
 def test_restricting_paths_clears_pairs_that_leave_the_subset():
-    order_parameter = jnp.arange(1.0, 10.0).reshape(3, 3)
+    order_parameter = np.arange(1.0, 10.0).reshape(3, 3)
     np.testing.assert_array_equal(
         sma.restrict_paths(order_parameter, [2, 0]), [[1.0, 0.0, 3.0], [0.0, 0.0, 0.0], [7.0, 0.0, 9.0]]
     )

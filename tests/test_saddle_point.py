@@ -239,11 +239,17 @@ def test_seeds_labels_widths_and_temperatures_can_be_vmapped():
         return sma.solve(xi, labels, width=width, temperature=temperature, throw=False)
 
     found = batch(values, labels, widths, temperatures)
+    tests = jnp.stack([draw(seed)[0].values for seed in (72, 78, 79)])
+    shared, each, kernels = found.predict(tests[0]), found.predict(tests), found.kernel()
     assert np.all(found.outcome == sma.Outcome.CONVERGED)
     for index, (xi, _) in enumerate(draws):
         alone = sma.solve(xi, labels[index], width=widths[index], temperature=temperatures[index])
         np.testing.assert_allclose(found.order_parameter[index], alone.order_parameter, rtol=1e-7, atol=1e-9)
         assert float(found.action[index]) == pytest.approx(float(alone.action), rel=1e-12)
+        np.testing.assert_allclose(shared.mean[index], alone.predict(tests[0]).mean, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(each.variance[index], alone.predict(tests[index]).variance, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(kernels[index], alone.kernel(), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(found[index].predict(tests[0]).mean, shared.mean[index], rtol=1e-9, atol=1e-10)
 
 
 # Limits.
@@ -257,7 +263,7 @@ def test_infinite_width_is_the_gaussian_process_limit():
 
 def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
     widths = np.logspace(3, 6, 4)
-    sweep = sma.solve_sweep(*draw(70), widths=widths.tolist(), temperatures=[0.5, 0.1], tolerance=1e-12)
+    sweep = sma.solve_sweep(*draw(70), widths=widths, temperatures=[0.5, 0.1], tolerance=1e-12)
     for overlaps in sweep[:, 1].order_parameters:
         size = 1 if overlaps.ndim == 1 else overlaps.shape[-1]
         flat = np.asarray(overlaps).reshape(4, size, size) - np.eye(size)

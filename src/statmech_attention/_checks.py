@@ -54,6 +54,8 @@ def need_double(name: str, value) -> None:
 def positive(name: str, value, *, infinite: bool = False):
     """`value` as a positive float; `infinite`: +inf is allowed too."""
     if not concrete(value):
+        if value.ndim:
+            raise ValueError(f"{name}: wanted one positive number, got an array of shape {value.shape}. Use jax.vmap.")
         return value
     try:
         number = float(value)
@@ -62,6 +64,13 @@ def positive(name: str, value, *, infinite: bool = False):
     if not number > 0 or (math.isinf(number) and not infinite):
         raise ValueError(f"{name}: wanted a positive {'' if infinite else 'finite '}number, got {number}.")
     return number
+
+
+def whole(number, least: int) -> bool:
+    """Whether `number` is a whole number, of any type but bool, and not too small."""
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
+        return False
+    return math.isfinite(number) and int(number) == number and number >= least
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:
@@ -78,14 +87,11 @@ def heads(value) -> tuple[int, ...]:
         )
     if isinstance(value, (int, np.integer)) or not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str):
         raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {value!r}.")
-    result = []
-    for number in value:
-        if isinstance(number, bool) or int(number) != number or number < 1:
-            raise ValueError(f"heads: wanted whole numbers of at least 1, got {tuple(value)!r}.")
-        result.append(int(number))
-    if not result:
+    if not len(value):
         raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
-    return tuple(result)
+    if not all(whole(number, 1) for number in value):
+        raise ValueError(f"heads: wanted whole numbers of at least 1, got {tuple(value)!r}.")
+    return tuple(int(number) for number in value)
 
 
 def labels(value, examples: int, *, signs: bool = False):

@@ -7,7 +7,6 @@ for $l = 1..L+1$ the logarithms of the diagonal of $F_l$, then what lies below t
 """
 
 import math
-from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from statmech_attention.kernels import kernel
 from statmech_attention.paths import as_attentioned
 
 
-def entropy(order_parameters: Sequence, *, heads, width=1, variance=1.0) -> Float[Array, ""]:
+def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
     $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. It is smallest, with
@@ -80,9 +79,7 @@ def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, h
     return (logdet + labels @ cho_solve((chol, True), labels)) / labels.shape[0]
 
 
-def action(
-    order_parameters: Sequence, attentioned, labels, *, width, temperature, variance=1.0, heads=None
-) -> Float[Array, ""]:
+def action(order_parameters, attentioned, labels, *, width, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
     r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11).
 
     Args:
@@ -149,7 +146,7 @@ def order_parameter_factors(point: Float[Array, " coordinates"], layout: Archite
     return factors
 
 
-def coordinates_of(order_parameters: Sequence, layout: Architecture) -> Float[Array, " coordinates"]:
+def coordinates_of(order_parameters, layout: Architecture) -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters; the inverse of `order_parameters_at`."""
     factors = _cholesky_factors(order_parameters, layout)
     pieces = []
@@ -194,8 +191,13 @@ def _relative_factor(factors: list, layer: int, layout: Architecture):
     return jnp.concatenate(solved, axis=0)
 
 
-def _cholesky_factors(order_parameters: Sequence, layout: Architecture) -> list:
+def _cholesky_factors(order_parameters, layout: Architecture) -> list:
     sizes = layout.partial_paths
+    if not isinstance(order_parameters, (tuple, list)):
+        raise ValueError(
+            f"order_parameters: wanted a tuple (U^(1), .., U^({len(sizes)})) with a scalar last, "
+            f"got {type(order_parameters).__name__}."
+        )
     if len(order_parameters) != len(sizes):
         raise ValueError(
             f"order_parameters: wanted {len(sizes)}, (U^(1), .., U^({len(sizes)})) with a scalar last, "

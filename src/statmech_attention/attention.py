@@ -4,7 +4,6 @@ Equation (3). An attention matrix has a key on its first and a query on its seco
 and its columns sum to one. Attention acts on the bare input in every layer.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -61,7 +60,7 @@ class QueryKeyAttention:
         return tuple(matrices)
 
 
-def attention_from_products(products: Sequence, mask=None) -> ProductAttention:
+def attention_from_products(products, mask=None) -> ProductAttention:
     r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
 
     Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
@@ -88,7 +87,7 @@ def attention_from_products(products: Sequence, mask=None) -> ProductAttention:
     return ProductAttention(products, _mask(mask))
 
 
-def attention_from_queries_and_keys(queries: Sequence, keys: Sequence, mask=None) -> QueryKeyAttention:
+def attention_from_queries_and_keys(queries, keys, mask=None) -> QueryKeyAttention:
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
     Args:
@@ -134,6 +133,7 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
     """
     if callable(attention):
         return attention(inputs)
+    inputs = _checks.array("inputs", inputs, "examples tokens features")
     matrices = _layers("attention", attention, "examples heads keys queries")
     examples, tokens = inputs.shape[:2]
     for layer, matrix in enumerate(matrices, start=1):
@@ -154,6 +154,8 @@ def _softmax_over_keys(logits, mask) -> Float[Array, "examples _heads tokens tok
 def _layers(name: str, values, axes: str) -> tuple:
     if hasattr(values, "ndim") and values.ndim == len(axes.split()):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
+    if not hasattr(values, "__iter__") or isinstance(values, str):
+        raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
     layers = tuple(_checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not layers:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")

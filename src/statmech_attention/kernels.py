@@ -35,12 +35,12 @@ def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) ->
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
     left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
-    _check_pair(left, right)
+    check_pair(left, right, "others")
     order_parameter = check_order_parameter(order_parameter, left)
     return kernel_scale(left, variance) * _combined(left.values, right.values, order_parameter)
 
 
-def path_kernel(attentioned, others, path: int, other_path: int, *, heads=None) -> Float[Array, "examples others"]:
+def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[Array, "examples others"]:
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
@@ -57,12 +57,12 @@ def path_kernel(attentioned, others, path: int, other_path: int, *, heads=None) 
         ValueError: wrong shapes, or a path that is not there.
     """
     left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
-    _check_pair(left, right)
+    check_pair(left, right, "others")
     paths, features = left.values.shape[1:]
     for name, index in (("path", path), ("other_path", other_path)):
-        if not 0 <= index < paths:
+        if not _checks.whole(index, 0) or index >= paths:
             raise ValueError(f"{name}: wanted an index in 0..{paths - 1}, got {index}.")
-    return left.values[:, path] @ right.values[:, other_path].T / features
+    return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 
 
 def principal_overlaps(kernel, labels) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
@@ -134,10 +134,11 @@ def _combined(
     return weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T
 
 
-def _check_pair(left: AttentionedInputs, right: AttentionedInputs) -> None:
+def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
+    """Refuse inputs with other paths or features than `left`."""
     if (left.heads, left.values.shape[1:]) != (right.heads, right.values.shape[1:]):
         raise ValueError(
-            f"others: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
+            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
             f"got {right.values.shape[1:]} and {right.heads}."
         )
 

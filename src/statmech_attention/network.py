@@ -30,7 +30,7 @@ class Weights(NamedTuple):
     readout: Float[Array, "*batch width_out"]
 
 
-def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features: int, variance=1.0) -> Weights:
+def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features, variance=1.0) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$.
 
     Args:
@@ -49,9 +49,11 @@ def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, feat
     layout = architecture(heads, width, variance)
     widths = []
     for number in layout.widths:
-        if int(number) != number:
+        if not _checks.whole(number, 1):
             raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
         widths.append(int(number))
+    if not _checks.whole(features, 1):
+        raise ValueError(f"features: wanted a whole number of at least 1, got {features!r}.")
     keys = jax.random.split(key, len(layout.heads) + 2)
     scales = np.sqrt(np.asarray(layout.variances))
     values = tuple(
@@ -59,13 +61,13 @@ def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, feat
         for layer, count in enumerate(layout.heads)
     )
     return Weights(
-        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
+        scales[0] * jax.random.normal(keys[0], (widths[0], int(features))),
         values,
         scales[-1] * jax.random.normal(keys[-1], (widths[-1],)),
     )
 
 
-def forward(weights: Weights, inputs, attention, readout: str | int = "last") -> Float[Array, " examples"]:
+def forward(weights: Weights, inputs, attention, readout="last") -> Float[Array, " examples"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
     $x^0 = V^{(0)} x / \sqrt{N_0}$, $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
@@ -153,6 +155,11 @@ def _root(number: int) -> float:
 
 
 def _check_fit(weights: Weights, features: int, heads: tuple[int, ...]) -> None:
+    ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
+    if ranks != (2, *(3,) * len(weights.values), 1):
+        raise ValueError(
+            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) a layer, (N,), got axes {ranks}."
+        )
     got = tuple(values.shape[0] for values in weights.values)
     if got != heads or weights.projection.shape[1] != features:
         raise ValueError(

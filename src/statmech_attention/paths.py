@@ -4,7 +4,6 @@ Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax
@@ -29,7 +28,7 @@ class AttentionedInputs:
     values: Float[Array, "*batch examples paths features"]
     heads: tuple[int, ...] = field(metadata={"static": True})
 
-    def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
+    def keep_heads(self, kept) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
         Args:
@@ -41,6 +40,8 @@ class AttentionedInputs:
         Raises:
             ValueError: a layer without a head, a head that is not there, or a head named twice.
         """
+        if not all(hasattr(chosen, "__len__") for chosen in kept):
+            raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
         if len(kept) != len(self.heads):
             raise ValueError(f"kept: wanted the heads of {len(self.heads)} layers, got {len(kept)}.")
         for layer, (chosen, count) in enumerate(zip(kept, self.heads, strict=True), start=1):
@@ -52,7 +53,7 @@ class AttentionedInputs:
         return AttentionedInputs(self.values[..., grid.ravel(), :], grid.shape)
 
 
-def attentioned_inputs(inputs, attention, readout: str | int = "last") -> AttentionedInputs:
+def attentioned_inputs(inputs, attention, readout="last") -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
     Args:
@@ -79,7 +80,7 @@ def attentioned_inputs(inputs, attention, readout: str | int = "last") -> Attent
     return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), tuple(matrix.shape[1] for matrix in matrices))
 
 
-def readout_weights(readout: str | int, tokens: int) -> Float[Array, " tokens"]:
+def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
     r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
 
     Args:
@@ -94,13 +95,13 @@ def readout_weights(readout: str | int, tokens: int) -> Float[Array, " tokens"]:
     """
     if readout == "mean":
         return jnp.full(tokens, 1 / tokens)
-    index = {"first": 0, "last": tokens - 1}.get(readout, readout)
+    index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
     if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
         raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
     return jnp.zeros(tokens).at[index].set(1.0)
 
 
-def path_indices(heads: Sequence[int]) -> Int[np.ndarray, "paths layers"]:
+def path_indices(heads) -> Int[np.ndarray, "paths layers"]:
     """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0.
 
     Args:
@@ -119,8 +120,8 @@ def path_indices(heads: Sequence[int]) -> Int[np.ndarray, "paths layers"]:
 def as_attentioned(name: str, value, heads=None) -> AttentionedInputs:
     """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `heads`."""
     if isinstance(value, AttentionedInputs):
-        if heads is not None and tuple(heads) != value.heads:
-            raise ValueError(f"heads: {name} already has heads {value.heads}, got {tuple(heads)}. Leave heads out.")
+        if heads is not None and _checks.heads(heads) != value.heads:
+            raise ValueError(f"heads: {name} already has heads {value.heads}, got {heads!r}. Leave heads out.")
         heads, value = value.heads, value.values
     heads = _checks.heads(heads)
     value = _checks.array(name, value, "examples paths features", double=True)

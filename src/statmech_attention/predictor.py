@@ -3,7 +3,6 @@
 Equations (9) and (30).
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import _checks
-from statmech_attention.kernels import check_order_parameter, kernel, kernel_scale
+from statmech_attention.kernels import check_order_parameter, check_pair, kernel, kernel_scale
 from statmech_attention.paths import as_attentioned
 
 
@@ -51,6 +50,7 @@ def predict(
         as_attentioned("attentioned", attentioned, heads),
         as_attentioned("attentioned_test", attentioned_test, heads),
     )
+    check_pair(train, test, "attentioned_test")
     labels = _checks.labels(labels, train.values.shape[0])
     temperature = _checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths)
@@ -64,7 +64,7 @@ def predict(
     return Prediction(mean, own - jnp.sum(half**2, axis=0))
 
 
-def restrict_paths(order_parameter, paths: Sequence[int] | None) -> Float[Array, "paths paths"]:
+def restrict_paths(order_parameter, paths) -> Float[Array, "paths paths"]:
     r"""$U$ with every pair set to zero that leaves a subset of paths.
 
     Args:
@@ -75,8 +75,10 @@ def restrict_paths(order_parameter, paths: Sequence[int] | None) -> Float[Array,
         `(paths, paths)`.
 
     Raises:
-        ValueError: an empty subset, a path that is not there or named twice.
+        ValueError: wrong shapes, an empty subset, a path that is not there or named twice.
     """
+    order_parameter = _checks.array("order_parameter", order_parameter, "paths paths", double=True)
+    _checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
     if paths is None:
         return order_parameter
     count = order_parameter.shape[0]

@@ -4,7 +4,6 @@ Equation (11). Small problems take Newton steps with the exact Hessian, large on
 with exact Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +21,8 @@ from statmech_attention.paths import as_attentioned
 from statmech_attention.solution import NotConverged, Solution
 
 _EXPLANATIONS = {
-    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or temperature.",
+    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
+    "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
     Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel is "
     "nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a larger tolerance.",
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
@@ -38,10 +38,10 @@ def solve(
     temperature,
     variance=1.0,
     heads=None,
-    start: "Solution | Sequence | None" = None,
-    tolerance: float = 1e-8,
-    max_steps: int = 200,
-    method: str = "auto",
+    start=None,
+    tolerance=1e-8,
+    max_steps=200,
+    method="auto",
     throw: bool = True,
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
@@ -76,9 +76,10 @@ def solve(
     inputs, labels, layout = _prepare(attentioned, labels, heads, width, variance)
     temperature = _checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
+    point = _start(start, layout)
     problem = problem_of(compressed(inputs.values), inputs, labels, temperature, layout)
     minimum, energy, entropy = minimise_action(
-        problem, _start(start, layout), tolerance, max_steps, _static(layout), is_dense(method, problem.inputs)
+        problem, point, tolerance, max_steps, _static(layout), is_dense(method, problem.inputs)
     )
     solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, layout)
     if throw and _checks.concrete(minimum.outcome):
@@ -90,13 +91,13 @@ def solve_sweep(
     attentioned,
     labels,
     *,
-    widths: Sequence,
-    temperatures: Sequence,
+    widths,
+    temperatures,
     variance=1.0,
     heads=None,
-    tolerance: float = 1e-8,
-    max_steps: int = 200,
-    method: str = "auto",
+    tolerance=1e-8,
+    max_steps=200,
+    method="auto",
     throw: bool = True,
     progress: bool = False,
 ) -> Solution:
@@ -122,6 +123,9 @@ def solve_sweep(
         ValueError: as for `solve`, or an empty list.
         NotConverged: as for `solve`.
     """
+    for name, values in (("widths", widths), ("temperatures", temperatures)):
+        if not hasattr(values, "__len__"):
+            raise ValueError(f"{name}: wanted a list, got {values!r}. Write [{values!r}].")
     if not len(widths) or not len(temperatures):
         raise ValueError("widths and temperatures: wanted at least one of each, got an empty list.")
     _check_options(tolerance, max_steps, method)
@@ -155,7 +159,7 @@ def _prepare(attentioned, labels, heads, width, variance):
 
 def _check_options(tolerance, max_steps, method) -> None:
     _checks.positive("tolerance", tolerance)
-    if _checks.concrete(max_steps) and (int(max_steps) != max_steps or max_steps < 1):
+    if _checks.concrete(max_steps) and not _checks.whole(max_steps, 1):
         raise ValueError(f"max_steps: wanted a whole number of at least 1, got {max_steps}.")
     if method not in ("auto", "dense", "products"):
         raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")

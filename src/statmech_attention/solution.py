@@ -60,17 +60,8 @@ class Solution:
         """One solution, or a smaller batch, out of a batch."""
         if not self.temperature.ndim:
             raise IndexError("This is a single solution, not a batch.")
-        names = (
-            "order_parameters",
-            "action",
-            "energy",
-            "entropy",
-            "gradient_norm",
-            "steps",
-            "outcome",
-            "temperature",
-            "width",
-        )
+        names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
+        names += ["width"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
     def predict(self, attentioned_test, *, paths=None) -> Prediction:
@@ -86,20 +77,13 @@ class Solution:
         Raises:
             ValueError: as `statmech_attention.predict`.
         """
+
+        def one(train, labels, test, order_parameter, temperature):
+            options = {"temperature": temperature, "variance": self.variance, "paths": paths}
+            return predict(train, labels, test, order_parameter, **options)
+
         test = self._like_training("attentioned_test", attentioned_test)
-
-        def one(order_parameter, temperature):
-            return predict(
-                self.attentioned,
-                self.labels,
-                test,
-                order_parameter,
-                temperature=temperature,
-                variance=self.variance,
-                paths=paths,
-            )
-
-        return self._batched(one)(self.order_parameter, self.temperature)
+        return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, self.temperature)
 
     def kernel(self, attentioned=None, others=None) -> Float[Array, "*batch examples others"]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
@@ -116,13 +100,35 @@ class Solution:
         """
         left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
         right = left if others is None else self._like_training("others", others)
-        return self._batched(lambda u: kernel(left, right, u, variance=self.variance))(self.order_parameter)
+
+        def one(left, right, order_parameter):
+            return kernel(left, right, order_parameter, variance=self.variance)
+
+        return self._batched(one, left, right, self.order_parameter)
+
+    @property
+    def _own_axes(self) -> int:
+        """Leading axes of the training inputs: those of `jax.vmap`; a sweep has one set of inputs for all."""
+        return self.labels.ndim - 1
 
     def _like_training(self, name: str, value) -> AttentionedInputs:
-        heads = None if isinstance(value, AttentionedInputs) else self.attentioned.heads
-        return as_attentioned(name, value, heads)
+        """Inputs, with or without the leading axes that the training inputs have."""
+        values = value.values if isinstance(value, AttentionedInputs) else value
+        heads = value.heads if isinstance(value, AttentionedInputs) else self.attentioned.heads
+        if self._own_axes and getattr(values, "ndim", 3) == 3 + self._own_axes:
+            flat = as_attentioned(name, values.reshape(-1, *values.shape[-2:]), heads)
+            return AttentionedInputs(flat.values.reshape(values.shape), heads)
+        return as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else heads)
 
-    def _batched(self, function):
-        for _ in range(self.temperature.ndim):
-            function = jax.vmap(function)
-        return function
+    def _batched(self, function, *arguments):
+        """`function` over the leading axes of its arguments; those that lack one are shared along it."""
+
+        def leading_axes(argument):
+            if isinstance(argument, AttentionedInputs):
+                return argument.values.ndim - 3
+            return self._own_axes if argument is self.labels else self.temperature.ndim
+
+        for level in reversed(range(self.temperature.ndim)):
+            axes = tuple(0 if level < leading_axes(argument) else None for argument in arguments)
+            function = jax.vmap(function, in_axes=axes)
+        return function(*arguments)

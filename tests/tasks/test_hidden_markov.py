@@ -95,7 +95,7 @@ def test_noise_is_independent_from_token_to_token(noise):
 
 
 def test_without_noise_every_token_is_a_feature_vector():
-    task = dataclasses.replace(TASK, parallel_noise=0.0, perpendicular_noise=0.0)
+    task = dataclasses.replace(TASK, parallel_noise=0, perpendicular_noise=0)
     sample = task.sample(jax.random.key(93), 7)
     plus, minus = task.states
     wanted = np.where(np.asarray(sample.hidden)[..., None] > 0, plus, minus)
@@ -212,7 +212,7 @@ def test_numbers_out_of_range_are_refused(field, value, message):
         sma.tasks.HiddenMarkov(**{field: value})
 
 
-@pytest.mark.parametrize("examples", [0, -3])
+@pytest.mark.parametrize("examples", [0, -3, 2.5])
 def test_a_sample_has_at_least_one_example(examples):
     with pytest.raises(ValueError, match="examples: wanted a whole number of at least 1, got"):
         TASK.sample(jax.random.key(0), examples)

@@ -69,16 +69,16 @@ class HiddenMarkov:
 
     length: int = 30
     token_size: int = 200
-    slow: float = 0.3
-    fast: float = 0.7
-    parallel_noise: float = 1.0
-    perpendicular_noise: float = 1.0
-    hardness: float = 10.0
+    slow: float | int = 0.3
+    fast: float | int = 0.7
+    parallel_noise: float | int = 1.0
+    perpendicular_noise: float | int = 1.0
+    hardness: float | int = 10.0
 
     def __post_init__(self):
         for name, least in (("length", 2), ("token_size", 2)):
             value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < least:
+            if not _checks.whole(value, least):
                 raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
         if self.token_size % 2:
             raise ValueError(f"token_size: wanted an even number, half for each state, got {self.token_size}.")
@@ -106,7 +106,7 @@ class HiddenMarkov:
         first = jnp.arange(self.token_size) < self.token_size // 2
         return jnp.sqrt(2.0) * jnp.stack([first, ~first]).astype(float)
 
-    def sample(self, key: Key, examples: int) -> HiddenMarkovSample:
+    def sample(self, key: Key, examples) -> HiddenMarkovSample:
         """Draw examples, half of each class (an odd one out is slow), in random order.
 
         Args:
@@ -119,7 +119,7 @@ class HiddenMarkov:
         Raises:
             ValueError: fewer than one example.
         """
-        if isinstance(examples, bool) or int(examples) != examples or examples < 1:
+        if not _checks.whole(examples, 1):
             raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")
         order, first, switches, noise = jax.random.split(key, 4)
         labels = jax.random.permutation(order, jnp.where(jnp.arange(examples) < (examples + 1) // 2, 1.0, -1.0))
