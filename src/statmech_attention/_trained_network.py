@@ -108,6 +108,7 @@ def save_network(
     parameters,
     seed: int | None = None,
     wall_seconds: float | None = None,
+    modules=None,
 ) -> Path:
     """Write a trained network as a recorded result, see `results.save`: 1.5 MB for 8 heads with G = 128.
 
@@ -117,6 +118,7 @@ def save_network(
         parameters: what the training was asked to do.
         seed: of the training.
         wall_seconds: how long it took.
+        modules: as for `results.save`.
 
     Returns:
         The path.
@@ -140,7 +142,7 @@ def save_network(
     dataset = xr.Dataset(
         variables, attrs={"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
     )
-    return results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=wall_seconds)
+    return results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=wall_seconds, modules=modules)
 
 
 def load_network(path: str | os.PathLike) -> TrainedNetwork:

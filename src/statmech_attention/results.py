@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import _provenance
+from statmech_attention._dependencies import code_hash
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 
@@ -27,6 +28,7 @@ def save(
     parameters: Mapping[str, Any],
     seed: int | None = None,
     wall_seconds: float | None = None,
+    modules: Sequence[str] | None = None,
 ) -> Path:
     """Write a result with its provenance; the file is there whole or not at all.
 
@@ -36,6 +38,8 @@ def save(
         parameters: what the run was asked to do; numbers, texts, truth values, and lists of them.
         seed: the seed of its random numbers, if it used any.
         wall_seconds: how long it took.
+        modules: those of this package that computed it, such as "training"; a change to them or to what they import
+            puts it out of date. The whole package where None.
 
     Returns:
         The path.
@@ -51,6 +55,8 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **_provenance.provenance(),
+        "source": _source(modules),
+        "modules": None if modules is None else list(modules),
         "seed": seed,
         "wall_seconds": wall_seconds,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -105,14 +111,14 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
-    """True where a result is there, made by this very source with these very parameters: it need not be made again.
+    """True where a result is there, made by this very code with these very parameters: it need not be made again.
 
     Args:
         path: where the result would be.
         parameters: what the run would be asked to do.
 
     Returns:
-        False for a missing or damaged file, other parameters or another source.
+        False for a missing or damaged file, other parameters, or a change to the code that it names as its own.
 
     Raises:
         ValueError: parameters that JSON cannot hold.
@@ -122,7 +128,7 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
         made = record(path)
     except (FileNotFoundError, ValueError):
         return False
-    return made[_PARAMETERS] == wanted and made["source"] == _provenance.source_hash()
+    return made[_PARAMETERS] == wanted and made["source"] == _source(made.get("modules"))
 
 
 def _read(path) -> xr.Dataset:
@@ -141,6 +147,10 @@ def _read(path) -> xr.Dataset:
     if not {_PARAMETERS, _PROVENANCE} <= set(dataset.attrs):
         raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
     return dataset
+
+
+def _source(modules: Sequence[str] | None) -> str:
+    return _provenance.source_hash() if modules is None else code_hash(tuple(modules))
 
 
 def _json(parameters: Mapping[str, Any]) -> str:

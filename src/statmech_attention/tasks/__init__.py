@@ -1,5 +1,23 @@
 """Tasks: where inputs, labels and attention heads come from."""
 
+from statmech_attention.tasks.glyphs import glyph_split, glyphs
 from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovSample, HiddenMarkovTrial
+from statmech_attention.tasks.images import ImageSet, Split, omniglot_split
+from statmech_attention.tasks.one_shot import OneShot, OneShotSample
+from statmech_attention.tasks.one_shot_sets import OneShotSuite, TestSet, one_shot_suite
 
-__all__ = ["HiddenMarkov", "HiddenMarkovSample", "HiddenMarkovTrial"]
+__all__ = [
+    "HiddenMarkov",
+    "HiddenMarkovSample",
+    "HiddenMarkovTrial",
+    "ImageSet",
+    "OneShot",
+    "OneShotSample",
+    "OneShotSuite",
+    "Split",
+    "TestSet",
+    "glyph_split",
+    "glyphs",
+    "omniglot_split",
+    "one_shot_suite",
+]

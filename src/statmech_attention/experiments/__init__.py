@@ -1,0 +1,8 @@
+"""The paper's experiments on images: each is run once, recorded, resumable, and made again when what it rests on changes.
+
+train -> theory -> pruning; the notebooks of `book/runs` call them, the Snakefile puts them in order.
+"""
+
+from statmech_attention.experiments.trained import network_file, trained
+
+__all__ = ["network_file", "trained"]
