@@ -11,13 +11,16 @@ CLEAN ?=
 python := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test book check serve bench clean distclean
+.PHONY: help venv images test book check serve bench clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 venv:  ## make or update the virtual environment (the others do so by themselves)
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
+
+images: venv  ## install what reads the image data sets the first time
+	$(python) -m pip install --quiet -r requirements-images.txt -c constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 test: venv  ## run the tests
 	$(python) -m pytest $(TESTS)

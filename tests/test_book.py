@@ -32,6 +32,7 @@ def test_pyproject_and_requirements_say_the_same():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     assert [*project["dependencies"], *extras["book"], *extras["tests"]] == requirements(ROOT / "requirements.txt")
+    assert extras["images"] == requirements(ROOT / "requirements-images.txt")
 
 
 @pytest.mark.parametrize("minor", ["3.11", "3.12", "3.13"])

@@ -65,9 +65,9 @@ def cache_key(root: Path) -> str:
         16 hexadecimal digits.
     """
     constraints = root / "constraints" / f"python{sys.version_info.major}.{sys.version_info.minor}.txt"
-    files = [root / "requirements.txt", constraints]
-    for folder in ("results", "benchmarks"):
-        files += [path for path in (root / folder).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    files = [root / "requirements.txt", constraints, *(root / "benchmarks").rglob("*.py")]
+    # Only what is recorded: states of unfinished trainings change all the time.
+    files += (root / "results").rglob("*.nc")
     return hash_files([path for path in files if path.is_file()], root)[:8] + source_hash()[:8]
 
 
