@@ -1,5 +1,6 @@
 """Helpers for the pages of the book. They work outside it too, where they have nothing to do."""
 
+import importlib.util
 import numbers
 import sys
 from typing import Any
@@ -52,6 +53,21 @@ def glue(name: str, value: Any, *, display: bool = False) -> None:
     except ImportError:  # somebody runs the chapter in a notebook service of their own
         return
     keep(name, value, display=display)
+
+
+def images_at_hand() -> bool:
+    """Whether the image data sets can be read here without a download: decoded before, or as originals beside torch.
+
+    Returns:
+        True or False; pages that show real images show drawn glyphs instead where it is False.
+    """
+    from statmech_attention.tasks.images import DATA_SETS, data_root
+
+    root = data_root()
+    if all(any((root / "decoded").glob(f"{name}-*.npz")) for name in DATA_SETS):
+        return True
+    originals = all((root / folder).is_dir() for folder in ("omniglot-py", "MNIST", "FashionMNIST"))
+    return originals and importlib.util.find_spec("torch") is not None
 
 
 def versions() -> dict[str, str]:

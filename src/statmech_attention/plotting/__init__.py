@@ -1,6 +1,7 @@
 """Figures of the book: one style sheet, drawings of the network, and one function a panel."""
 
 from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
+from statmech_attention.plotting.drawings import attended, one_shot_sequence
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
 from statmech_attention.plotting.panels import (
     against_width,
@@ -25,6 +26,7 @@ __all__ = [
     "HIDDEN_MARKOV_PATHS",
     "against_width",
     "architecture",
+    "attended",
     "attention_matrix",
     "groups",
     "hidden_chains",
@@ -34,6 +36,7 @@ __all__ = [
     "mean_and_error",
     "new_figure",
     "noisy_tokens",
+    "one_shot_sequence",
     "order_parameter",
     "path_name",
     "principal_overlaps",
