@@ -6,7 +6,7 @@ Nothing is set on import; call `enable_x64()` before the first array is made.
 
 import jax as _jax
 
-from statmech_attention import results, tasks
+from statmech_attention import pruning, results, tasks
 from statmech_attention._trust_region import Outcome
 from statmech_attention.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.attention import (
@@ -25,6 +25,7 @@ from statmech_attention.network import (
 )
 from statmech_attention.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.predictor import Prediction, accuracy, predict, restrict_paths
+from statmech_attention.pruning import head_indices, head_scores, prune
 from statmech_attention.saddle_point import solve, solve_sweep
 from statmech_attention.solution import NotConverged, Solution
 
@@ -60,11 +61,15 @@ __all__ = [
     "forward",
     "forward_paths",
     "gp_order_parameters",
+    "head_indices",
+    "head_scores",
     "kernel",
     "path_indices",
     "path_kernel",
     "predict",
     "principal_overlaps",
+    "prune",
+    "pruning",
     "restrict_paths",
     "results",
     "sample_weights",

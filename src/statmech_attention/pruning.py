@@ -1,0 +1,183 @@
+r"""Head pruning: scores of heads from the order parameter, and networks that really lack the heads removed.
+
+Section 4.2 of Tiberi et al. (2024). Heads are numbered through the network, those of layer 1 first, see `head_indices`.
+The other importances of a head, and what a removal costs, follow from the contributions of the paths alone: a gate $g$
+on every head makes the output $f(x) = \sum_\pi g^{(1,h_1)} \cdots g^{(L,h_L)}\, v^\pi \cdot \xi^\pi(x)$.
+"""
+
+import math
+from dataclasses import replace
+from typing import TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention._head_importance import head_weight_norms, rank_correlation, taylor_importance
+from statmech_attention._head_removal import (
+    Measured,
+    greedy_order,
+    head_drops,
+    masked_outputs,
+    pruning_curve,
+    removal_order,
+)
+from statmech_attention._heads import head_indices, kept_heads, path_heads
+from statmech_attention._trained_network import TrainedNetwork
+from statmech_attention.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.network import Weights, effective_weights
+from statmech_attention.paths import AttentionedInputs
+
+__all__ = [
+    "Measured",
+    "greedy_order",
+    "head_drops",
+    "head_indices",
+    "head_scores",
+    "head_weight_norms",
+    "masked_outputs",
+    "path_contributions",
+    "prune",
+    "pruning_curve",
+    "rank_correlation",
+    "removal_order",
+    "taylor_importance",
+]
+
+DEFINITIONS = ("both", "either")
+
+_Network = TypeVar("_Network")
+
+
+def head_scores(order_parameter, heads, kind: str = "both") -> Float[Array, " heads"]:
+    r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
+
+    The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
+    diagonal once.
+
+    Args:
+        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`.
+        heads: number of heads in every layer, $(H_1, .., H_L)$.
+        kind: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
+
+    Returns:
+        `(all heads,)`, in the order of `head_indices`.
+
+    Raises:
+        ValueError: a matrix that does not fit the heads, NaN or infinity, zero everywhere, an unknown kind.
+
+    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
+    """
+    if kind not in DEFINITIONS:
+        raise ValueError(f"kind: wanted one of {', '.join(DEFINITIONS)}, got {kind!r}.")
+    through = jnp.asarray(path_heads(heads))
+    order_parameter = _checks.array("order_parameter", order_parameter, "paths paths")
+    if order_parameter.shape != (len(through),) * 2:
+        raise ValueError(
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
+        )
+    magnitude = jnp.abs(order_parameter)
+    if _checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
+        raise ValueError(
+            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
+        )
+    scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
+    if kind == "either":
+        scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores
+    return scores / jnp.max(scores)
+
+
+def prune(network: _Network, removed) -> _Network:
+    r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
+
+    Args:
+        network: what has the heads: a `TrainedNetwork`; `Weights` and the attention that goes with them, each pruned by
+            itself, for `forward`; attention matrices, one array `(examples, heads, keys, queries)` a layer;
+            `AttentionedInputs`.
+        removed: numbers of heads, counted through the network as in `head_indices`.
+
+    Returns:
+        The same kind of object. Nothing is trained anew: of a `TrainedNetwork` the learning curve stays as it was, and
+        the order parameters are those of the weights left.
+
+    Raises:
+        ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
+    """
+    if isinstance(network, AttentionedInputs):
+        return network.keep_heads(kept_heads(network.heads, removed))
+    if isinstance(network, TrainedNetwork):
+        return _prune_trained(network, kept_heads(network.heads, removed))
+    if isinstance(network, Weights):
+        kept = kept_heads([layer.shape[-3] for layer in network.values], removed)
+        return network._replace(values=_taken(network.values, kept, axis=-3))
+    if isinstance(network, QueryKeyAttention):
+        kept = kept_heads([len(layer) for layer in network.queries], removed)
+        return replace(network, queries=_taken(network.queries, kept), keys=_taken(network.keys, kept))
+    if isinstance(network, ProductAttention):
+        kept = kept_heads([len(layer) for layer in network.products], removed)
+        return replace(network, products=_taken(network.products, kept))
+    if isinstance(network, (tuple, list)) and all(getattr(layer, "ndim", 0) == 4 for layer in network):
+        kept = kept_heads([layer.shape[1] for layer in network], removed)
+        return type(network)(_taken(network, kept, axis=1))
+    raise ValueError(
+        "network: wanted a TrainedNetwork, Weights, attention, attention matrices (examples, heads, keys, queries) or "
+        f"AttentionedInputs, got {type(network).__name__}."
+    )
+
+
+def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths"]:
+    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
+
+    Args:
+        network: a `TrainedNetwork` or `Weights`.
+        attentioned: the attentioned inputs of this network's attention and readout.
+
+    Returns:
+        `(examples, paths)`; their sums over paths are the outputs.
+
+    Raises:
+        ValueError: heads or features that do not fit each other, something else than a network.
+    """
+    if isinstance(network, TrainedNetwork):
+        heads, vectors = network.heads, jnp.asarray(network.vectors, attentioned.values.dtype)
+    elif isinstance(network, Weights):
+        heads = tuple(layer.shape[0] for layer in network.values)
+        size = network.projection.shape[0] * network.projection.shape[1] * math.prod(heads)
+        vectors = effective_weights(network) @ network.projection / math.sqrt(size)
+    else:
+        raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
+    if attentioned.heads != heads or attentioned.values.shape[1:] != vectors.shape:
+        raise ValueError(
+            f"attentioned: wanted heads {heads} and (paths, features) {vectors.shape}, got heads {attentioned.heads} and "
+            f"{attentioned.values.shape[1:]}. Compute it with this network's attention."
+        )
+    return jnp.einsum("epi,pi->ep", attentioned.values, vectors)
+
+
+def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:
+    layers = len(kept)
+    # Partial paths of layers l..L that are left, for every l.
+    partial = []
+    for layer in range(layers):
+        heads = network.heads[layer:]
+        partial.append(np.arange(math.prod(heads)).reshape(heads)[np.ix_(*kept[layer:])].ravel())
+    # The vectors hold the factors 1/sqrt(H_l); the order parameters (13) do not.
+    rescaling = math.sqrt(math.prod(network.heads) / math.prod(len(left) for left in kept))
+    overlaps = (network.order_parameters[layer][np.ix_(left, left)] for layer, left in enumerate(partial))
+    return replace(
+        network,
+        queries=_taken(network.queries, kept),
+        keys=_taken(network.keys, kept),
+        vectors=np.asarray(rescaling * network.vectors[partial[0]], network.vectors.dtype),
+        order_parameters=(*overlaps, network.order_parameters[-1]),
+        value_norms=_taken(network.value_norms, kept),
+    )
+
+
+def _taken(layers, kept: tuple[tuple[int, ...], ...], axis: int = 0) -> tuple:
+    def take(layer, left):
+        numbers = np.asarray(left)
+        return layer.take(numbers, axis=axis)
+
+    return tuple(take(layer, left) for layer, left in zip(layers, kept, strict=True))
