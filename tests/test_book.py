@@ -193,3 +193,23 @@ def test_the_check_finds_what_is_broken(tmp_path):
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
+
+
+def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
+    import importlib.util
+
+    from statmech_attention import book
+
+    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
+    assert not book.images_at_hand()
+    for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
+    assert book.images_at_hand()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not book.images_at_hand()
+    (tmp_path / "decoded").mkdir()
+    for name in ("omniglot", "mnist", "fashion_mnist"):
+        assert not book.images_at_hand()
+        (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
+    assert book.images_at_hand()

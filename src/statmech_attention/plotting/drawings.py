@@ -7,7 +7,7 @@ from statmech_attention.plotting.style import COLOURS
 _GAP = 3  # pixels between images
 
 
-def one_shot_sequence(images, first: float, *, axes, patch: int | None = None, answer: float | None = None):
+def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=None):
     """Three images side by side with their labels +, -, ?.
 
     Args:
@@ -24,7 +24,7 @@ def one_shot_sequence(images, first: float, *, axes, patch: int | None = None, a
     for place, (image, name) in enumerate(zip(images, _labels(first), strict=True)):
         left = place * (width + _GAP)
         axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left, left + width, height, 0), interpolation="nearest")
-        axes.plot(*_outline(left, 0, width, height), color="0.6", linewidth=0.8)
+        axes.plot(*_outline(left, width, height), color="0.6", linewidth=0.8)
         for cut in range(patch or height, height, patch or height):
             axes.plot([left, left + width], [cut, cut], color=COLOURS["theory"], linewidth=0.6)
             axes.plot([left + cut, left + cut], [0, height], color=COLOURS["theory"], linewidth=0.6)
@@ -55,22 +55,22 @@ def attended(images, weights, *, axes, patch: int, title: str = ""):
         extent = (place * (width + _GAP), place * (width + _GAP) + width, height, 0)
         axes.imshow(image, cmap="gray", vmin=-0.5, vmax=1, extent=extent, interpolation="nearest")
         axes.imshow(share, cmap="Oranges", vmin=0, vmax=1, alpha=0.65 * share, extent=extent, interpolation="nearest")
-        axes.plot(*_outline(extent[0], 0, width, height), color="0.6", linewidth=0.8)
+        axes.plot(*_outline(extent[0], width, height), color="0.6", linewidth=0.8)
     axes.set_title(title, fontsize=10)
     _frame(axes, height, width)
     return axes
 
 
-def _labels(first: float) -> tuple[str, str, str]:
+def _labels(first) -> tuple[str, str, str]:
     return _sign(first), _sign(-first), "?"
 
 
-def _sign(label: float) -> str:
+def _sign(label) -> str:
     return "+" if label > 0 else "\N{MINUS SIGN}"
 
 
-def _outline(left: float, top: float, width: float, height: float):
-    return [left, left + width, left + width, left, left], [top, top, top + height, top + height, top]
+def _outline(left: int, width: int, height: int):
+    return [left, left + width, left + width, left, left], [0, 0, height, height, 0]
 
 
 def _frame(axes, height: int, width: int) -> None:
