@@ -28,6 +28,7 @@ from statmech_attention.predictor import Prediction, accuracy, predict, restrict
 from statmech_attention.pruning import head_indices, head_scores, prune
 from statmech_attention.saddle_point import solve, solve_sweep
 from statmech_attention.solution import NotConverged, Solution
+from statmech_attention.training import TrainedNetwork, Training, load_network, save_network, train
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,8 @@ __all__ = [
     "Outcome",
     "Prediction",
     "Solution",
+    "TrainedNetwork",
+    "Training",
     "Weights",
     "accuracy",
     "action",
@@ -64,6 +67,7 @@ __all__ = [
     "head_indices",
     "head_scores",
     "kernel",
+    "load_network",
     "path_indices",
     "path_kernel",
     "predict",
@@ -73,8 +77,10 @@ __all__ = [
     "restrict_paths",
     "results",
     "sample_weights",
+    "save_network",
     "solve",
     "solve_sweep",
     "tasks",
+    "train",
     "weights_order_parameters",
 ]
