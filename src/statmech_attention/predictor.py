@@ -39,7 +39,8 @@ def predict(
 
     Returns:
         `Prediction(mean, variance)`, each `(test examples,)`. The variance is that of the output $f$; that
-        of a noisy label is larger by $T$.
+        of a noisy label is larger by $T$. All NaN where $K + T I$ is not positive definite to working precision: $T$
+        too small for the kernel, or a $U$ that is not positive semi-definite.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there.

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from statmech_attention import _checks
 from statmech_attention.kernels import kernel
 from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.predictor import Prediction, predict
@@ -60,6 +62,8 @@ class Solution:
         """One solution, or a smaller batch, out of a batch."""
         if not self.temperature.ndim:
             raise IndexError("This is a single solution, not a batch.")
+        if _checks.concrete(*jax.tree.leaves(index)):
+            np.empty(self.temperature.shape)[index]  # raises where JAX would take the nearest entry instead
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
         names += ["width"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
