@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.stats import rankdata
 
 from statmech_attention import _checks
-from statmech_attention._head_removal import _contributions
+from statmech_attention._head_removal import checked_contributions
 from statmech_attention._heads import path_heads
 from statmech_attention._trained_network import TrainedNetwork
 
@@ -48,7 +48,7 @@ def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> 
 
     Source: Michel et al. (2019), with the squared error for their loss.
     """
-    contributions, heads = _contributions(contributions, heads)
+    contributions, heads = checked_contributions(contributions, heads)
     labels = np.asarray(_checks.labels(labels, len(contributions)))
     residual = contributions.sum(axis=1) - labels
     slope = 2 * residual[:, None] * (contributions @ path_heads(heads))

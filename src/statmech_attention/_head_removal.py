@@ -42,7 +42,7 @@ def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks ex
     Raises:
         ValueError: shapes that do not fit each other, NaN or infinity.
     """
-    contributions, heads = _contributions(contributions, heads)
+    contributions, heads = checked_contributions(contributions, heads)
     kept = np.asarray(kept)
     if kept.dtype != bool or kept.ndim != 2 or kept.shape[1] != sum(heads):
         raise ValueError(f"kept: wanted booleans of shape (networks, {sum(heads)}), got {kept.dtype} {kept.shape}.")
@@ -64,7 +64,7 @@ def head_drops(contributions, labels, heads) -> Measured:
     Raises:
         ValueError: shapes that do not fit each other, NaN or infinity, labels other than +1 and -1.
     """
-    contributions, heads = _contributions(contributions, heads)
+    contributions, heads = checked_contributions(contributions, heads)
     labels = _labels(labels, len(contributions))
     count = sum(heads)
     kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
@@ -110,7 +110,7 @@ def greedy_order(contributions, labels, heads) -> Int[np.ndarray, " removals"]:
     Raises:
         ValueError: as `head_drops`.
     """
-    contributions, heads = _contributions(contributions, heads)
+    contributions, heads = checked_contributions(contributions, heads)
     labels = _labels(labels, len(contributions))
     layer, kept, order = head_indices(heads)[:, 0], np.ones(sum(heads), bool), []
     for _ in range(sum(heads) - len(heads)):
@@ -139,7 +139,7 @@ def pruning_curve(contributions, labels, heads, order) -> Measured:
     Raises:
         ValueError: as `head_drops`; a head that is not there or named twice.
     """
-    contributions, heads = _contributions(contributions, heads)
+    contributions, heads = checked_contributions(contributions, heads)
     labels, order, count = _labels(labels, len(contributions)), np.asarray(order), sum(heads)
     whole = order.ndim == 1 and (not order.size or np.issubdtype(order.dtype, np.integer))
     if not whole or len(set(order.tolist())) != order.size or not set(order.tolist()) <= set(range(count)):
@@ -171,7 +171,7 @@ def _measured(samples: Float[np.ndarray, "... examples"]) -> Measured:
     return Measured(samples.mean(axis=-1), spread / math.sqrt(count))
 
 
-def _contributions(contributions, heads):
+def checked_contributions(contributions, heads):
     heads = _checks.heads(heads)
     contributions = _checks.array("contributions", contributions, "examples paths", double=True)
     _checks.same(

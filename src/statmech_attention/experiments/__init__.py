@@ -3,6 +3,7 @@
 train -> theory -> pruning; the notebooks of `book/runs` call them, the Snakefile puts them in order.
 """
 
+from statmech_attention.experiments.pruning import pruning, pruning_file, pruning_samples
 from statmech_attention.experiments.trained import network_file, trained
 
-__all__ = ["network_file", "trained"]
+__all__ = ["network_file", "pruning", "pruning_file", "pruning_samples", "trained"]

@@ -1,0 +1,157 @@
+"""What is recorded of a pruning: scores, orders of removal, and what they cost on the test sets."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from statmech_attention._trained_network import TrainedNetwork
+from statmech_attention.pruning import (
+    DEFINITIONS,
+    greedy_order,
+    head_drops,
+    head_indices,
+    head_scores,
+    head_weight_norms,
+    pruning_curve,
+    rank_correlation,
+    removal_order,
+    taylor_importance,
+)
+
+_RANDOM_ORDERS = 100
+
+
+class Seen(NamedTuple):
+    """A set of sequences as the network sees it.
+
+    Attributes:
+        contributions: the result of `path_contributions`.
+        labels: +1 and -1.
+    """
+
+    contributions: Float[np.ndarray, "examples paths"]
+    labels: Float[np.ndarray, " examples"]
+
+
+def costs(network: TrainedNetwork, seen: dict[str, Seen]) -> xr.Dataset:
+    """What the removal of single heads costs on the test sets, and what it saves.
+
+    Args:
+        network: a `TrainedNetwork`.
+        seen: the test sets by name.
+
+    Returns:
+        Accuracies, drops with their errors, and the share of all parameters that is removed with a number of heads.
+    """
+    whole = [pruning_curve(*one, network.heads, []) for one in seen.values()]
+    drops = [head_drops(*one, network.heads) for one in seen.values()]
+    indices = head_indices(network.heads)
+    dimension, features = network.queries[0].shape[1:]
+    width = network.width
+    head = width**2 + 2 * dimension * features
+    removed = np.arange(len(indices) - len(network.heads) + 1)
+    return xr.Dataset(
+        {
+            "accuracy": ("test_set", np.array([one.value[0] for one in whole])),
+            "accuracy_error": ("test_set", np.array([one.error[0] for one in whole])),
+            "drop": (("test_set", "head"), np.array([one.value for one in drops])),
+            "drop_error": (("test_set", "head"), np.array([one.error for one in drops])),
+            "parameter_share": ("removed", removed * head / (head * len(indices) + width * (features + 1))),
+        },
+        coords={
+            "test_set": list(seen),
+            "removed": removed,
+            "head_layer": ("head", indices[:, 0] + 1),
+            "head_number": ("head", indices[:, 1] + 1),
+        },
+    )
+
+
+def by_criterion(network: TrainedNetwork, validation: Seen, seen: dict[str, Seen], seed: int) -> xr.Dataset:
+    """Scores that need no theory, and what follows from removing heads in their order.
+
+    Args:
+        network: a `TrainedNetwork`.
+        validation: the sequences that gradients and leave-one-out drops are measured on.
+        seen: the test sets by name.
+        seed: of the random orders.
+
+    Returns:
+        Scores, orders, curves and rank correlations by criterion; the greedy order and the mean over random ones.
+    """
+    heads, left_out = network.heads, head_drops(*validation, network.heads)
+    scores = {
+        **{
+            f"trained, {kind}": np.asarray(head_scores(network.order_parameters[0], heads, kind))
+            for kind in DEFINITIONS
+        },
+        "weights": head_weight_norms(network),
+        "values": head_weight_norms(network, values_only=True),
+        "Taylor": taylor_importance(*validation, heads),
+        "Taylor, signed": taylor_importance(*validation, heads, signed=True),
+        "leave one out": left_out.value,
+    }
+    followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen)
+    greedy = greedy_order(*validation, heads)
+    rng = np.random.default_rng(seed)
+    orders = [removal_order(rng.random(sum(heads)), heads) for _ in range(_RANDOM_ORDERS)]
+    random = np.array([[pruning_curve(*one, heads, order).value for one in seen.values()] for order in orders])
+    greedy_curves = [pruning_curve(*one, heads, greedy) for one in seen.values()]
+    curve = ("test_set", "removed")
+    return followed.assign(
+        leave_one_out_error=("head", left_out.error),
+        greedy_order=("removal", greedy),
+        greedy_curve=(curve, np.array([one.value for one in greedy_curves])),
+        greedy_curve_error=(curve, np.array([one.error for one in greedy_curves])),
+        random_curve=(curve, random.mean(axis=0)),
+        random_curve_spread=(curve, random.std(axis=0, ddof=1)),
+    ).assign_coords(criterion=list(scores), test_set=list(seen))
+
+
+def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, seen: dict[str, Seen]) -> xr.Dataset:
+    """Scores from the theory, by either definition, for every draw and width, and what follows from them.
+
+    Args:
+        network: a `TrainedNetwork`.
+        order_parameters: over draw, width, path and other path.
+        seen: the test sets by name.
+
+    Returns:
+        The same as of any criterion, the names beginning with `theory_`.
+    """
+    matrices = order_parameters.values.astype(float)
+    scores = np.empty((len(DEFINITIONS), *matrices.shape[:2], sum(network.heads)))
+    for place, kind in enumerate(DEFINITIONS):
+        for index in np.ndindex(matrices.shape[:2]):
+            scores[(place, *index)] = head_scores(matrices[index], network.heads, kind)
+    followed = _followed(scores, ("definition", "draw", "width"), network.heads, seen)
+    followed = followed.rename({name: f"theory_{name}" for name in followed})
+    return followed.assign_coords(
+        definition=list(DEFINITIONS), width=order_parameters["width"].values, test_set=list(seen)
+    )
+
+
+def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple[int, ...], seen: dict[str, Seen]) -> xr.Dataset:
+    """Orders of removal, curves and rank correlations with the drops, for scores with leading axes."""
+    leading, removals = scores.shape[:-1], sum(heads) - len(heads)
+    orders = np.empty((*leading, removals), int)
+    curves = np.empty((2, *leading, len(seen), removals + 1))
+    correlations = np.empty((3, *leading, len(seen)))
+    drops = [head_drops(*one, heads).value for one in seen.values()]
+    for index in np.ndindex(leading):
+        orders[index] = removal_order(scores[index], heads)
+        for place, one in enumerate(seen.values()):
+            curves[(slice(None), *index, place)] = pruning_curve(*one, heads, orders[index])
+            correlations[(slice(None), *index, place)] = rank_correlation(scores[index], drops[place])
+    names = ("correlation", "correlation_low", "correlation_high")
+    return xr.Dataset(
+        {
+            "score": ((*axes, "head"), scores),
+            "order": ((*axes, "removal"), orders),
+            "curve": ((*axes, "test_set", "removed"), curves[0]),
+            "curve_error": ((*axes, "test_set", "removed"), curves[1]),
+            **{name: ((*axes, "test_set"), values) for name, values in zip(names, correlations, strict=True)},
+        }
+    )

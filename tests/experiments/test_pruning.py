@@ -1,0 +1,222 @@
+"""Recorded pruning: its numbers are those of networks that really lack the heads; made again when what it rests on is."""
+
+import importlib
+import itertools
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+import statmech_attention as sma
+from statmech_attention import experiments, pruning, results
+from statmech_attention._path_training import initial
+from statmech_attention.experiments._digest import digest
+from statmech_attention.tasks import one_shot_suite
+from statmech_attention.training import save_network, trained_network
+
+NETWORK = dict(data="glyphs", layers=2, heads=2, seed=3)
+SIZES = dict(examples=70, test_examples=60)
+WIDTHS = (10, 200)
+
+
+def write_theory(folder, network_digest=None):
+    """Order parameters as the theory's run records them; any matrices will do."""
+    factors = np.random.default_rng(0).normal(size=(2, len(WIDTHS), 4, 4))
+    dataset = xr.Dataset(
+        {"order_parameter": (("draw", "width", "path", "path_other"), factors @ np.swapaxes(factors, 2, 3))},
+        coords={"width": list(WIDTHS)},
+    )
+    parameters = {} if network_digest is None else {"network": network_digest}
+    return results.save(dataset, folder / "theory-2x2-seed3.nc", parameters=parameters)
+
+
+@pytest.fixture(scope="module")
+def suite():
+    return one_shot_suite("glyphs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_once(suite):
+    """How often the task was asked for, which is once for every pruning that is really done."""
+    calls = []
+
+    def counting(name):
+        calls.append(name)
+        return suite
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(importlib.import_module("statmech_attention.experiments.pruning"), "one_shot_suite", counting)
+        yield calls
+
+
+@pytest.fixture
+def counted(drawn_once):
+    drawn_once.clear()
+    return drawn_once
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, drawn_once):
+    """A folder with a network, a theory on it, and its pruning."""
+    folder = tmp_path_factory.mktemp("one_shot")
+    network = trained_network(jax.tree.map(lambda array: 3 * array, initial(jax.random.key(0), (2, 2), 12, 4, 192)))
+    save_network(network, folder / "network-2x2-seed3.nc", parameters={})
+    write_theory(folder)
+    return folder, network, experiments.pruning(folder, **NETWORK, **SIZES, progress=False)
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for path in made[0].glob("*.nc"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def right(made, suite):
+    """Right answers of a network that really lacks some heads, on a test set or the validation classes."""
+    network, known = made[1], {}
+    samples = {
+        name: list(experiments.pruning_samples(suite, name, examples=count, seed=3))
+        for name, count in {None: 70, **dict.fromkeys(suite.test_sets, 60)}.items()
+    }
+
+    def measure(name, removed):
+        key = (name, tuple(sorted(int(head) for head in removed)))
+        if key not in known:
+            smaller = sma.prune(network, np.array(key[1], int))
+            found = []
+            for sample in samples[name]:
+                attentioned = sma.attentioned_inputs(sample.inputs, smaller.attention, "mean")
+                found.append(np.sign(smaller.outputs(attentioned)) == np.asarray(sample.labels))
+            known[key] = np.concatenate(found).astype(float)
+        return known[key]
+
+    return measure
+
+
+def test_accuracies_and_drops_are_those_of_smaller_networks(made, right, suite):
+    found = results.load(made[2])
+    assert list(found["test_set"].values) == list(suite.test_sets)
+    for place, name in enumerate(found["test_set"].values):
+        whole = right(name, [])
+        assert len(whole) == 60
+        assert found["accuracy"][place] == pytest.approx(whole.mean())
+        assert found["accuracy_error"][place] == pytest.approx(whole.std(ddof=1) / np.sqrt(60))
+        for head in range(4):
+            change = whole - right(name, [head])
+            assert found["drop"][place, head] == pytest.approx(change.mean(), abs=1e-12)
+            assert found["drop_error"][place, head] == pytest.approx(change.std(ddof=1) / np.sqrt(60), abs=1e-12)
+    whole = right(None, [])
+    loss = [whole.mean() - right(None, [head]).mean() for head in range(4)]
+    np.testing.assert_allclose(found["score"].sel(criterion="leave one out"), loss, atol=1e-12)
+
+
+def test_curves_are_those_of_smaller_networks(made, right):
+    found = results.load(made[2])
+    np.testing.assert_array_equal(found["removed"], [0, 1, 2])
+    orders = {("curve", "order", (one,)) for one in range(len(found["criterion"]))}
+    orders |= {("theory_curve", "theory_order", index) for index in itertools.product(range(2), range(2), range(2))}
+    orders.add(("greedy_curve", "greedy_order", ()))
+    for curve, order, index in orders:
+        removal = found[order].values[index]
+        assert len(set(removal.tolist())) == 2 and len({head // 2 for head in removal}) == 2
+        for place, name in enumerate(found["test_set"].values):
+            wanted = [right(name, removal[:count]).mean() for count in range(3)]
+            np.testing.assert_allclose(found[curve].values[(*index, place)], wanted, atol=1e-12)
+
+
+def test_scores_are_those_of_theory_and_weights(made):
+    folder, network, path = made
+    found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"]
+    np.testing.assert_array_equal(found["width"], WIDTHS)
+    np.testing.assert_array_equal(found["definition"], ["both", "either"])
+    for kind, draw, width in itertools.product(["both", "either"], range(2), WIDTHS):
+        scores = found["theory_score"].sel(definition=kind, width=width)[draw]
+        wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), (2, 2), kind)
+        np.testing.assert_allclose(scores, wanted)
+        order = found["theory_order"].sel(definition=kind, width=width)[draw]
+        np.testing.assert_array_equal(order, pruning.removal_order(wanted, (2, 2)))
+        correlation = found["theory_correlation"].sel(definition=kind, width=width)[draw, 0]
+        assert correlation == pytest.approx(pruning.rank_correlation(wanted, found["drop"][0]).value)
+        np.testing.assert_allclose(
+            found["score"].sel(criterion=f"trained, {kind}"), sma.head_scores(network.order_parameters[0], (2, 2), kind)
+        )
+    np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.head_weight_norms(network))
+
+
+def test_the_share_of_parameters_is_that_of_arrays_counted(made):
+    _, network, path = made
+    width, features = 12, 192
+
+    def count(one):
+        values = sum(len(layer) for layer in one.value_norms) * width**2
+        return values + sum(layer.size for layer in (*one.queries, *one.keys)) + width * features + width
+
+    share = results.load(path)["parameter_share"].values
+    for removed, found in zip(([], [0], [0, 3]), share, strict=True):
+        assert found == pytest.approx(1 - count(sma.prune(network, removed)) / count(network))
+
+
+def test_the_record_is_small_and_says_what_it_rests_on(made):
+    folder, _, path = made
+    assert path == experiments.pruning_file(folder, 2, 2, 3) and path.name == "pruning-2x2-seed3.nc"
+    record = results.record(path)
+    assert path.stat().st_size < 500_000
+    assert record["parameters"]["network"] == digest(folder / "network-2x2-seed3.nc")
+    assert record["parameters"]["theory"] == digest(folder / "theory-2x2-seed3.nc")
+    assert record["seed"] == 3 and record["modules"] == ["experiments.pruning"] and record["wall_seconds"] > 0
+
+
+def test_it_is_done_once_and_again_when_a_parameter_changes(copied, counted):
+    for changed, wanted in [({}, 0), ({"test_examples": 40}, 1), ({"test_examples": 40}, 1)]:
+        experiments.pruning(copied, **{**NETWORK, **SIZES, **changed}, progress=False)
+        assert len(counted) == wanted
+
+
+def test_it_is_done_again_when_network_or_theory_change(made, copied, counted):
+    before = experiments.pruning(copied, **NETWORK, **SIZES).read_bytes()
+    network = made[1]
+    # The same numbers, written anew, are no reason.
+    save_network(network, copied / "network-2x2-seed3.nc", parameters={"trained": "elsewhere"})
+    assert experiments.pruning(copied, **NETWORK, **SIZES).read_bytes() == before and not counted
+    another = replace(network, vectors=2 * network.vectors)
+    save_network(another, copied / "network-2x2-seed3.nc", parameters={})
+    experiments.pruning(copied, **NETWORK, **SIZES, progress=False)
+    assert len(counted) == 1
+    dataset = results.load(copied / "theory-2x2-seed3.nc")
+    dataset["order_parameter"][0, 0, 0, 0] *= 2
+    results.save(dataset, copied / "theory-2x2-seed3.nc", parameters={})
+    experiments.pruning(copied, **NETWORK, **SIZES, progress=False)
+    assert len(counted) == 2
+
+
+def test_what_is_missing_or_does_not_fit_is_said(copied):
+    theory = copied / "theory-2x2-seed3.nc"
+    (copied / "pruning-2x2-seed3.nc").unlink()
+
+    write_theory(copied, network_digest="of another one")
+    with pytest.raises(ValueError, match="theory-2x2-seed3.nc: the theory of another network"):
+        experiments.pruning(copied, **NETWORK, **SIZES)
+    results.save(xr.Dataset({"accuracy": 0.5}), theory, parameters={})
+    with pytest.raises(ValueError, match="wanted a theory with `order_parameter` over draw, width, .*got accuracy"):
+        experiments.pruning(copied, **NETWORK, **SIZES)
+    theory.unlink()
+    with pytest.raises(FileNotFoundError, match="theory-2x2-seed3.nc: no recorded result there"):
+        experiments.pruning(copied, **NETWORK, **SIZES)
+    (copied / "network-2x2-seed3.nc").rename(copied / "network-2x4-seed3.nc")
+    write_theory(copied).rename(copied / "theory-2x4-seed3.nc")
+    with pytest.raises(ValueError, match=r"network-2x4-seed3.nc: wanted heads \(4, 4\), got \(2, 2\)"):
+        experiments.pruning(copied, **{**NETWORK, "heads": 4}, **SIZES)
+    for name, value in (("heads", 1), ("examples", 0), ("test_examples", -1), ("layers", 0)):
+        with pytest.raises(ValueError, match=f"{name}: wanted"):
+            experiments.pruning(copied, **{**NETWORK, **SIZES, name: value})
+
+
+def test_samples_of_an_unknown_set_are_refused(suite):
+    with pytest.raises(ValueError, match="name: wanted one of glyphs"):
+        next(experiments.pruning_samples(suite, "letters", examples=1, seed=0))
