@@ -13,6 +13,7 @@ from statmech_attention.plotting.panels import (
     principal_overlaps,
     reference_line,
 )
+from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.style import (
     COLOURS,
@@ -40,7 +41,10 @@ __all__ = [
     "order_parameter",
     "path_name",
     "principal_overlaps",
+    "pruning_curves",
+    "rank_correlations",
     "reference_line",
+    "scores_and_drops",
     "switching",
     "use_style",
 ]
