@@ -65,7 +65,7 @@ def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = 
         )
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="score of the head", ylabel="drop in accuracy", xlim=(0, 1.05))
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
     return axes
 
 
@@ -94,7 +94,7 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
     axes.axhline(0.5, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="heads removed", ylabel="test accuracy")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
     return axes
 
 
