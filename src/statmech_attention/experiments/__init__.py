@@ -4,6 +4,7 @@ train -> theory -> pruning; the notebooks of `book/runs` call them, the Snakefil
 """
 
 from statmech_attention.experiments.pruning import pruning, pruning_file, pruning_samples
+from statmech_attention.experiments.theory import theory, theory_file
 from statmech_attention.experiments.trained import network_file, trained
 
-__all__ = ["network_file", "pruning", "pruning_file", "pruning_samples", "trained"]
+__all__ = ["network_file", "pruning", "pruning_file", "pruning_samples", "theory", "theory_file", "trained"]

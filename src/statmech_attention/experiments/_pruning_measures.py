@@ -21,6 +21,24 @@ from statmech_attention.pruning import (
 )
 
 _RANDOM_ORDERS = 100
+_DEFINITIONS = (*DEFINITIONS, "weighted")
+
+
+def head_scores_by(definition: str, order_parameter, covariance, heads: tuple[int, ...]) -> Float[np.ndarray, " heads"]:
+    """Scores by one of the definitions.
+
+    Args:
+        definition: "both", "either", or "weighted": as "either", each entry times the size of its path-path kernel.
+        order_parameter: `(paths, paths)`.
+        covariance: the result of `path_covariance`.
+        heads: number of heads in every layer.
+
+    Returns:
+        `(all heads,)`.
+    """
+    weighted = definition == "weighted"
+    matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
+    return np.asarray(head_scores(matrix, heads, "either" if weighted else definition))
 
 
 class Seen(NamedTuple):
@@ -69,12 +87,13 @@ def costs(network: TrainedNetwork, seen: dict[str, Seen]) -> xr.Dataset:
     )
 
 
-def by_criterion(network: TrainedNetwork, validation: Seen, seen: dict[str, Seen], seed: int) -> xr.Dataset:
+def by_criterion(network: TrainedNetwork, validation: Seen, covariance, seen: dict[str, Seen], seed: int) -> xr.Dataset:
     """Scores that need no theory, and what follows from removing heads in their order.
 
     Args:
         network: a `TrainedNetwork`.
         validation: the sequences that gradients and leave-one-out drops are measured on.
+        covariance: the result of `path_covariance`.
         seen: the test sets by name.
         seed: of the random orders.
 
@@ -84,9 +103,11 @@ def by_criterion(network: TrainedNetwork, validation: Seen, seen: dict[str, Seen
     heads, left_out = network.heads, head_drops(*validation, network.heads)
     scores = {
         **{
-            f"trained, {kind}": np.asarray(head_scores(network.order_parameters[0], heads, kind))
-            for kind in DEFINITIONS
+            f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, heads)
+            for kind in _DEFINITIONS
         },
+        # No order parameter at all: what the attention alone makes of the inputs.
+        "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, heads),
         "weights": head_weight_norms(network),
         "values": head_weight_norms(network, values_only=True),
         "Taylor": taylor_importance(*validation, heads),
@@ -110,26 +131,27 @@ def by_criterion(network: TrainedNetwork, validation: Seen, seen: dict[str, Seen
     ).assign_coords(criterion=list(scores), test_set=list(seen))
 
 
-def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, seen: dict[str, Seen]) -> xr.Dataset:
-    """Scores from the theory, by either definition, for every draw and width, and what follows from them.
+def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, covariance, seen: dict[str, Seen]) -> xr.Dataset:
+    """Scores from the theory, by every definition, for every draw and width, and what follows from them.
 
     Args:
         network: a `TrainedNetwork`.
         order_parameters: over draw, width, path and other path.
+        covariance: the result of `path_covariance`.
         seen: the test sets by name.
 
     Returns:
         The same as of any criterion, the names beginning with `theory_`.
     """
     matrices = order_parameters.values.astype(float)
-    scores = np.empty((len(DEFINITIONS), *matrices.shape[:2], sum(network.heads)))
-    for place, kind in enumerate(DEFINITIONS):
+    scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], sum(network.heads)))
+    for place, kind in enumerate(_DEFINITIONS):
         for index in np.ndindex(matrices.shape[:2]):
-            scores[(place, *index)] = head_scores(matrices[index], network.heads, kind)
+            scores[(place, *index)] = head_scores_by(kind, matrices[index], covariance, network.heads)
     followed = _followed(scores, ("definition", "draw", "width"), network.heads, seen)
     followed = followed.rename({name: f"theory_{name}" for name in followed})
     return followed.assign_coords(
-        definition=list(DEFINITIONS), width=order_parameters["width"].values, test_set=list(seen)
+        definition=list(_DEFINITIONS), width=order_parameters["width"].values, test_set=list(seen)
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Array, Float
 from tqdm import tqdm
 
 from statmech_attention import _checks, results
@@ -17,12 +19,13 @@ from statmech_attention.experiments._digest import digest
 from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
 from statmech_attention.experiments.trained import network_file
 from statmech_attention.paths import AttentionedInputs, attentioned_inputs
-from statmech_attention.pruning import path_contributions
+from statmech_attention.pruning import path_contributions, path_covariance
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 
 _MODULES = ("experiments.pruning",)
 _BATCH = 500
+_COVARIANCE_EXAMPLES = 1000
 
 
 def pruning_file(folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
@@ -107,9 +110,9 @@ def pruning(
     total = sum(-(-count // _BATCH) for count in counts.values())
     with tqdm(total=total, unit="batch", disable=None if progress is None else not progress) as bar:
         seen = {name: _seen(network, suite, name, count, seed, bar) for name, count in counts.items()}
-    validation = seen.pop(None)
-    dataset = costs(network, seen).merge(by_criterion(network, validation, seen, seed))
-    dataset = dataset.merge(by_theory(network, order_parameters, seen))
+    validation, covariance = seen.pop(None), _covariance(network, suite, examples, seed)
+    dataset = costs(network, seen).merge(by_criterion(network, validation, covariance, seen, seed))
+    dataset = dataset.merge(by_theory(network, order_parameters, covariance, seen))
     results.save(
         dataset,
         path,
@@ -149,6 +152,7 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, see
 
 
 def _beside_network(kind: str, folder, layers: int, heads: int, seed: int) -> Path:
+    # The theory's own module stays out: what counts here are its numbers, of which there is a digest.
     path = network_file(folder, layers, heads, seed)
     return path.with_name(path.name.replace("network", kind, 1))
 
@@ -161,6 +165,13 @@ def _seen(network: TrainedNetwork, suite: OneShotSuite, name, examples: int, see
         parts.append(Seen(np.asarray(contributions), np.asarray(sample.labels)))
         bar.update()
     return Seen(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _covariance(network: TrainedNetwork, suite: OneShotSuite, examples: int, seed: int) -> Float[Array, "paths paths"]:
+    """Of the paths, on some of the sequences of the validation classes."""
+    samples = pruning_samples(suite, None, examples=min(examples, _COVARIANCE_EXAMPLES), seed=seed)
+    parts = [_attentioned(network.attention, sample.inputs).values for sample in samples]
+    return path_covariance(AttentionedInputs(jnp.concatenate(parts), network.heads))
 
 
 @jax.jit
