@@ -307,3 +307,16 @@ def test_labels_and_shapes_are_checked():
         pruning.head_drops(contributions, np.arange(4.0), (2, 3))
     with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, 5\)"):
         pruning.masked_outputs(contributions, (2, 3), np.ones((1, 5)))
+
+
+def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
+    parameters, inputs, _ = network_of((2, 2))
+    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+    attentioned = sma.attentioned_inputs(inputs, attention, "mean")
+    centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
+    found = pruning.path_covariance(attentioned)
+    for one, other in [(0, 0), (1, 2), (3, 0)]:
+        kernel = np.asarray(sma.path_kernel(attentioned, attentioned, one, other))
+        assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
+    with pytest.raises(ValueError, match="at least two examples"):
+        pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, "mean"))

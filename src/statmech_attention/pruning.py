@@ -38,6 +38,7 @@ __all__ = [
     "head_weight_norms",
     "masked_outputs",
     "path_contributions",
+    "path_covariance",
     "prune",
     "pruning_curve",
     "rank_correlation",
@@ -153,6 +154,29 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
             f"{attentioned.values.shape[1:]}. Compute it with this network's attention."
         )
     return jnp.einsum("epi,pi->ep", attentioned.values, vectors)
+
+
+def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
+
+    The size of the centred path-path kernels: the trace of $C_{\pi\pi'}$ over examples, without what all examples have in
+    common. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10), so that `head_scores` of this product
+    asks what the head does to the kernel, not only to its coefficients.
+
+    Args:
+        attentioned: `AttentionedInputs` of at least two examples.
+
+    Returns:
+        `(paths, paths)`.
+
+    Raises:
+        ValueError: one example alone.
+    """
+    examples, _, features = attentioned.values.shape
+    if examples < 2:
+        raise ValueError(f"attentioned: wanted at least two examples, got {examples}.")
+    centred = attentioned.values - jnp.mean(attentioned.values, axis=0, keepdims=True)
+    return jnp.einsum("epi,eqi->pq", centred, centred) / (examples * features)
 
 
 def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:

@@ -116,11 +116,31 @@ def test_accuracies_and_drops_are_those_of_smaller_networks(made, right, suite):
     np.testing.assert_allclose(found["score"].sel(criterion="leave one out"), loss, atol=1e-12)
 
 
+def test_weighted_scores_take_the_size_of_the_path_path_kernels(made, suite):
+    folder, network, path = made
+    found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"].values
+    inputs = np.concatenate([sample.inputs for sample in experiments.pruning_samples(suite, None, examples=70, seed=3)])
+    values = np.asarray(sma.attentioned_inputs(inputs, network.attention, "mean").values)
+    # The trace of every centred path-path kernel, from the kernels themselves.
+    centring = np.eye(70) - np.full((70, 70), 1 / 70)
+    size = np.empty((4, 4))
+    for one, other in itertools.product(range(4), repeat=2):
+        size[one, other] = np.trace(centring @ values[:, one] @ values[:, other].T @ centring) / (70 * 192)
+    for draw, width in itertools.product(range(2), range(2)):
+        wanted = sma.head_scores(theory[draw, width] * size, (2, 2), "either")
+        scores = found["theory_score"].sel(definition="weighted")[draw, width]
+        np.testing.assert_allclose(scores, wanted, rtol=1e-8)
+    wanted = sma.head_scores(network.order_parameters[0] * size, (2, 2), "either")
+    np.testing.assert_allclose(found["score"].sel(criterion="trained, weighted"), wanted, rtol=1e-8)
+    wanted = sma.head_scores(np.diag(np.diag(size)), (2, 2))
+    np.testing.assert_allclose(found["score"].sel(criterion="kernels"), wanted, rtol=1e-8)
+
+
 def test_curves_are_those_of_smaller_networks(made, right):
     found = results.load(made[2])
     np.testing.assert_array_equal(found["removed"], [0, 1, 2])
     orders = {("curve", "order", (one,)) for one in range(len(found["criterion"]))}
-    orders |= {("theory_curve", "theory_order", index) for index in itertools.product(range(2), range(2), range(2))}
+    orders |= {("theory_curve", "theory_order", index) for index in itertools.product(range(3), range(2), range(2))}
     orders.add(("greedy_curve", "greedy_order", ()))
     for curve, order, index in orders:
         removal = found[order].values[index]
@@ -134,7 +154,7 @@ def test_scores_are_those_of_theory_and_weights(made):
     folder, network, path = made
     found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"]
     np.testing.assert_array_equal(found["width"], WIDTHS)
-    np.testing.assert_array_equal(found["definition"], ["both", "either"])
+    np.testing.assert_array_equal(found["definition"], ["both", "either", "weighted"])
     for kind, draw, width in itertools.product(["both", "either"], range(2), WIDTHS):
         scores = found["theory_score"].sel(definition=kind, width=width)[draw]
         wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), (2, 2), kind)

@@ -78,9 +78,9 @@ def pruning(
         FileNotFoundError: no network or no theory there.
         ValueError: numbers out of range; a network or theory of other heads; single precision; as `one_shot_suite`.
     """
-    for name, number in (("layers", layers), ("examples", examples), ("test_examples", test_examples)):
-        if not _checks.whole(number, 1):
-            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
+    for name, number, least in (("layers", layers, 1), ("examples", examples, 2), ("test_examples", test_examples, 2)):
+        if not _checks.whole(number, least):
+            raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
     if not _checks.whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
     _checks.need_double("contributions", np.zeros(()))

@@ -13,8 +13,11 @@ _LAYERS = ("o", "s", "^", "D", "v", "P")
 _CRITERIA = {
     "theory, both": (COLOURS["theory"], "o--"),
     "theory, either": (COLOURS["theory"], "o-"),
+    "theory, weighted": (COLOURS["denoising"], "o-"),
     "trained, both": ("#AA4499", "s--"),
     "trained, either": ("#AA4499", "s-"),
+    "trained, weighted": ("#CC6677", "s-"),
+    "kernels": ("0.45", "P-"),
     "weights": ("#B8860B", "^-"),
     "values": ("#B8860B", "^--"),
     "Taylor": ("#117733", "v-"),
