@@ -1,7 +1,6 @@
 """The theory on a trained network's queries and keys, over widths and temperatures, recorded: Figures 3 and 6."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +44,8 @@ def theory(
     heads: int = 4,
     seed: int = 0,
     draws: int = 3,
-    widths: Sequence[float] = WIDTHS,
-    temperatures: Sequence[float] = TEMPERATURES,
+    widths=WIDTHS,
+    temperatures=TEMPERATURES,
     examples: int = 600,
     test_examples: int = 1000,
     progress: bool | None = None,
@@ -145,5 +144,5 @@ def _solved(draw: Draw | None, files: list[Path], parameters: dict, bar: tqdm) -
     return xr.concat(found, _axis("width", parameters["widths"])).merge(limit)
 
 
-def _axis(name: str, values: Sequence[float]) -> xr.DataArray:
+def _axis(name: str, values) -> xr.DataArray:
     return xr.DataArray(list(values), dims=name, name=name)
