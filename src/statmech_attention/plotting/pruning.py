@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import FuncFormatter
 
 from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, axes_or_new
 
+_PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g} %")
 _LAYERS = ("o", "s", "^", "D", "v", "P")
 # How the heads were ordered: colour and line.
 _CRITERIA = {
@@ -68,7 +69,7 @@ def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = 
         )
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="score of the head", ylabel="drop in accuracy", xlim=(0, 1.05))
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.yaxis.set_major_formatter(_PERCENT)
     return axes
 
 
@@ -97,7 +98,7 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
     axes.axhline(0.5, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="heads removed", ylabel="test accuracy")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.yaxis.set_major_formatter(_PERCENT)
     return axes
 
 
