@@ -1,5 +1,6 @@
 """The book's helpers, its settings, and the scripts that build and check it."""
 
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -124,6 +125,17 @@ def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
     first.write_bytes(b"y = 2\n")
     second.write_bytes(b"x = 1\n")
     assert hash_files([first, second], tmp_path) != before
+
+
+def test_every_public_name_is_on_the_reference_page():
+    import inspect
+
+    import statmech_attention as sma
+
+    page = (ROOT / "book" / "use" / "api.md").read_text(encoding="utf-8")
+    names = [f"sma.{name}" for name in sma.__all__] + [f"sma.tasks.{name}" for name in sma.tasks.__all__]
+    modules = {f"sma.{name}" for name, _ in inspect.getmembers(sma, inspect.ismodule)}
+    assert [name for name in names if name not in modules and not re.search(rf"{re.escape(name)}\b", page)] == []
 
 
 @pytest.fixture
