@@ -34,6 +34,9 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && supported "$venv/bin/pyt
     exit 0
 fi
 if [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" != "$(pwd)" ]; then
+    owner=$(head -n 1 "$stamp")
+    [ "$(cd "$venv/.." && pwd)" != "$owner" ] || fail "$venv is the environment of the project in $owner." \
+        "Leave VENV out for one of this project's own, or name another place."
     echo "$venv was made in another folder: making it anew."
     rm -rf "$venv"
 fi
