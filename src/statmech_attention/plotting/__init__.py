@@ -3,6 +3,7 @@
 from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
 from statmech_attention.plotting.drawings import attended, one_shot_sequence
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
+from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared, path_blocks
 from statmech_attention.plotting.panels import (
     against_width,
     groups,
@@ -25,10 +26,13 @@ from statmech_attention.plotting.style import (
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "against_temperature",
     "against_width",
     "architecture",
     "attended",
     "attention_matrix",
+    "best_temperatures",
+    "entries_compared",
     "groups",
     "hidden_chains",
     "kernel_matrix",
@@ -39,6 +43,7 @@ __all__ = [
     "noisy_tokens",
     "one_shot_sequence",
     "order_parameter",
+    "path_blocks",
     "path_name",
     "principal_overlaps",
     "pruning_curves",

@@ -1,0 +1,148 @@
+"""Panels on the theory of trained networks: temperatures, order parameters with their blocks, two of them compared."""
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+
+from statmech_attention.paths import path_indices
+from statmech_attention.plotting.matrices import order_parameter
+from statmech_attention.plotting.panels import against_width, mean_and_error
+from statmech_attention.plotting.style import COLOURS, axes_or_new
+
+_GROUPS = ("same path", "same head in layer 1", "other pairs")
+_GROUP_COLOURS = (COLOURS["theory"], COLOURS["gp"], "0.6")
+
+
+def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None):
+    """Accuracy against temperature, one line a width, from dark (narrow) to light (wide).
+
+    Args:
+        temperatures: `(temperatures,)`.
+        values: by width `(draws, temperatures)`, drawn as means with standard errors.
+        limit: the same in the Gaussian-process limit, as a dashed line; none where None.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with a logarithmic temperature axis and accuracies in percent.
+
+    Raises:
+        ValueError: values that do not fit the temperatures.
+    """
+    temperatures = np.asarray(temperatures, float)
+    lines = dict(values) if limit is None else {**values, "GP limit": limit}
+    axes, shades = axes_or_new(axes), plt.get_cmap("viridis")(np.linspace(0, 0.9, max(len(values), 2)))
+    for place, (width, rows) in enumerate(lines.items()):
+        rows = np.asarray(rows)
+        if rows.ndim != 2 or rows.shape[1] != len(temperatures):
+            raise ValueError(f"values: wanted shape (draws, {len(temperatures)}), got {rows.shape} for {width}.")
+        mean, error = mean_and_error(rows)
+        last = width == "GP limit"
+        style = dict(fmt="--", color=COLOURS["gp"]) if last else dict(fmt="o-", color=shades[place])
+        label = width if last else f"$N$ = {width:g}"
+        axes.errorbar(temperatures, mean, error, markersize=3.5, linewidth=1.3, elinewidth=0.9, label=label, **style)
+    axes.set(xscale="log", xlabel="temperature $T$", ylabel="test accuracy")
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    return axes
+
+
+def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: str = "theory", axes=None):
+    """The best temperature against the width: a dot a draw, geometric means as a line.
+
+    Args:
+        widths: `(widths,)`.
+        temperatures: `(draws, widths)`.
+        label: for the legend.
+        limit: `(draws,)`, those of the Gaussian-process limit, whose geometric mean is a dashed line; none where None.
+        colour: a name in `COLOURS` or a Matplotlib colour.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, both logarithmic; dots of draws that coincide are larger.
+
+    Raises:
+        ValueError: temperatures that do not fit the widths.
+    """
+    temperatures = np.asarray(temperatures, float)
+    axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
+    # Means are taken of logarithms; the axis is in temperatures.
+    line, band = axes.lines[-1], axes.collections[-1]
+    line.set_ydata(10.0 ** line.get_ydata())
+    band.remove()
+    for width, column in zip(np.asarray(widths, float), temperatures.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        axes.scatter(
+            np.full(len(values), width), values, s=14 * counts, color=line.get_color(), alpha=0.35, linewidths=0
+        )
+    if limit is not None:
+        axes.axhline(np.exp(np.mean(np.log(limit))), color=COLOURS["gp"], linestyle="--", label="GP limit")
+    axes.set(yscale="log", ylabel="best temperature $T$")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda temperature, _: f"{temperature:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.relim()
+    axes.autoscale_view()
+    return axes
+
+
+def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: str = ""):
+    """An order parameter as colours, with a frame around every block of paths through the same head of layer 1.
+
+    Args:
+        matrix: $U$, `(paths, paths)`.
+        heads: $(H_1, .., H_L)$.
+        limit: largest absolute value on the colour scale; that of the matrix where None.
+        axes: Matplotlib axes; a new figure where None.
+        title: above the panel.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: a matrix whose size does not fit the heads.
+    """
+    axes = order_parameter(matrix, heads, limit=limit, axes=axes, annotate=False)
+    side = len(np.asarray(matrix)) // heads[0]
+    for block in range(heads[0]):
+        corner = (block * side - 0.5,) * 2
+        axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="0.25", linewidth=0.9))
+    axes.set_title(title)
+    return axes
+
+
+def entries_compared(matrix, other, heads, *, axes=None):
+    """Entries of one order parameter against those of another, a pair of paths a dot, in units of the mean diagonal.
+
+    Args:
+        matrix: $U$, `(paths, paths)`, across.
+        other: the same shape, upwards.
+        heads: $(H_1, .., H_L)$.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; scales are linear within a tenth of the mean diagonal and logarithmic beyond.
+
+    Raises:
+        ValueError: matrices of unequal shapes, or that do not fit the heads.
+    """
+    paths = np.asarray(path_indices(heads))
+    matrix, other = (np.asarray(one, float) for one in (matrix, other))
+    if not matrix.shape == other.shape == (len(paths),) * 2:
+        wanted = (len(paths),) * 2
+        raise ValueError(f"matrix and other: wanted shape {wanted}, got {matrix.shape} and {other.shape}.")
+    axes = axes_or_new(axes, figsize=(4.4, 4.2))
+    rows, columns = np.triu_indices(len(paths))
+    group = np.where(rows == columns, 0, np.where(paths[rows, 0] == paths[columns, 0], 1, 2))
+    across, upwards = (one[rows, columns] / np.mean(np.diag(one)) for one in (matrix, other))
+    for place in (2, 1, 0):
+        mine = group == place
+        style = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
+        axes.scatter(across[mine], upwards[mine], label=_GROUPS[place], **style)
+    axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+    axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
+    for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+        scale("symlog", linthresh=0.1)
+        axis.set_minor_locator(NullLocator())
+    return axes
