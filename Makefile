@@ -3,24 +3,24 @@
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed notebooks included
 #   TESTS=tests/x.py    the tests to run
+#   RUNS=mine.yaml      the heavy runs to reproduce, in the form of workflow/paper.yaml
 
 VENV ?= .venv
 PYTHON ?=
 TESTS ?=
 CLEAN ?=
+RUNS ?= workflow/paper.yaml
 python := $(VENV)/bin/python
+constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv images test book check serve bench clean distclean
+.PHONY: help venv test book check serve bench images workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 venv:  ## make or update the virtual environment (the others do so by themselves)
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
-
-images: venv  ## install what reads the image data sets the first time
-	$(python) -m pip install --quiet -r requirements-images.txt -c constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 test: venv  ## run the tests
 	$(python) -m pytest $(TESTS)
@@ -37,8 +37,20 @@ serve: book  ## build the book and show it at http://localhost:8000
 bench: venv  ## measure speed and memory
 	$(python) -m benchmarks
 
+images: venv  ## install what reads the image data sets the first time
+	@$(python) -m pip install --quiet -r requirements-images.txt -c $(constraints)
+
+workflow: venv  ## install what arranges the heavy runs
+	@$(python) -m pip install --quiet -r requirements-workflow.txt -c $(constraints)
+
+reproduce: workflow  ## run what is missing of the heavy runs (hours)
+	$(python) -m snakemake --profile workflow/local --configfile $(RUNS)
+
+smoke: workflow  ## run the chain of heavy runs on a small scale (minutes)
+	$(python) -m snakemake --profile workflow/local --configfile workflow/smoke.yaml
+
 clean:  ## remove the built book, the executed notebooks and the caches
-	rm -rf _build .cache .pytest_cache .hypothesis build
+	rm -rf _build .cache .pytest_cache .hypothesis .snakemake build
 
 distclean: clean  ## remove the virtual environment too
 	rm -rf '$(VENV)'

@@ -1,0 +1,255 @@
+"""The chain of heavy runs: what is out of date, what follows from it, and the whole of it on drawn glyphs."""
+
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from statmech_attention import results, runs
+from statmech_attention.experiments import _digest
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ["network-1x2-seed0", "theory-1x2-seed0", "pruning-1x2-seed0"]
+
+
+@pytest.fixture(scope="module")
+def plan():
+    specification = importlib.util.spec_from_file_location("plan", ROOT / "workflow" / "plan.py")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["plan"] = module  # where dataclasses look for it
+    specification.loader.exec_module(module)
+    yield module
+    del sys.modules["plan"]
+
+
+def configured(place, **changes):
+    network = {"layers": 1, "heads": 2, "seeds": [0]}
+    return {"folder": str(place), "data": "glyphs", "networks": [network], **changes}
+
+
+def record(plan, folder, name, values, **changes):
+    """A result as the run of that name would record it, but with other numbers in it."""
+    kind = name.split("-")[0]
+    stage = next(stage for stage, writes in plan.WRITES.items() if writes == kind)
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / f"{stage}.md").values()}
+    parameters |= {"data": "glyphs", "layers": 1, "heads": 2, "seed": 0, **changes}
+    parameters = {key: value for key, value in parameters.items() if key not in ("folder", "progress")}
+    for need in plan.NEEDS[stage]:
+        source = plan.WRITES[need]
+        parameters[source] = _digest.digest(folder / name.replace(kind, source))
+    module = "experiments.trained" if stage == "train" else f"experiments.{stage}"
+    dataset = xr.Dataset({"numbers": ("entry", np.asarray(values, float))})
+    return results.save(dataset, folder / name, parameters=parameters, modules=[module])
+
+
+@pytest.fixture
+def recorded(plan, tmp_path):
+    for place, name in enumerate(NAMES):
+        record(plan, tmp_path, f"{name}.nc", [place])
+    return tmp_path
+
+
+def stale(plan, configuration):
+    return {job.name: job.reason for job in plan.jobs(configuration) if job.reason}
+
+
+def test_without_results_all_is_to_do_in_order(plan, tmp_path):
+    found = plan.jobs(configured(tmp_path))
+    assert [job.name for job in found] == NAMES
+    assert [job.needs for job in found] == [[], NAMES[:1], NAMES[:2]]
+    assert all(job.reason == "not there" for job in found)
+
+
+def test_times_of_files_do_not_matter(plan, recorded):
+    assert stale(plan, configured(recorded)) == {}
+    # As after a clone: everything at once, or in any order.
+    for place, name in enumerate(NAMES):
+        os.utime(recorded / f"{name}.nc", (2e9 - place, 2e9 - place))
+    assert stale(plan, configured(recorded)) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"train": {"epochs": 11}}, NAMES),
+        ({"theory": {"draws": 4}}, NAMES[1:]),
+        ({"theory": {"widths": [100]}}, NAMES[1:]),
+        ({"pruning": {"examples": 11}}, NAMES[2:]),
+        ({"networks": [{"layers": 1, "heads": 2, "seeds": [0], "dimension": 16}]}, NAMES),
+    ],
+)
+def test_a_changed_parameter_makes_what_depends_on_it_and_nothing_else(plan, recorded, change, names):
+    found = stale(plan, configured(recorded, **change))
+    assert list(found) == names
+    assert "was" in found[names[0]] and all("comes first" in found[name] for name in names[1:])
+
+
+def test_order_and_spelling_of_numbers_are_no_change(plan, recorded):
+    widths = runs.parameters_of(plan.RUNS / "theory.md")["widths"].default
+    # YAML reads 3e-4, without a point, as a text.
+    change = {"theory": {"widths": widths[::-1]}, "train": {"learning_rate": "3e-4"}}
+    assert stale(plan, configured(recorded, **change)) == {}
+
+
+def test_changed_code_makes_what_rests_on_it(plan, recorded, monkeypatch):
+    true = results.code_hash
+    monkeypatch.setattr(results, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names))
+    found = stale(plan, configured(recorded))
+    assert list(found) == NAMES[1:] and found[NAMES[1]] == "the code changed"
+
+
+def test_other_numbers_upstream_make_what_was_computed_from_them(plan, recorded):
+    record(plan, recorded, f"{NAMES[0]}.nc", [17])
+    found = stale(plan, configured(recorded))
+    assert list(found) == NAMES[1:] and found[NAMES[1]] == "another network"
+    record(plan, recorded, f"{NAMES[0]}.nc", [0])  # the same numbers again, at another time
+    assert stale(plan, configured(recorded)) == {}
+
+
+def test_a_damaged_or_missing_result_is_made_again(plan, recorded):
+    path = recorded / f"{NAMES[2]}.nc"
+    path.write_bytes(path.read_bytes()[:-100])
+    assert stale(plan, configured(recorded)) == {NAMES[2]: "damaged"}
+    path.unlink()
+    assert stale(plan, configured(recorded)) == {NAMES[2]: "not there"}
+
+
+def test_attempts_are_numbered(plan, tmp_path):
+    (tmp_path / "executed").mkdir()
+    (tmp_path / "executed" / "theory-1x2-seed0-001.log").touch()
+    assert [job.number for job in plan.jobs(configured(tmp_path))] == ["001", "002", "001"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folder": ""}, "folder: not in the configuration"),
+        ({"networks": []}, "networks: not in the configuration"),
+        ({"nets": []}, "unknown: nets"),
+        ({"networks": [{"layers": 1, "seeds": [0]}]}, "wanted layers, heads and seeds"),
+        ({"networks": [{"layers": 1, "heads": 2, "seeds": [0, 0]}]}, "there twice"),
+        ({"networks": [{"layers": 1, "heads": 2, "seeds": [0], "widht": 3}]}, "train: unknown: widht"),
+        ({"networks": [{"layers": 0, "heads": 2, "seeds": [0]}]}, "layers"),
+        ({"train": {"epochs": 1.5}}, "train: epochs"),
+        ({"theory": {"layers": 2}}, "theory: unknown: layers"),
+        ({"data": "imagenet"}, "data"),
+    ],
+)
+def test_a_wrong_configuration_is_refused(plan, tmp_path, change, message):
+    with pytest.raises(plan.Wrong, match=message):
+        plan.jobs(configured(tmp_path, **change))
+
+
+@pytest.mark.parametrize("name", ["paper", "smoke"])
+def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
+    yaml = pytest.importorskip("yaml")
+    configuration = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
+    found = plan.jobs({**configuration, "folder": str(tmp_path)})
+    assert len(found) == 3 * sum(len(network["seeds"]) for network in configuration["networks"])
+
+
+# From here on with Snakemake, in a folder of its own.
+
+TINY = {
+    "train": {"width": 16, "dimension": 8, "epochs": 1, "batch": 64, "validate_every": 20},
+    "theory": {"draws": 1, "widths": [100, 20], "temperatures": [0.1], "examples": 40, "test_examples": 100},
+    "pruning": {"examples": 200, "test_examples": 200},
+}
+
+
+def arguments(folder, configuration, *options):
+    pytest.importorskip("snakemake", reason="Snakemake is not installed; `make workflow` does it")
+    file = folder / "runs.json"
+    file.write_text(json.dumps(configuration))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
+    return [*command, "--profile", str(ROOT / "workflow" / "local"), "--configfile", str(file), *options]
+
+
+def snakemake(folder, configuration, *options, status=0):
+    done = subprocess.run(arguments(folder, configuration, *options), capture_output=True, text=True, timeout=1200)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory):
+    """The whole chain, after a first attempt that was killed in the training; and what both left behind."""
+    folder = tmp_path_factory.mktemp("chain")
+    configuration = configured(folder / "results", **TINY)
+    checkpoints = folder / "results" / "checkpoints"
+    with open(folder / "killed.txt", "w") as output:
+        killed = subprocess.Popen(
+            arguments(folder, configuration), stdout=output, stderr=output, start_new_session=True
+        )
+        until = time.monotonic() + 600
+        while killed.poll() is None and not list(checkpoints.glob("*.npz")) and time.monotonic() < until:
+            time.sleep(0.05)
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    left = [path.name for path in checkpoints.glob("*.npz")], (folder / "results" / f"{NAMES[0]}.nc").exists()
+    return folder, configuration, left, snakemake(folder, configuration)
+
+
+def test_a_killed_run_goes_on_to_the_result_of_an_uninterrupted_one(chain, tmp_path):
+    folder, _, (kept, finished), _ = chain
+    assert len(kept) == 1 and not finished, (folder / "killed.txt").read_text()
+    assert not list((folder / "results" / "checkpoints").glob("*.npz"))
+    runs.run(
+        "runs/train",
+        {**TINY["train"], "data": "glyphs", "layers": 1, "heads": 2, "folder": str(tmp_path)},
+        output=tmp_path / "train.ipynb",
+        progress=False,
+    )
+    assert _digest.digest(tmp_path / f"{NAMES[0]}.nc") == _digest.digest(folder / "results" / f"{NAMES[0]}.nc")
+
+
+def test_the_chain_leaves_results_notebooks_and_logs(chain):
+    folder, _, _, printed = chain
+    assert "0 of 3 results" in printed
+    for name in NAMES:
+        assert results.record(folder / "results" / f"{name}.nc")["parameters"]["data"] == "glyphs"
+    names = {path.name for path in (folder / "results" / "executed").iterdir() if not path.name.startswith(".")}
+    # The killed attempt was the first one of the training.
+    numbered = [f"{NAMES[0]}-002", f"{NAMES[1]}-001", f"{NAMES[2]}-001"]
+    assert {f"{name}.{suffix}" for name in numbered for suffix in ("done", "ipynb", "log")} <= names
+
+
+def test_there_is_nothing_to_do_the_second_time_nor_in_a_copy(chain, tmp_path):
+    folder, configuration, _, _ = chain
+    assert "3 of 3 results" in snakemake(folder, configuration, "-n")
+    # As a clone: results alone, all as old as each other, and nothing that Snakemake has written down.
+    (tmp_path / "results").mkdir()
+    for path in (folder / "results").glob("*.nc"):
+        shutil.copy(path, tmp_path / "results")
+    printed = snakemake(tmp_path, {**configuration, "folder": str(tmp_path / "results")})
+    assert "3 of 3 results" in printed
+    assert not any(f"{name}:" in printed for name in NAMES)
+
+
+def test_a_dry_run_says_what_and_why(chain):
+    folder, configuration, _, _ = chain
+    printed = snakemake(folder, {**configuration, "pruning": {"examples": 201, "test_examples": 200}}, "-n")
+    assert f"{NAMES[2]}: examples was 200" in printed
+    assert not any(f"{name}:" in printed for name in NAMES[:2])
+
+
+def test_what_fails_is_said_and_spoils_nothing(chain):
+    folder, configuration, _, _ = chain
+    path = folder / "results" / f"{NAMES[2]}.nc"
+    before = path.read_bytes()
+    broken = {**configuration, "pruning": {"examples": 200, "test_examples": 200}, "nets": 1}
+    assert "unknown: nets" in snakemake(folder, broken, status=1)
+    with open(folder / "results" / "executed.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "another snakemake" in snakemake(folder, configuration, status=1)
+    assert path.read_bytes() == before
