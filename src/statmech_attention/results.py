@@ -128,7 +128,12 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
         made = record(path)
     except (FileNotFoundError, ValueError):
         return False
-    return made[_PARAMETERS] == wanted and made["source"] == _source(made.get("modules"))
+    if made[_PARAMETERS] != wanted:
+        return False
+    try:
+        return made["source"] == _source(made.get("modules"))
+    except ValueError:  # a module of that time is gone
+        return False
 
 
 def _read(path) -> xr.Dataset:
