@@ -78,12 +78,11 @@ def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: s
         )
     if limit is not None:
         axes.axhline(np.exp(np.mean(np.log(limit))), color=COLOURS["gp"], linestyle="--", label="GP limit")
-    axes.set(yscale="log", ylabel="best temperature $T$")
+    every = np.concatenate([temperatures.ravel(), np.ravel([] if limit is None else limit)])
+    axes.set(yscale="log", ylabel="best temperature $T$", ylim=(every.min() / 1.4, 1.4 * every.max()))
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda temperature, _: f"{temperature:g}"))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.relim()
-    axes.autoscale_view()
     return axes
 
 
