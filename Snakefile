@@ -40,6 +40,7 @@ def plan(what):
 JOBS = {job["name"]: job for job in json.loads(plan("jobs"))}
 STALE = [name for name, job in JOBS.items() if job["reason"]]
 FOLDER = Path(config["folder"]).absolute()
+LOCK = []  # kept open until this process ends, however it ends: nothing is left to unlock after a crash
 DONE = f"{FOLDER}/executed/{{job}}-{{number}}.done"
 
 
@@ -52,14 +53,14 @@ if workflow.is_main_process:
 
 
 onstart:
-    # Held until this process ends, however it ends; nothing is left to unlock after a crash.
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    lock = open(FOLDER / "executed.lock", "w")
+    (FOLDER / "executed").mkdir(parents=True, exist_ok=True)
+    LOCK.append(open(FOLDER / "executed" / "lock", "w"))
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(LOCK[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise WorkflowError(f"{FOLDER}: another snakemake is at work there. Wait for it, or stop it.")
-    plan("data")
+    if STALE:
+        plan("data")
 
 
 rule all:

@@ -181,6 +181,17 @@ def snakemake(folder, configuration, *options, status=0):
     return done.stdout + done.stderr
 
 
+def lock(folder):
+    """The open lock of a folder of results, or None where it is taken."""
+    file = open(folder / "results" / "executed" / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory):
     """The whole chain, after a first attempt that was killed in the training; and what both left behind."""
@@ -194,8 +205,10 @@ def chain(tmp_path_factory):
         until = time.monotonic() + 600
         while killed.poll() is None and not list(checkpoints.glob("*.npz")) and time.monotonic() < until:
             time.sleep(0.05)
+        locked = not lock(folder)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
+        assert locked, (folder / "killed.txt").read_text()
     left = [path.name for path in checkpoints.glob("*.npz")], (folder / "results" / f"{NAMES[0]}.nc").exists()
     return folder, configuration, left, snakemake(folder, configuration)
 
@@ -224,16 +237,19 @@ def test_the_chain_leaves_results_notebooks_and_logs(chain):
     assert {f"{name}.{suffix}" for name in numbered for suffix in ("done", "ipynb", "log")} <= names
 
 
-def test_there_is_nothing_to_do_the_second_time_nor_in_a_copy(chain, tmp_path):
+def test_there_is_nothing_to_do_the_second_time(chain):
     folder, configuration, _, _ = chain
-    assert "3 of 3 results" in snakemake(folder, configuration, "-n")
-    # As a clone: results alone, all as old as each other, and nothing that Snakemake has written down.
-    (tmp_path / "results").mkdir()
-    for path in (folder / "results").glob("*.nc"):
-        shutil.copy(path, tmp_path / "results")
-    printed = snakemake(tmp_path, {**configuration, "folder": str(tmp_path / "results")})
+    printed = snakemake(folder, configuration, "-n")
     assert "3 of 3 results" in printed
     assert not any(f"{name}:" in printed for name in NAMES)
+
+
+def test_nor_in_a_copy(chain, plan, tmp_path):
+    folder, configuration, _, _ = chain
+    # As a clone: results alone, all as old as each other, and nothing that Snakemake has written down.
+    for path in (folder / "results").glob("*.nc"):
+        shutil.copy(path, tmp_path)
+    assert stale(plan, {**configuration, "folder": str(tmp_path)}) == {}
 
 
 def test_a_dry_run_says_what_and_why(chain):
@@ -249,7 +265,6 @@ def test_what_fails_is_said_and_spoils_nothing(chain):
     before = path.read_bytes()
     broken = {**configuration, "pruning": {"examples": 200, "test_examples": 200}, "nets": 1}
     assert "unknown: nets" in snakemake(folder, broken, status=1)
-    with open(folder / "results" / "executed.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock(folder):
         assert "another snakemake" in snakemake(folder, configuration, status=1)
     assert path.read_bytes() == before
