@@ -66,9 +66,10 @@ def _file(name: str) -> Path:
 
 def _exists(name: str) -> bool:
     try:
-        return bool(name) and _file(name).is_file()
+        _file(name)
     except ValueError:
         return False
+    return True
 
 
 def _imported(name: str) -> Iterator[str]:
