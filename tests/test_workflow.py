@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 
 from statmech_attention import results, runs
-from statmech_attention.experiments import _digest
+from statmech_attention.experiments import _files
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["network-1x2-seed0", "theory-1x2-seed0", "pruning-1x2-seed0"]
@@ -46,7 +46,7 @@ def record(plan, folder, name, values, **changes):
     parameters = {key: value for key, value in parameters.items() if key not in ("folder", "progress")}
     for need in plan.NEEDS[stage]:
         source = plan.WRITES[need]
-        parameters[source] = _digest.digest(folder / name.replace(kind, source))
+        parameters[source] = _files.digest(folder / name.replace(kind, source))
     module = "experiments.trained" if stage == "train" else f"experiments.{stage}"
     dataset = xr.Dataset({"numbers": ("entry", np.asarray(values, float))})
     return results.save(dataset, folder / name, parameters=parameters, modules=[module])
@@ -223,7 +223,7 @@ def test_a_killed_run_goes_on_to_the_result_of_an_uninterrupted_one(chain, tmp_p
         output=tmp_path / "train.ipynb",
         progress=False,
     )
-    assert _digest.digest(tmp_path / f"{NAMES[0]}.nc") == _digest.digest(folder / "results" / f"{NAMES[0]}.nc")
+    assert _files.digest(tmp_path / f"{NAMES[0]}.nc") == _files.digest(folder / "results" / f"{NAMES[0]}.nc")
 
 
 def test_the_chain_leaves_results_notebooks_and_logs(chain):

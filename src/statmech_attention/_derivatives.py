@@ -46,6 +46,12 @@ def energy_and_entropy(point: Float[Array, " coordinates"], problem: Problem, la
     return energy, coordinate_entropy(point, layout, problem.shares)
 
 
+def entropy_curvature(point: Float[Array, " coordinates"], problem: Problem, layout: Architecture):
+    """The diagonal of the entropy's Hessian, which has nothing beside it."""
+    slope = jax.grad(lambda p: coordinate_entropy(p, layout, problem.shares))
+    return jax.jvp(slope, (point,), (jnp.ones_like(point),))[1]
+
+
 def dense_derivatives(point: Float[Array, " coordinates"], problem: Problem, layout: Architecture):
     """Value, gradient and Hessian spectrum of the action."""
     value, gradient, hessian = dense_hessian(point, problem, layout)

@@ -12,6 +12,7 @@ from statmech_attention._derivatives import (
     Problem,
     dense_derivatives,
     energy_and_entropy,
+    entropy_curvature,
     factored_derivatives,
     hessian_product,
 )
@@ -20,7 +21,7 @@ from statmech_attention.kernels import kernel_scale
 from statmech_attention.paths import AttentionedInputs
 
 _MAX_PRODUCTS = 200
-_PRODUCTS_PER_STEP = 40
+_PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
 
 
@@ -42,7 +43,9 @@ def minimise_action(problem, start, tolerance, max_steps, layout: Architecture, 
             def product(vector):
                 return hessian_product(vector, curvature, problem, layout)
 
-            return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS)
+            # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
+            scale = 0.5 * entropy_curvature(curvature.point, problem, layout)
+            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS)
 
     minimum = minimise(local, step, start, tolerance, max_steps)
     return minimum, *energy_and_entropy(minimum.point, problem, layout)
@@ -90,7 +93,8 @@ def is_dense(method: str, values) -> bool:
     if method != "auto":
         return method == "dense"
     examples, paths, features = values.shape
-    size = paths * features
-    hessian = paths**4 * features**2 + size**2 * examples
+    size, coordinates = paths * features, paths * (paths + 1) // 2
+    # The energy's share, its way to the coordinates, and the eigenvectors.
+    hessian = paths**4 * (features**2 + coordinates) + size**2 * examples + 8 * coordinates**3
     product = 2 * examples**2 * (size + examples)
     return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN

@@ -12,7 +12,7 @@ import xarray as xr
 import statmech_attention as sma
 from statmech_attention import experiments, pruning, results
 from statmech_attention._path_training import initial
-from statmech_attention.experiments._digest import digest
+from statmech_attention.experiments._files import digest
 from statmech_attention.tasks import one_shot_suite
 from statmech_attention.training import save_network, trained_network
 
@@ -184,7 +184,7 @@ def test_the_share_of_parameters_is_that_of_arrays_counted(made):
 
 def test_the_record_is_small_and_says_what_it_rests_on(made):
     folder, _, path = made
-    assert path == experiments.pruning_file(folder, 2, 2, 3) and path.name == "pruning-2x2-seed3.nc"
+    assert path == experiments.experiment_file("pruning", folder, 2, 2, 3) and path.name == "pruning-2x2-seed3.nc"
     record = results.record(path)
     assert path.stat().st_size < 500_000
     assert record["parameters"]["network"] == digest(folder / "network-2x2-seed3.nc")

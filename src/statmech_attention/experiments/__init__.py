@@ -3,19 +3,18 @@
 train -> theory -> pruning; the notebooks of `book/runs` call them, the Snakefile puts them in order.
 """
 
-from statmech_attention.experiments._state import experiment_file, reason_to_run
-from statmech_attention.experiments.pruning import pruning, pruning_file, pruning_samples
-from statmech_attention.experiments.theory import theory, theory_file
+from statmech_attention.experiments._files import experiment_file
+from statmech_attention.experiments._state import reason_to_run
+from statmech_attention.experiments.pruning import pruning, pruning_samples
+from statmech_attention.experiments.theory import theory
 from statmech_attention.experiments.trained import network_file, trained
 
 __all__ = [
     "experiment_file",
     "network_file",
     "pruning",
-    "pruning_file",
     "pruning_samples",
     "reason_to_run",
     "theory",
-    "theory_file",
     "trained",
 ]

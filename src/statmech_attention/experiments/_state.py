@@ -2,29 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from statmech_attention import results
-from statmech_attention.experiments._digest import digest
-from statmech_attention.experiments.trained import network_file
-
-
-def experiment_file(kind: str, folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
-    """Where an experiment is recorded.
-
-    Args:
-        kind: "network", "theory" or "pruning".
-        folder: of the results.
-        layers: $L$.
-        heads: $H$, of every layer.
-        seed: of the training.
-
-    Returns:
-        A path ending in `.nc`.
-    """
-    path = network_file(folder, layers, heads, seed)
-    return path.with_name(path.name.replace("network", kind, 1))
+from statmech_attention.experiments._files import digest, experiment_file
 
 
 def reason_to_run(kind: str, folder: str | os.PathLike, parameters: Mapping[str, Any]) -> str:

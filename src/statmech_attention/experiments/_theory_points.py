@@ -13,8 +13,9 @@ from tqdm import tqdm
 
 from statmech_attention._trained_network import TrainedNetwork
 from statmech_attention.action import gp_order_parameters
+from statmech_attention.experiments._seen import seen_by
 from statmech_attention.kernels import centred_alignment, kernel, kernel_scale, principal_overlaps
-from statmech_attention.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.paths import AttentionedInputs
 from statmech_attention.predictor import accuracy
 from statmech_attention.saddle_point import solve
 from statmech_attention.tasks.one_shot import OneShotSample
@@ -131,10 +132,8 @@ def one_width(
 
 
 def _seen(sample: OneShotSample, network: TrainedNetwork) -> Seen:
-    # In batches: attention matrices of all sequences at once would fill the memory.
-    parts = [sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH)]
-    values = jnp.concatenate([attentioned_inputs(part, network.attention, "mean").values for part in parts])
-    return Seen(AttentionedInputs(values, network.heads), sample.labels)
+    batches = (sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH))
+    return Seen(seen_by(network, batches), sample.labels)
 
 
 def _start(wider: xr.Dataset, index: int) -> tuple:

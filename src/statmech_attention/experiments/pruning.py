@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
@@ -14,11 +13,9 @@ from tqdm import tqdm
 
 from statmech_attention import _checks, results
 from statmech_attention._trained_network import TrainedNetwork, load_network
-from statmech_attention.attention import QueryKeyAttention
-from statmech_attention.experiments._digest import digest
+from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
-from statmech_attention.experiments.trained import network_file
-from statmech_attention.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.experiments._seen import seen_by
 from statmech_attention.pruning import path_contributions, path_covariance
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
@@ -26,21 +23,6 @@ from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 _MODULES = ("experiments.pruning",)
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
-
-
-def pruning_file(folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
-    """Where the pruning of a network is recorded.
-
-    Args:
-        folder: of the results.
-        layers: $L$.
-        heads: $H$, of every layer.
-        seed: of the training.
-
-    Returns:
-        A path ending in `.nc`.
-    """
-    return _beside_network("pruning", folder, layers, heads, seed)
 
 
 def pruning(
@@ -84,7 +66,7 @@ def pruning(
     if not _checks.whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
     _checks.need_double("contributions", np.zeros(()))
-    sources = {name: _beside_network(name, folder, layers, heads, seed) for name in ("network", "theory")}
+    sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
     parameters = {
         "data": data,
         "layers": layers,
@@ -95,7 +77,7 @@ def pruning(
         # A network trained anew, or a theory solved anew, puts the result out of date.
         **{name: digest(path) for name, path in sources.items()},
     }
-    path = pruning_file(folder, layers, heads, seed)
+    path = experiment_file("pruning", folder, layers, heads, seed)
     if results.is_current(path, parameters):
         return path
     began = time.monotonic()
@@ -151,17 +133,10 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, see
             yield suite.test(batch_key, count, name)
 
 
-def _beside_network(kind: str, folder, layers: int, heads: int, seed: int) -> Path:
-    # The theory's own module stays out: what counts here are its numbers, of which there is a digest.
-    path = network_file(folder, layers, heads, seed)
-    return path.with_name(path.name.replace("network", kind, 1))
-
-
 def _seen(network: TrainedNetwork, suite: OneShotSuite, name, examples: int, seed: int, bar: tqdm) -> Seen:
-    attention = network.attention
     parts = []
     for sample in pruning_samples(suite, name, examples=examples, seed=seed):
-        contributions = path_contributions(network, _attentioned(attention, sample.inputs))
+        contributions = path_contributions(network, seen_by(network, [sample.inputs]))
         parts.append(Seen(np.asarray(contributions), np.asarray(sample.labels)))
         bar.update()
     return Seen(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
@@ -170,13 +145,7 @@ def _seen(network: TrainedNetwork, suite: OneShotSuite, name, examples: int, see
 def _covariance(network: TrainedNetwork, suite: OneShotSuite, examples: int, seed: int) -> Float[Array, "paths paths"]:
     """Of the paths, on some of the sequences of the validation classes."""
     samples = pruning_samples(suite, None, examples=min(examples, _COVARIANCE_EXAMPLES), seed=seed)
-    parts = [_attentioned(network.attention, sample.inputs).values for sample in samples]
-    return path_covariance(AttentionedInputs(jnp.concatenate(parts), network.heads))
-
-
-@jax.jit
-def _attentioned(attention: QueryKeyAttention, inputs) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, "mean")
+    return path_covariance(seen_by(network, (sample.inputs for sample in samples)))
 
 
 def _theory(path: Path, network: TrainedNetwork, network_digest: str) -> xr.DataArray:

@@ -9,31 +9,14 @@ from tqdm import tqdm
 
 from statmech_attention import _checks, results
 from statmech_attention._trained_network import load_network
-from statmech_attention.experiments._digest import digest
+from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._theory_points import Draw, draw_of, gp_limit, one_width
-from statmech_attention.experiments.trained import network_file
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 WIDTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 TEMPERATURES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
 
 _MODULES = ("experiments.theory",)
-
-
-def theory_file(folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
-    """Where the theory on a trained network is recorded.
-
-    Args:
-        folder: of the results.
-        layers: $L$.
-        heads: $H$, of every layer.
-        seed: of the training.
-
-    Returns:
-        A path ending in `.nc`.
-    """
-    path = network_file(folder, layers, heads, seed)
-    return path.with_name(path.name.replace("network-", "theory-", 1))
 
 
 def theory(
@@ -83,7 +66,7 @@ def theory(
         if not len(values) or len(set(values)) < len(values) or not all(0 < value < np.inf for value in values):
             raise ValueError(f"{name}: wanted different positive numbers, at least one, got {list(values)}.")
     _checks.need_double("attentioned", np.zeros(()))
-    source, path = network_file(folder, layers, heads, seed), theory_file(folder, layers, heads, seed)
+    source, path = (experiment_file(kind, folder, layers, heads, seed) for kind in ("network", "theory"))
     parameters = {
         "data": data,
         "layers": layers,

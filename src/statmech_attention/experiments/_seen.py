@@ -1,0 +1,29 @@
+"""Sequences as the attention of a trained network presents them, a batch at a time."""
+
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+
+from statmech_attention._trained_network import TrainedNetwork
+from statmech_attention.attention import QueryKeyAttention
+from statmech_attention.paths import AttentionedInputs, attentioned_inputs
+
+
+def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
+    """The attentioned inputs (7) of many sequences, of which attention matrices exist for one batch at once only.
+
+    Args:
+        network: whose queries and keys; all tokens are read out alike.
+        batches: arrays `(examples, tokens, features)`.
+
+    Returns:
+        `AttentionedInputs` of all batches, one after the other.
+    """
+    parts = [_through(network.attention, inputs).values for inputs in batches]
+    return AttentionedInputs(jnp.concatenate(parts), network.heads)
+
+
+@jax.jit
+def _through(attention: QueryKeyAttention, inputs) -> AttentionedInputs:
+    return attentioned_inputs(inputs, attention, "mean")
