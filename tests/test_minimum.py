@@ -12,9 +12,12 @@ from statmech_attention.action import coordinate_count
 
 
 @pytest.mark.parametrize(
-    "examples, paths, features, dense", [(100, 4, 231, True), (600, 16, 87, True), (600, 27, 87, True), (600, 64, 87, False)]
+    "examples, paths, features, dense",
+    [(100, 4, 231, True), (600, 16, 87, True), (600, 27, 87, True), (600, 64, 87, False)],
 )
-def test_the_papers_networks_but_the_one_of_64_paths_are_solved_with_the_dense_hessian(examples, paths, features, dense):
+def test_the_papers_networks_but_the_one_of_64_paths_are_solved_with_the_dense_hessian(
+    examples, paths, features, dense
+):
     values = np.broadcast_to(0.0, (examples, paths, features))
     assert is_dense("auto", values) is dense
     assert is_dense("dense", values) and not is_dense("products", values)

@@ -10,7 +10,8 @@ from statmech_attention.experiments._files import digest
 
 def save(path, values=(1.0, 2.0), names=("a", "b"), seconds=3.0, **parameters):
     dataset = xr.Dataset(
-        {"numbers": ("entry", np.array(values)), "seconds": ("entry", [seconds, seconds])}, coords={"entry": list(names)}
+        {"numbers": ("entry", np.array(values)), "seconds": ("entry", [seconds, seconds])},
+        coords={"entry": list(names)},
     )
     return results.save(dataset, path, parameters=parameters)
 

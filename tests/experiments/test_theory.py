@@ -24,7 +24,9 @@ def suite():
     split = glyph_split(task.images)
     negative = OneShot(glyphs(8, 4, seed=1))
     return OneShotSuite(
-        task, split, {"new": TestSet(task, split.test, split.test), "others": TestSet(negative, np.arange(8), np.arange(8))}
+        task,
+        split,
+        {"new": TestSet(task, split.test, split.test), "others": TestSet(negative, np.arange(8), np.arange(8))},
     )
 
 

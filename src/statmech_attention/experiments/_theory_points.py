@@ -50,9 +50,7 @@ class Draw(NamedTuple):
     tests: Mapping[str, Seen]
 
 
-def draw_of(
-    suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int
-) -> Draw:
+def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
     """Draw sequences and let them pass through a network's attention.
 
     Args:
