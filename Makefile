@@ -3,12 +3,14 @@
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed notebooks included
 #   TESTS=tests/x.py    the tests to run
+#   JOBS=2              so many pages of the book, or files of tests, at a time
 #   RUNS=mine.yaml      the heavy runs to reproduce, in the form of workflow/paper.yaml
 
 VENV ?= .venv
 PYTHON ?=
 TESTS ?=
 CLEAN ?=
+JOBS ?=
 RUNS ?= workflow/paper.yaml
 python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
@@ -23,10 +25,10 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
 test: venv  ## run the tests
-	$(python) -m pytest $(TESTS)
+	$(python) -m pytest $(if $(JOBS),-n $(JOBS) --dist loadfile) $(TESTS)
 
 book: venv  ## execute the notebooks and build the book; prints where it is
-	@$(python) tools/build_book.py $(if $(CLEAN),--clean)
+	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
 
 check: venv  ## look over the built book for missing pages, figures and links
 	@$(python) tools/check_book.py

@@ -174,6 +174,26 @@ def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
     assert "Executing notebook" not in capsys.readouterr().out
 
 
+def test_pages_executed_ahead_are_not_executed_again_and_broken_ones_still_break(tiny_book, monkeypatch, capfd):
+    import build_book
+
+    (tiny_book / "_toc.yml").write_text(
+        "format: jb-book\nroot: book/index\nparts:\n  - caption: more\n    chapters:\n      - file: book/other\n"
+    )
+    (tiny_book / "book" / "index.md").write_text(PAGE.format("print(6 * 7)"))
+    (tiny_book / "book" / "other.md").write_text(PAGE.format("1 / 0"))
+    monkeypatch.setattr("sys.argv", ["build_book", "--jobs", "2"])
+    assert build_book.main() != 0
+    said = capfd.readouterr()
+    assert "book/other.md: CellExecutionError" in said.out and "ZeroDivisionError" in said.err
+    (tiny_book / "book" / "other.md").write_text(PAGE.format("print(6 * 8)"))
+    assert build_book.main() == 0
+    said = capfd.readouterr().out
+    assert re.findall(r"^(book/.*): \d+ s$", said, flags=re.MULTILINE) == ["book/other.md"]
+    assert "Executing notebook" not in said
+    assert "48" in (tiny_book / "_build" / "html" / "book" / "other.html").read_text()
+
+
 def test_the_check_finds_what_is_broken(tmp_path):
     import check_book
 

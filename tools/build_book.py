@@ -31,6 +31,7 @@ def main() -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Build the book into _build/html.")
     parser.add_argument("--clean", action="store_true", help="forget all earlier builds and executions first")
+    parser.add_argument("--jobs", type=int, default=1, help="execute so many pages at a time (1)")
     options = parser.parse_args()
 
     if options.clean:
@@ -46,7 +47,12 @@ def main() -> int:
     build.mkdir(exist_ok=True)
     done.unlink(missing_ok=True)
 
-    status, complaints = _watch(_command(key))
+    command = _command(key)
+    if options.jobs > 1:
+        script = str(Path(__file__).with_name("execute_pages.py"))
+        ahead = [sys.executable, script, str(ROOT), str(_cache(key)), str(options.jobs)]
+        subprocess.run(ahead, env=_environment(), check=True)
+    status, complaints = _watch(command)
     if status:
         print("\nThe book was not built:", *complaints[:20], sep="\n  ", file=sys.stderr)
         return status
@@ -71,9 +77,13 @@ def cache_key(root: Path) -> str:
     return hash_files([path for path in files if path.is_file()], root)[:8] + source_hash()[:8]
 
 
+def _cache(key: str) -> Path:
+    return ROOT / ".cache" / "book" / key
+
+
 def _command(key: str) -> list[str]:
     """Jupyter Book's command, with a copy of the settings that names the cache."""
-    cache = ROOT / ".cache" / "book" / key
+    cache = _cache(key)
     cache.mkdir(parents=True, exist_ok=True)
     os.utime(cache)
     others = sorted(cache.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
