@@ -3,6 +3,7 @@
 patterns -> dynamics -> window -> step, trajectory; `simulate` for the same network at finite size.
 """
 
+from statmech_attention.dmft.lyapunov import LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import (
     Dynamics,
     Overlaps,
@@ -17,6 +18,7 @@ from statmech_attention.dmft.mean_field import (
     window_from_words,
 )
 from statmech_attention.dmft.network import Simulation, simulate
+from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
 from statmech_attention.dmft.patterns import (
     Correlations,
     PatternMatrix,
@@ -32,18 +34,26 @@ from statmech_attention.dmft.patterns import (
 __all__ = [
     "Correlations",
     "Dynamics",
+    "LyapunovSpectrum",
     "Overlaps",
     "PatternMatrix",
     "Patterns",
+    "Regime",
     "Simulation",
     "Window",
     "advance",
     "correlations",
     "dynamics",
+    "floquet_multipliers",
     "given",
     "independent",
+    "jacobian",
+    "lyapunov_spectrum",
     "pair_correlations",
+    "period",
+    "periodic_orbit",
     "positional_code",
+    "regimes",
     "segments",
     "simulate",
     "start",

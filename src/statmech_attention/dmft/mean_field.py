@@ -6,6 +6,7 @@ network each, all of them at once; their axes come first in everything.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
+from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft._terms import Terms, character_terms, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, correlations, positional_code
 
@@ -28,7 +30,7 @@ class Dynamics:
         patterns: `Patterns`.
         terms: the average over sites as a short sum.
         codes: `(4, slots, features)`, positional overlaps $\pi^\alpha_a(c)$ of query, key, value and output.
-        beta: $\beta$, the inverse temperature of the tokens.
+        beta: $\beta$, the inverse temperature of the tokens, a number or an array.
         gamma: $\gamma$, the inverse temperature of the attention.
         epsilon: $\epsilon$, the weight of the positional bits.
     """
@@ -36,9 +38,9 @@ class Dynamics:
     patterns: Patterns
     terms: Terms
     codes: Float[Array, "4 slots features"]
-    beta: Float[Array, "*batch"]
-    gamma: Float[Array, "*batch"]
-    epsilon: Float[Array, "*batch"]
+    beta: Float[Array, "*betas"]
+    gamma: Float[Array, "*gammas"]
+    epsilon: Float[Array, "*epsilons"]
 
     @property
     def window(self) -> int:
@@ -52,8 +54,8 @@ class Dynamics:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        r"""Shape of $\beta$, $\gamma$ and $\epsilon$: `()` for one network."""
-        return self.beta.shape
+        r"""Shape of the batch, that of $\beta$, $\gamma$ and $\epsilon$ together: `()` for one network."""
+        return np.broadcast_shapes(self.beta.shape, self.gamma.shape, self.epsilon.shape)
 
     def at(self, *, beta=None, gamma=None, epsilon=None) -> "Dynamics":
         """The same patterns with other parameters.
@@ -278,18 +280,20 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
     """
     if not _checks.whole(steps, 1):
         raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
-    rings, kept = _trajectory(laws_of(model), rings_of(window, model), steps=int(steps), keep=kept_names(keep))
-    overlaps = Overlaps(**{name: _batch_first(part, model.shape) for name, part in kept.items()})
+    run = partial(_trajectory, steps=int(steps), keep=kept_names(keep))
+    rings, kept = in_pieces(run, laws_of(model), rings_of(window, model))
+    overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
 
 
-def advance(model: Dynamics, window: Window, steps) -> Window:
+def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = False) -> Window:
     r"""Iterate (7) and (8) and keep nothing but the end: memory does not grow with the number of steps.
 
     Args:
         model: `Dynamics`.
         window: where to start.
         steps: how many; may be traced.
+        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
 
     Returns:
         `Window` after so many steps.
@@ -299,7 +303,8 @@ def advance(model: Dynamics, window: Window, steps) -> Window:
     """
     if _checks.concrete(steps) and not _checks.whole(steps, 0):
         raise ValueError(f"steps: wanted a whole number of at least 0, got {steps!r}.")
-    return window_of(_advance(laws_of(model), rings_of(window, model), steps), model)
+    run = partial(_advance, steps=steps)
+    return window_of(in_pieces(run, laws_of(model), rings_of(window, model), progress=progress), model)
 
 
 @jax.jit
@@ -327,7 +332,10 @@ def kept_names(keep) -> tuple[str, ...]:
 
 def laws_of(model: Dynamics) -> _map.Laws:
     """What the steps depend on, with the batch as the last axis."""
-    beta, gamma, epsilon = (part.reshape(-1) for part in (model.beta, model.gamma, model.epsilon))
+    with jax.numpy_rank_promotion("allow"):
+        beta, gamma, epsilon = (
+            jnp.broadcast_to(part, model.shape).reshape(-1) for part in (model.beta, model.gamma, model.epsilon)
+        )
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
 
 
@@ -342,7 +350,7 @@ def rings_of(window: Window, model: Dynamics) -> _map.Rings:
 
 def window_of(rings: _map.Rings, model: Dynamics) -> Window:
     """The inverse of `rings_of`."""
-    parts = (_batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
+    parts = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
     return Window(*parts, rings.slot, rings.filled)
 
 
@@ -354,7 +362,7 @@ def _batch_last(part, model: Dynamics):
     return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
 
 
-def _batch_first(part, batch: tuple[int, ...]):
+def batch_first(part, batch: tuple[int, ...]):
     return jnp.moveaxis(part, -1, 0).reshape(*batch, *part.shape[:-1])
 
 
@@ -377,7 +385,7 @@ def _slot(slot, window: int):
 
 
 def _parameters(beta, gamma, epsilon) -> dict:
-    """The parameters as arrays of one shape."""
+    """The parameters as arrays whose shapes broadcast."""
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
         value = np.asarray(value) if not hasattr(value, "dtype") else value
@@ -389,9 +397,8 @@ def _parameters(beta, gamma, epsilon) -> dict:
                 wanted = "numbers in [0, 1]" if name == "epsilon" else "numbers of at least 0"
                 raise ValueError(f"{name}: wanted {wanted}, got {least if least < 0 else most:g}.")
     try:
-        shape = np.broadcast_shapes(*(value.shape for value in given.values()))
+        np.broadcast_shapes(*(value.shape for value in given.values()))
     except ValueError:
         shapes = ", ".join(f"{name} {value.shape}" for name, value in given.items())
         raise ValueError(f"beta, gamma, epsilon: wanted shapes that broadcast, got {shapes}.") from None
-    with jax.numpy_rank_promotion("allow"):
-        return {name: jnp.broadcast_to(value, shape) for name, value in given.items()}
+    return given
