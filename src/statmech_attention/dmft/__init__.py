@@ -3,6 +3,15 @@
 patterns -> dynamics -> window -> step, trajectory; `simulate` for the same network at finite size.
 """
 
+from statmech_attention.dmft.diagrams import (
+    Attractors,
+    Bifurcation,
+    attractors,
+    autocorrelation,
+    bifurcation_diagram,
+    continuation,
+    power_spectrum,
+)
 from statmech_attention.dmft.lyapunov import LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import (
     Dynamics,
@@ -32,6 +41,8 @@ from statmech_attention.dmft.patterns import (
 )
 
 __all__ = [
+    "Attractors",
+    "Bifurcation",
     "Correlations",
     "Dynamics",
     "LyapunovSpectrum",
@@ -42,6 +53,10 @@ __all__ = [
     "Simulation",
     "Window",
     "advance",
+    "attractors",
+    "autocorrelation",
+    "bifurcation_diagram",
+    "continuation",
     "correlations",
     "dynamics",
     "floquet_multipliers",
@@ -53,6 +68,7 @@ __all__ = [
     "period",
     "periodic_orbit",
     "positional_code",
+    "power_spectrum",
     "regimes",
     "segments",
     "simulate",

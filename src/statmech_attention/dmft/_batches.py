@@ -45,13 +45,12 @@ def in_pieces(
         windows = {name: getattr(rings, name)[..., some] for name in ("keys", "values", "attention")}
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
-    with tqdm(total=pieces, unit=unit, disable=None if progress is None else not progress) as bar:
-        with ThreadPoolExecutor(threads) as pool:
-            waiting = [pool.submit(piece, number) for number in range(pieces)]
-            found = []
-            for one in waiting:
-                found.append(one.result())
-                bar.update()
+    shown = None if progress is None else not progress
+    with tqdm(total=pieces, unit=unit, disable=shown) as bar, ThreadPoolExecutor(threads) as pool:
+        found = []
+        for one in [pool.submit(piece, number) for number in range(pieces)]:
+            found.append(one.result())
+            bar.update()
     return jax.tree.map(
         lambda *parts: parts[0] if not parts[0].ndim else jnp.concatenate(parts, -1)[..., :size], *found
     )

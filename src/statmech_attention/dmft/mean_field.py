@@ -280,7 +280,7 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
     """
     if not _checks.whole(steps, 1):
         raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
-    run = partial(_trajectory, steps=int(steps), keep=kept_names(keep))
+    run = partial(run_rings, steps=int(steps), keep=kept_names(keep))
     rings, kept = in_pieces(run, laws_of(model), rings_of(window, model))
     overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
@@ -303,17 +303,20 @@ def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = F
     """
     if _checks.concrete(steps) and not _checks.whole(steps, 0):
         raise ValueError(f"steps: wanted a whole number of at least 0, got {steps!r}.")
-    run = partial(_advance, steps=steps)
+    run = partial(advance_rings, steps=steps)
     return window_of(in_pieces(run, laws_of(model), rings_of(window, model), progress=progress), model)
 
 
 @jax.jit
-def _advance(laws, rings, steps):
+def advance_rings(laws: _map.Laws, rings: _map.Rings, steps) -> _map.Rings:
+    """`advance` with the batch as the last axis."""
     return jax.lax.fori_loop(0, steps, lambda _, rings: _map.step(laws, rings)[0], rings)
 
 
 @jax.jit(static_argnames=("steps", "keep"))
-def _trajectory(laws, rings, *, steps, keep):
+def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str, ...]):
+    """`trajectory` with the batch as the last axis, the steps first."""
+
     def body(rings, _):
         rings, token = _map.step(laws, rings)
         seen = Overlaps(*token.overlaps, token.words[_map.OUTPUT], rings.attention[rings.slot])

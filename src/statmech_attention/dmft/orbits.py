@@ -79,7 +79,7 @@ def floquet_multipliers(
 
     They span far more orders of magnitude than a product of matrices can hold. So an orthonormal basis is carried around the orbit
     until it comes back to itself, in blocks of multipliers of like modulus; each block's eigenvalues are computed by
-    themselves. $|\mu_i|^{1/p} = e^{\lambda_i}$.
+    themselves. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a single step shrinks by more than $10^{15}$ are rounding noise.
 
     Args:
         model: `Dynamics` of one network.
