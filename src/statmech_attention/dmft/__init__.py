@@ -13,19 +13,8 @@ from statmech_attention.dmft.diagrams import (
     power_spectrum,
 )
 from statmech_attention.dmft.lyapunov import LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
-from statmech_attention.dmft.mean_field import (
-    Dynamics,
-    Overlaps,
-    Window,
-    advance,
-    dynamics,
-    start,
-    step,
-    trajectory,
-    window_from_attention,
-    window_from_overlaps,
-    window_from_words,
-)
+from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
+from statmech_attention.dmft.model import Dynamics, dynamics
 from statmech_attention.dmft.network import Simulation, simulate
 from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
 from statmech_attention.dmft.patterns import (
@@ -38,6 +27,13 @@ from statmech_attention.dmft.patterns import (
     pair_correlations,
     positional_code,
     segments,
+)
+from statmech_attention.dmft.windows import (
+    Window,
+    start,
+    window_from_attention,
+    window_from_overlaps,
+    window_from_words,
 )
 
 __all__ = [

@@ -69,7 +69,7 @@ class Token(NamedTuple):
 
 def generate(laws: Laws, attention, slot) -> Token:
     r"""The token that $\hat A$ generates, (7)."""
-    fields = laws.beta * jnp.sum(laws.signs[:, :, None] * attention[None], axis=1)
+    fields = laws.beta[None] * jnp.sum(laws.signs[:, :, None] * attention[None], axis=1)
     means = jnp.tanh(fields)
     words = jnp.sum(laws.weights[..., None] * means[None, None], axis=2)
     return Token(slot, means, words, mixed(laws, words, slot))
@@ -77,17 +77,18 @@ def generate(laws: Laws, attention, slot) -> Token:
 
 def mixed(laws: Laws, words, slot):
     r"""$m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (1)."""
-    return (1 - laws.epsilon) * words + laws.epsilon * laws.codes[:, slot, :, None]
+    epsilon = laws.epsilon[None, None]
+    return (1 - epsilon) * words + epsilon * laws.codes[:, slot, :, None]
 
 
 def attend(laws: Laws, query, keys, values, filled, slot):
     r"""Weights and $\hat A$ of (8), over the tokens that there are."""
-    logits = laws.sharpness * jnp.sum(keys * query[None], axis=1)
+    logits = laws.sharpness[None] * jnp.sum(keys * query[None], axis=1)
     age = (slot - jnp.arange(keys.shape[0])) % keys.shape[0]
     logits = jnp.where((age < filled)[:, None], logits, -jnp.inf)
-    shares = jnp.exp(logits - jnp.max(logits, axis=0))
+    shares = jnp.exp(logits - jnp.max(logits, axis=0, keepdims=True))
     total = jnp.sum(shares, axis=0)
-    return shares / total, jnp.sum(shares[:, None] * values, axis=0) / total
+    return shares / total[None], jnp.sum(shares[:, None] * values, axis=0) / total[None]
 
 
 def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array, "slots batch"]]:

@@ -42,7 +42,7 @@ class Tangent(NamedTuple):
 
 def token_slopes(laws: Laws, means) -> Float[Array, "3 features features batch"]:
     r"""$(1-\epsilon) \beta \langle W^\alpha_b W^o_c (1 - \tanh^2) \rangle$ for query, key and value."""
-    gains = (1 - laws.epsilon) * laws.beta * (1 - means) * (1 + means)
+    gains = ((1 - laws.epsilon) * laws.beta)[None] * (1 - means) * (1 + means)
     products = laws.weights[:3, :, None, :] * laws.signs.T[None, None]
     return jnp.sum(products[..., None] * gains[None, None, None], axis=3)
 
@@ -61,9 +61,9 @@ def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares)
     r"""$\partial \hat A_a / \partial \hat A_{d,c}$ of (12) for the newest token, by the slot of the token that $\hat A_d$ generated."""
     attention = rings.attention[rings.slot]
     centred = shares[:, None] * (rings.values - attention[None])
-    pulls = laws.sharpness * jnp.sum(query[None, :, None] * slopes.keys, axis=1)
+    pulls = laws.sharpness[None, None] * jnp.sum(query[None, :, None] * slopes.keys, axis=1)
     found = shares[:, None, None] * slopes.values + centred[:, :, None] * pulls[:, None]
-    spread = laws.sharpness * jnp.sum(centred[:, :, None] * rings.keys[:, None], axis=0)
+    spread = laws.sharpness[None, None] * jnp.sum(centred[:, :, None] * rings.keys[:, None], axis=0)
     through_query = jnp.sum(spread[:, :, None] * query_slope[None], axis=1)
     return found.at[rings.slot].add(through_query)
 
@@ -113,7 +113,7 @@ def orthonormal(directions: Float[Array, "directions slots features batch"]):
                 vector = vector - jnp.sum(shadow[:, None, None] * basis, axis=0)
         square = jnp.sum(vector**2, axis=(0, 1))
         length = jnp.sqrt(square)
-        found.append(vector / jnp.where(length > 0, length, 1.0))
+        found.append(vector / jnp.where(length > 0, length, 1.0)[None, None])
         lengths.append(length)
         doubts.append(jnp.where(length > 0, jnp.sqrt(before / jnp.where(length > 0, square, 1.0)), 0.0))
     return jnp.stack(found), jnp.stack(lengths), jnp.finfo(float).eps * jnp.stack(doubts)

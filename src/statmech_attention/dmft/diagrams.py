@@ -13,18 +13,10 @@ from tqdm import tqdm
 from statmech_attention import _checks
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import LyapunovSpectrum, lyapunov_spectrum, regimes
-from statmech_attention.dmft.mean_field import (
-    Dynamics,
-    Window,
-    advance,
-    advance_rings,
-    batch_first,
-    laws_of,
-    rings_of,
-    run_rings,
-    window_of,
-)
+from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
+from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.orbits import period
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
 
 _CHUNK = 500  # steps that are looked at together
 

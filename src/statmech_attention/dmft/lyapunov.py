@@ -16,7 +16,8 @@ from jaxtyping import Array, Float, Int
 from statmech_attention import _checks
 from statmech_attention.dmft import _map, _tangent
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.mean_field import Dynamics, Window, batch_first, laws_of, rings_of, window_of
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
 
 
 class Regime(IntEnum):

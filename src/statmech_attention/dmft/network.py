@@ -11,17 +11,10 @@ from jaxtyping import Array, Float, Int8
 
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.mean_field import (
-    Dynamics,
-    Overlaps,
-    Window,
-    kept_names,
-    laws_of,
-    rings_of,
-    start,
-    window_of,
-)
+from statmech_attention.dmft.mean_field import Overlaps, kept_names
+from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES, Key
+from statmech_attention.dmft.windows import Window, rings_of, start, window_of
 
 
 class Simulation(NamedTuple):
@@ -105,7 +98,7 @@ def _simulate(laws, rings, tables: Float[Array, "4 features sites"], key, *, ste
             up = fields >= 0
         else:
             uniform = jax.random.uniform(jax.random.fold_in(key, number), fields.shape)
-            up = (1 + jnp.tanh(laws.beta * fields)) / 2 > uniform
+            up = (1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniform
         bits = jnp.where(up, 1.0, -1.0)
         words = (rows @ bits / sites).reshape(4, features, -1)
         overlaps = _map.mixed(laws, words, slot)

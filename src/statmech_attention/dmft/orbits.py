@@ -9,7 +9,9 @@ from statmech_attention import _checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import jacobian
-from statmech_attention.dmft.mean_field import Dynamics, Window, advance, laws_of, rings_of, window_from_attention
+from statmech_attention.dmft.mean_field import advance
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.windows import Window, rings_of, window_from_attention
 
 
 def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: float = 1e-9) -> Int[np.ndarray, "*batch"]:

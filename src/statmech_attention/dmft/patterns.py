@@ -247,7 +247,7 @@ def correlations(patterns: Patterns) -> Correlations:
     r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (9) for every set $T$ of odd size.
 
     Args:
-        patterns: `Patterns`; there are $2^{M-1}$ sets.
+        patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.
 
     Returns:
         `Correlations`.
@@ -257,8 +257,9 @@ def correlations(patterns: Patterns) -> Correlations:
         for size in range(1, patterns.features + 1, 2)
         for subset in itertools.combinations(range(patterns.features), size)
     )
-    products = jnp.stack([jnp.prod(patterns.output.words[jnp.asarray(subset)], axis=0) for subset in subsets])
-    return Correlations(subsets, *(products @ getattr(patterns, name).words.T / patterns.sites for name in MATRICES))
+    words = {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
+    products = np.stack([np.prod(words["output"][list(subset)], axis=0) for subset in subsets])
+    return Correlations(subsets, *(jnp.asarray(products @ words[name].T / patterns.sites) for name in MATRICES))
 
 
 def _of_tables(words, positions) -> Patterns:
