@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from statmech_attention import _checks
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.lyapunov import LyapunovSpectrum, lyapunov_spectrum, regimes
+from statmech_attention.dmft.lyapunov import lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.orbits import period
@@ -27,14 +27,19 @@ class Bifurcation(NamedTuple):
     Attributes:
         visited: `(*batch, features, levels)`, whether an overlap took a value.
         sections: `(*batch, pairs, levels)`, the same at times when another overlap was close to zero.
-        values: `(levels,)`, the values that levels stand for.
+        limit: levels go evenly from minus this to this.
         window: the last `Window`.
     """
 
     visited: Bool[np.ndarray, "*batch features levels"]
     sections: Bool[np.ndarray, "*batch pairs levels"]
-    values: Float[np.ndarray, " levels"]
+    limit: float
     window: Window
+
+    @property
+    def values(self) -> Float[np.ndarray, " levels"]:
+        """The values that levels stand for."""
+        return np.linspace(-self.limit, self.limit, self.visited.shape[-1])
 
 
 class Attractors(NamedTuple):
@@ -43,13 +48,15 @@ class Attractors(NamedTuple):
     Attributes:
         regime: `(*batch,)`, `Regime` as a whole number.
         period: `(*batch,)`, 0 where the state did not come back.
-        spectrum: `LyapunovSpectrum`.
+        exponents, errors, rounding: `(*batch, count)`, as in `LyapunovSpectrum`.
         window: the last `Window`.
     """
 
     regime: Int[np.ndarray, "*batch"]
     period: Int[np.ndarray, "*batch"]
-    spectrum: LyapunovSpectrum
+    exponents: Float[Array, "*batch count"]
+    errors: Float[Array, "*batch count"]
+    rounding: Float[Array, "*batch count"]
     window: Window
 
 
@@ -110,46 +117,43 @@ def bifurcation_diagram(
 
     visited, sections, rings = in_pieces(run, laws_of(model), rings_of(window, model), progress=progress)
     found = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
-    return Bifurcation(*found, np.linspace(-limit, limit, levels), window_of(rings, model))
+    return Bifurcation(*found, limit, window_of(rings, model))
 
 
 def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = False) -> Any:
-    r"""Follow attractors along a parameter, up and down: every network starts where its neighbour ended.
+    r"""Follow attractors along a parameter: every network starts where its neighbour ended.
 
-    Where the two ways disagree there is more than one attractor.
+    `beta=np.stack([betas, betas[::-1]])` goes up and down side by side: where the two ways disagree there is more than one
+    attractor.
 
     Args:
-        model: `Dynamics` with one axis, along which to go.
-        window: where both ways start: one window.
+        model: `Dynamics` of shape `(*ways, networks)`; the last axis is the one to go along.
+        window: where to start, one for all ways or one each.
         measure: of (model, window); its result has a field `window`, as those of `bifurcation_diagram`, `attractors` and
             `lyapunov_spectrum`, with their other arguments filled in by `functools.partial`.
         progress: True or False for a progress bar or none, None for one on a terminal.
 
     Returns:
-        What `measure` returns, with axes `(2, batch)` in front of its arrays: the way up and the way down, both in the order
-        of `model`; arrays without a batch are as they are.
+        What `measure` returns, arrays with axes `(*ways, networks)` in front; its `window` is that of the last networks.
 
     Raises:
-        ValueError: a model without an axis, or with several.
+        ValueError: a model with fewer than two axes.
     """
-    if len(model.shape) != 1:
-        raise ValueError(f"model: wanted networks along one axis, got a batch of shape {model.shape}.")
-    (size,) = model.shape
+    if len(model.shape) < 2:
+        raise ValueError(
+            f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
+            "One way up and one down is beta=np.stack([betas, betas[::-1]])."
+        )
+    ways = len(model.shape) - 1
     parameters = {name: np.broadcast_to(getattr(model, name), model.shape) for name in ("beta", "gamma", "epsilon")}
     found = []
-    for number in tqdm(range(size), unit="network", disable=None if progress is None else not progress):
-        both = np.array([number, size - 1 - number])
-        one = measure(model.at(**{name: values[both] for name, values in parameters.items()}), window)
+    for number in tqdm(range(model.shape[-1]), unit="network", disable=None if progress is None else not progress):
+        one = measure(model.at(**{name: values[..., number] for name, values in parameters.items()}), window)
         window = one.window
-        found.append(jax.tree.map(np.asarray, one))
-
-    def together(*parts):
-        if parts[0].shape[:1] != (2,):
-            return parts[-1]
-        up, down = np.stack(parts, axis=1)
-        return np.stack([up, down[::-1]])
-
-    return jax.tree.map(together, *found)
+        rest, structure = jax.tree.flatten(one._replace(window=None))
+        found.append([np.asarray(part) for part in rest])
+    parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
+    return structure.unflatten(parts)._replace(window=window)
 
 
 def attractors(
@@ -188,13 +192,13 @@ def attractors(
     window = advance(model, window, transient, progress=progress)
     returns = period(model, window, most=longest)
     spectrum = lyapunov_spectrum(model, window, steps, count=count, discard=discard, blocks=blocks, progress=progress)
-    return Attractors(regimes(spectrum, threshold=threshold, confidence=confidence), returns, spectrum, spectrum.window)
+    return Attractors(regimes(spectrum, threshold=threshold, confidence=confidence), returns, *spectrum)
 
 
 @partial(jax.jit, static_argnames="axis")
 def power_spectrum(
-    series: Float[Array, "*shape"], axis: int = -1
-) -> tuple[Float[Array, " frequencies"], Float[Array, "*shape"]]:
+    series: Float[Array | np.ndarray, "*shape"], axis: int = -1
+) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""$S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ a step; the mean is not taken off.
 
     Args:
@@ -209,7 +213,7 @@ def power_spectrum(
 
 
 @partial(jax.jit, static_argnames=("lags", "axis"))
-def autocorrelation(series: Float[Array, "*shape"], lags: int, axis: int = -1) -> Float[Array, "*shape"]:
+def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis: int = -1) -> Float[Array, "*other"]:
     r"""$R_\ell = \sum_{t=0}^{T-1-\ell} m_t m_{t+\ell}$ for $\ell = 0 ..$ `lags` $- 1$; not normalised, the mean is not taken off.
 
     Args:
