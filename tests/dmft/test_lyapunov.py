@@ -6,7 +6,7 @@ import pytest
 
 from statmech_attention import dmft
 from statmech_attention.dmft import Regime
-from statmech_attention.dmft._tangent import orthonormal
+from statmech_attention.dmft._tangent import _UNROLLED, orthonormal
 
 from .conftest import model_of
 from .reference import random_network
@@ -46,15 +46,17 @@ def test_jacobians_of_a_batch_are_those_of_its_networks():
     np.testing.assert_allclose(found[1], dmft.jacobian(one, dmft.start(one)), rtol=0, atol=1e-14)
 
 
-def test_directions_are_orthonormal_even_where_they_were_almost_parallel():
+@pytest.mark.parametrize("count", [4, _UNROLLED + 4])
+def test_directions_are_orthonormal_even_where_they_were_almost_parallel(count):
     rng = np.random.default_rng(0)
-    nearly = rng.normal(size=(4, 1, 2, 3)) + 1e-7 * rng.normal(size=(4, 6, 2, 3))
-    found, lengths, _ = orthonormal(jax.numpy.asarray(nearly))
+    nearly = rng.normal(size=(count, 1, 4, 3)) + 1e-7 * rng.normal(size=(count, 6, 4, 3))
+    found, lengths, doubts = jax.jit(orthonormal)(nearly)
     for number in range(3):
-        basis, triangle = np.linalg.qr(nearly[..., number].reshape(4, 12).T)
-        flat = np.asarray(found[..., number]).reshape(4, 12)
-        np.testing.assert_allclose(flat @ flat.T, np.eye(4), atol=1e-12)
+        basis, triangle = np.linalg.qr(nearly[..., number].reshape(count, 24).T)
+        flat = np.asarray(found[..., number]).reshape(count, 24)
+        np.testing.assert_allclose(flat @ flat.T, np.eye(count), atol=1e-12)
         np.testing.assert_allclose(lengths[:, number], np.abs(np.diag(triangle)), rtol=1e-6)
+    assert np.all(doubts[0] < 1e-15) and np.all(doubts[-1] < 1e-6)
 
 
 def test_a_direction_that_is_lost_is_zero():
