@@ -12,6 +12,7 @@ from statmech_attention.plotting.dynamics import (
     multipliers,
     overlap_series,
     phase_portrait,
+    predicted_and_measured,
     spectrum,
     token_raster,
 )
@@ -29,6 +30,7 @@ from statmech_attention.plotting.panels import (
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
 from statmech_attention.plotting.schematics import architecture
+from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
     COLOURS,
     HIDDEN_MARKOV_PATHS,
@@ -41,6 +43,7 @@ __all__ = [
     "HIDDEN_MARKOV_PATHS",
     "REGIMES",
     "REGIME_COLOURS",
+    "Slider",
     "against_sites",
     "against_temperature",
     "against_width",
@@ -67,6 +70,8 @@ __all__ = [
     "path_blocks",
     "path_name",
     "phase_portrait",
+    "portrait_slider",
+    "predicted_and_measured",
     "principal_overlaps",
     "pruning_curves",
     "rank_correlations",

@@ -279,7 +279,30 @@ def multipliers(values: Mapping, *, axes=None):
     for (name, numbers), marker in zip(values.items(), "oxs+^d", strict=False):
         numbers = np.asarray(numbers)
         axes.plot(numbers.real, numbers.imag, marker, label=name, markersize=6, markerfacecolor="none", linewidth=0)
-    axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal")
+    axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
+    return axes
+
+
+def predicted_and_measured(
+    places, predicted, measured_at, measured, *, label: str = "", colour: str = "theory", axes=None
+):
+    """A prediction as a line, what is measured as dots of the same colour.
+
+    Args:
+        places: `(places,)`, where there is a prediction.
+        predicted: `(places,)`.
+        measured_at: `(dots,)`.
+        measured: `(dots,)`.
+        label: for the legend, common to both.
+        colour: a name in `COLOURS` or a Matplotlib colour.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; the line, then the dots.
+    """
+    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    axes.plot(places, predicted, "-", color=colour, label=label or "_")
+    axes.plot(measured_at, measured, "o", color=colour, markerfacecolor="white", linewidth=0)
     return axes
 
 
