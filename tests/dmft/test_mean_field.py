@@ -112,7 +112,7 @@ def test_windows_go_on_where_they_stopped():
     np.testing.assert_allclose(
         dmft.advance(model, window, 6).newest_first()[0], whole.attention[-1], rtol=0, atol=1e-13
     )
-    again = dmft.window_from_attention(model, window.newest_first(), slot=int(window.slot))
+    again = dmft.window_from_attention(model, window.newest_first(), slot=window.slot)
     np.testing.assert_allclose(dmft.step(model, again)[1].attention, whole.attention[17], rtol=0, atol=1e-13)
 
 

@@ -52,7 +52,7 @@ def start(model: Dynamics) -> Window:
     return window_from_words(model, model.patterns.output.words[:1])
 
 
-def window_from_words(model: Dynamics, words, *, slot: int = 0) -> Window:
+def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""The window after some tokens that are given, by (1) and (8).
 
     Args:
@@ -75,7 +75,7 @@ def window_from_words(model: Dynamics, words, *, slot: int = 0) -> Window:
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
-def window_from_attention(model: Dynamics, attention, *, slot: int) -> Window:
+def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
     r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
     Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is not known. It is not needed either: the next
@@ -97,7 +97,7 @@ def window_from_attention(model: Dynamics, attention, *, slot: int) -> Window:
     return window_of(_after_attention(laws_of(model), ring, slot), model)
 
 
-def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int) -> Window:
+def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
     r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
 
     Args:
@@ -188,6 +188,7 @@ def _ring(name: str, value, model: Dynamics, slot):
 
 
 def _slot(slot, window: int):
+    slot = slot.item() if _checks.concrete(slot) and hasattr(slot, "item") else slot
     if _checks.concrete(slot) and not (_checks.whole(slot, 0) and slot < window):
         raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
     return jnp.asarray(slot)
