@@ -1,6 +1,14 @@
 """Mean-field dynamics of 1-bit self-attention networks, after Poc-López & Aguilera (2024).
 
-patterns -> dynamics -> window -> step, trajectory; `simulate` for the same network at finite size.
+patterns -> dynamics -> window -> step, trajectory, advance; `simulate` for the same network at finite size. For example, with
+tables of one's own, pairs of words `(features, sites)` and positions `(features, bits)`:
+
+    patterns = dmft.given(query=(wq, pq), key=(wk, pk), value=(wv, pv), output=(wo, po))
+    model = dmft.dynamics(patterns, beta=1.27, gamma=220, epsilon=0.02)
+    window = dmft.advance(model, dmft.start(model), 10_000)
+    window, overlaps = dmft.step(model, window)
+    dmft.jacobian(model, window)
+    dmft.lyapunov_spectrum(model, window, 30_000).exponents
 """
 
 from statmech_attention.dmft.diagrams import (
