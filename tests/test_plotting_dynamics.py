@@ -142,14 +142,21 @@ def test_the_slider_holds_its_numbers_to_its_resolution():
         places = [digits.index(letter) for letter in text]
         return (64 * np.array(places[::2]) + places[1::2]) / 4095
 
+    assert data["limits"] == [0.5, 0.5, 0.5]
     for packed, points in zip(data["points"], given["portraits"], strict=True):
-        np.testing.assert_allclose((2 * unpack(packed) - 1) * data["limit"], points.ravel(), atol=data["limit"] / 4000)
+        np.testing.assert_allclose((2 * unpack(packed) - 1) * 0.5, points.ravel(), atol=0.5 / 4000)
     for packed, power in zip(data["powers"], given["powers"], strict=True):
         logs = np.log10(power / power.max()).clip(-10, 0)
         np.testing.assert_allclose((unpack(packed) - 1) * 10, logs, atol=10 / 8000)
     assert data["values"] == ["1.25", "1.3", "1.4"]
     assert data["names"] == given["regimes"]
     assert data["colours"][0] == plotting.REGIME_COLOURS["periodic"]
+
+
+@pytest.mark.parametrize(("largest", "limit"), [(0.4, 0.5), (0.051, 0.1), (0.02, 0.02), (1.9, 2.0), (0.9, 1.0)])
+def test_every_portrait_has_its_own_round_scale(largest, limit):
+    figure, _ = slider(portraits=largest * np.concatenate([np.ones((1, 50, 2)), 0.1 * np.ones((2, 50, 2))]))
+    assert json.loads(re.search(r'"limits":(\[.*?\])', figure.html).group(1))[0] == limit
 
 
 def test_the_slider_is_complete_in_itself_and_has_a_picture_for_print():

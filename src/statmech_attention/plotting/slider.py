@@ -84,16 +84,18 @@ def portrait_slider(
         raise ValueError(f"regimes: wanted names out of {list(REGIME_COLOURS)}, got {sorted(set(regimes))}.")
     if not all(0 <= place < count for place in (first, *shown)):
         raise ValueError(f"first, shown: wanted numbers of networks in 0..{count - 1}, got {first} and {list(shown)}.")
-    limit = float(np.max(np.abs(portraits))) * 1.05
+    limits = [_limit(points) for points in portraits]
     logs = np.log10(powers / powers.max(axis=1, keepdims=True)).clip(-decades, 0)
-    png = _picture(parameter, portraits, frequencies, powers, regimes, shown, symbol, limit, decades)
+    png = _picture(parameter, portraits, frequencies, powers, regimes, shown, symbol, limits, decades)
     data = {
         "values": [f"{value:g}" for value in parameter],
         "names": names,
         "colours": [REGIME_COLOURS[name] for name in regimes],
-        "points": [_packed((points.reshape(-1) / limit + 1) / 2) for points in portraits],
+        "points": [
+            _packed((points.reshape(-1) / limit + 1) / 2) for points, limit in zip(portraits, limits, strict=True)
+        ],
         "powers": [_packed(log / decades + 1) for log in logs],
-        "limit": round(limit, 6),
+        "limits": limits,
         "highest": float(np.max(frequencies)),
         "decades": decades,
         "symbol": symbol,
@@ -114,22 +116,30 @@ def portrait_slider(
     return Slider(html, png)
 
 
+def _limit(points) -> float:
+    """The end of an axis that holds all points: 1, 2 or 5 times a power of ten."""
+    largest = max(float(np.max(np.abs(points))), 1e-12)
+    power = np.floor(np.log10(largest))
+    return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
+
+
 def _packed(shares) -> str:
     """Numbers in [0, 1] as two characters each."""
     whole = np.rint(np.clip(shares, 0, 1) * (_LEVELS - 1)).astype(int)
     return "".join(_DIGITS[number >> 6] + _DIGITS[number & 63] for number in whole)
 
 
-def _picture(parameter, portraits, frequencies, powers, regimes, shown, symbol, limit, decades) -> bytes:
+def _picture(parameter, portraits, frequencies, powers, regimes, shown, symbol, limits, decades) -> bytes:
     shown = list(shown)[:4]
     figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)
     for (left, right), place in zip(axes, shown, strict=True):
         phase_portrait(*portraits[place].T, regime=regimes[place], axes=left)
-        left.set(xlim=(-limit, limit), ylim=(-limit, limit), title=f"{symbol} = {parameter[place]:g}")
+        ends = (-limits[place], limits[place])
+        left.set(xlim=ends, ylim=ends, title=f"{symbol} = {parameter[place]:g}")
         spectrum(frequencies, powers[place], regime=regimes[place], decades=decades, axes=right)
         right.set_title(regimes[place])
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=100)
+    figure.savefig(buffer, format="png", dpi=90)
     plt.close(figure)
     return buffer.getvalue()
 
@@ -179,8 +189,8 @@ _HTML = """\
     document.getElementById("%MARK%-value").textContent = data.values[place];
     document.getElementById("%MARK%-name").textContent = data.names[place];
     range.setAttribute("aria-valuetext", data.symbol + " = " + data.values[place] + ", " + data.names[place]);
-    const nice = [0.02, 0.05, 0.1, 0.2, 0.5].filter(tick => tick <= 0.85 * data.limit).pop() || data.limit;
-    const ends = [-nice, 0, nice].map(value => [(value / data.limit + 1) / 2, value.toFixed(nice < 0.1 ? 2 : 1).replace("-", "\\u2212")]);
+    const limit = data.limits[place];
+    const ends = [[0.02, String(-limit).replace("-", "\\u2212")], [0.5, "0"], [0.98, String(limit)]];
     let [pen, box] = axes(panels[0], "overlap m\\u2081", "overlap m\\u2082", ends, ends);
     const points = unpack(data.points[place]), seen = new Set();
     for (let i = 0; i < points.length; i += 2) seen.add(points[i] + " " + points[i + 1]);
