@@ -2,6 +2,20 @@
 
 from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
 from statmech_attention.plotting.drawings import attended, one_shot_sequence
+from statmech_attention.plotting.dynamics import (
+    REGIME_COLOURS,
+    REGIMES,
+    against_sites,
+    attention_loop,
+    bifurcation,
+    exponents,
+    multipliers,
+    overlap_series,
+    phase_portrait,
+    predicted_and_measured,
+    spectrum,
+    token_raster,
+)
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
 from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared, path_blocks
 from statmech_attention.plotting.panels import (
@@ -16,6 +30,7 @@ from statmech_attention.plotting.panels import (
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
 from statmech_attention.plotting.schematics import architecture
+from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
     COLOURS,
     HIDDEN_MARKOV_PATHS,
@@ -26,30 +41,44 @@ from statmech_attention.plotting.style import (
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "REGIMES",
+    "REGIME_COLOURS",
+    "Slider",
+    "against_sites",
     "against_temperature",
     "against_width",
     "architecture",
     "attended",
+    "attention_loop",
     "attention_matrix",
     "best_temperatures",
+    "bifurcation",
     "entries_compared",
+    "exponents",
     "groups",
     "hidden_chains",
     "kernel_matrix",
     "label_panels",
     "legend_above",
     "mean_and_error",
+    "multipliers",
     "new_figure",
     "noisy_tokens",
     "one_shot_sequence",
     "order_parameter",
+    "overlap_series",
     "path_blocks",
     "path_name",
+    "phase_portrait",
+    "portrait_slider",
+    "predicted_and_measured",
     "principal_overlaps",
     "pruning_curves",
     "rank_correlations",
     "reference_line",
     "scores_and_drops",
+    "spectrum",
     "switching",
+    "token_raster",
     "use_style",
 ]

@@ -1,0 +1,241 @@
+r"""Diagrams of the mean field over its parameters: bifurcations, continuation, regimes; and spectra of a time series."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from tqdm import tqdm
+
+from statmech_attention import _checks
+from statmech_attention.dmft._batches import in_pieces
+from statmech_attention.dmft.lyapunov import lyapunov_spectrum, regimes
+from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.orbits import period
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+
+_CHUNK = 500  # steps that are looked at together
+
+
+class Bifurcation(NamedTuple):
+    r"""Where an attractor goes, on a grid of values of the semantic output overlaps $\langle W^o_a \tanh \rangle$.
+
+    Attributes:
+        visited: `(*batch, features, levels)`, whether an overlap took a value.
+        sections: `(*batch, pairs, levels)`, the same at times when another overlap was close to zero.
+        limit: levels go evenly from minus this to this.
+        window: the last `Window`.
+    """
+
+    visited: Bool[np.ndarray, "*batch features levels"]
+    sections: Bool[np.ndarray, "*batch pairs levels"]
+    limit: float
+    window: Window
+
+    @property
+    def values(self) -> Float[np.ndarray, " levels"]:
+        """The values that levels stand for."""
+        return np.linspace(-self.limit, self.limit, self.visited.shape[-1])
+
+
+class Attractors(NamedTuple):
+    """What the attractors of a batch of networks are.
+
+    Attributes:
+        regime: `(*batch,)`, `Regime` as a whole number.
+        period: `(*batch,)`, 0 where the state did not come back.
+        exponents, errors, rounding: `(*batch, count)`, as in `LyapunovSpectrum`.
+        window: the last `Window`.
+    """
+
+    regime: Int[np.ndarray, "*batch"]
+    period: Int[np.ndarray, "*batch"]
+    exponents: Float[Array, "*batch count"]
+    errors: Float[Array, "*batch count"]
+    rounding: Float[Array, "*batch count"]
+    window: Window
+
+
+def bifurcation_diagram(
+    model: Dynamics,
+    window: Window,
+    *,
+    transient: int,
+    steps: int,
+    pairs=((0, 1), (0, 2), (1, 0), (2, 0)),
+    width: float = 1e-3,
+    levels: int = 2001,
+    limit: float = 1.0,
+    progress: bool | None = False,
+) -> Bifurcation:
+    r"""Values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and a section through them.
+
+    The section for a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `width`. What is kept does not grow
+    with the number of steps.
+
+    Args:
+        model: `Dynamics`, a batch over $\beta$, for example.
+        window: where to start, one for all or one each.
+        transient: steps that are dropped.
+        steps: steps that are looked at.
+        pairs: pairs $(a, b)$ of features for `sections`; those of features that there are not are left out.
+        width: of the section.
+        levels: how many values, evenly from -`limit` to `limit`, a value counts for the nearest.
+        limit: 1 holds all; less is a closer look, and what is outside is left out.
+        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
+
+    Returns:
+        `Bifurcation`.
+
+    Raises:
+        ValueError: numbers out of range, a window of another shape than the model's.
+    """
+    for name, number, least in (("transient", transient, 0), ("steps", steps, 1), ("levels", levels, 2)):
+        if not _checks.whole(number, least):
+            raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
+    width, limit = _checks.positive("width", width), _checks.positive("limit", limit)
+    pairs = np.array([pair for pair in pairs if max(pair) < model.features], dtype=int).reshape(-1, 2)
+
+    def run(laws, rings):
+        rings = advance_rings(laws, rings, transient)
+        visited = np.zeros((model.features, laws.beta.size, levels), dtype=bool)
+        sections = np.zeros((len(pairs), laws.beta.size, levels), dtype=bool)
+        for done in range(0, steps, _CHUNK):
+            rings, kept = run_rings(laws, rings, steps=min(_CHUNK, steps - done), keep=("output_words",))
+            overlaps = np.moveaxis(np.asarray(kept["output_words"]), 1, 0)
+            places = np.rint((overlaps / limit + 1) * (levels - 1) / 2).astype(np.int32)
+            inside = (places >= 0) & (places < levels)
+            for feature, (place, kept_ones) in enumerate(zip(places, inside, strict=True)):
+                _mark(visited[feature], place, kept_ones)
+            for number, (feature, other) in enumerate(pairs):
+                _mark(sections[number], places[feature], inside[feature] & (np.abs(overlaps[other]) <= width))
+        return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
+
+    visited, sections, rings = in_pieces(run, laws_of(model), rings_of(window, model), progress=progress)
+    found = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
+    return Bifurcation(*found, limit, window_of(rings, model))
+
+
+def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = False) -> Any:
+    r"""Follow attractors along a parameter: every network starts where its neighbour ended.
+
+    `beta=np.stack([betas, betas[::-1]])` goes up and down side by side: where the two ways disagree there is more than one
+    attractor.
+
+    Args:
+        model: `Dynamics` of shape `(*ways, networks)`; the last axis is the one to go along.
+        window: where to start, one for all ways or one each.
+        measure: of (model, window); its result has a field `window`, as those of `bifurcation_diagram`, `attractors` and
+            `lyapunov_spectrum`, with their other arguments filled in by `functools.partial`.
+        progress: True or False for a progress bar or none, None for one on a terminal.
+
+    Returns:
+        What `measure` returns, arrays with axes `(*ways, networks)` in front; its `window` is that of the last networks.
+
+    Raises:
+        ValueError: a model with fewer than two axes.
+    """
+    if len(model.shape) < 2:
+        raise ValueError(
+            f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
+            "One way up and one down is beta=np.stack([betas, betas[::-1]])."
+        )
+    ways = len(model.shape) - 1
+    parameters = {name: np.broadcast_to(getattr(model, name), model.shape) for name in ("beta", "gamma", "epsilon")}
+    found = []
+    for number in tqdm(range(model.shape[-1]), unit="network", disable=None if progress is None else not progress):
+        one = measure(model.at(**{name: values[..., number] for name, values in parameters.items()}), window)
+        window = one.window
+        rest, structure = jax.tree.flatten(one._replace(window=None))
+        found.append([np.asarray(part) for part in rest])
+    parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
+    return structure.unflatten(parts)._replace(window=window)
+
+
+def attractors(
+    model: Dynamics,
+    window: Window,
+    *,
+    transient: int,
+    steps: int,
+    count: int = 2,
+    discard: int = 1000,
+    blocks: int = 10,
+    longest: int = 1024,
+    threshold: float = 1e-4,
+    confidence: float = 3.0,
+    progress: bool | None = False,
+) -> Attractors:
+    r"""Period, Lyapunov exponents and regime after a transient, over $\beta$, or over $\gamma$ and $\beta$, or any batch.
+
+    Args:
+        model: `Dynamics`.
+        window: where to start, one for all or one each.
+        transient: steps that are dropped.
+        steps: over which exponents are averaged.
+        count: exponents to compute, at least 2.
+        discard, blocks: as for `lyapunov_spectrum`.
+        longest: the longest period looked for.
+        threshold, confidence: as for `regimes`.
+        progress: True or False for progress bars over parts of the batch or none, None for them on a terminal.
+
+    Returns:
+        `Attractors`.
+
+    Raises:
+        ValueError: numbers out of range, a window of another shape than the model's.
+    """
+    window = advance(model, window, transient, progress=progress)
+    returns = period(model, window, most=longest)
+    spectrum = lyapunov_spectrum(model, window, steps, count=count, discard=discard, blocks=blocks, progress=progress)
+    return Attractors(regimes(spectrum, threshold=threshold, confidence=confidence), returns, *spectrum)
+
+
+@partial(jax.jit, static_argnames="axis")
+def power_spectrum(
+    series: Float[Array | np.ndarray, "*shape"], axis: int = -1
+) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
+    r"""$S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ a step; the mean is not taken off.
+
+    Args:
+        series: values at $T$ steps.
+        axis: of the steps.
+
+    Returns:
+        Frequencies, and the spectrum along `axis`.
+    """
+    steps = series.shape[axis]
+    return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps
+
+
+@partial(jax.jit, static_argnames=("lags", "axis"))
+def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis: int = -1) -> Float[Array, "*other"]:
+    r"""$R_\ell = \sum_{t=0}^{T-1-\ell} m_t m_{t+\ell}$ for $\ell = 0 ..$ `lags` $- 1$; not normalised, the mean is not taken off.
+
+    Args:
+        series: values at $T$ steps.
+        lags: how many, at most $T$.
+        axis: of the steps.
+
+    Returns:
+        $R$ along `axis`.
+
+    Raises:
+        ValueError: more lags than steps, or none.
+    """
+    steps = series.shape[axis]
+    if not _checks.whole(lags, 1) or lags > steps:
+        raise ValueError(f"lags: wanted a whole number from 1 to the {steps} steps, got {lags!r}.")
+    # As many zeros behind, so that the end does not meet the beginning.
+    power = jnp.abs(jnp.fft.rfft(series, 2 * steps, axis=axis)) ** 2
+    return jax.lax.slice_in_dim(jnp.fft.irfft(power, 2 * steps, axis=axis), 0, lags, axis=axis)
+
+
+def _mark(table, places, where) -> None:
+    """Set `table[network, place]` for all steps and networks that count."""
+    networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
+    table[networks[where], places[where]] = True

@@ -1,0 +1,125 @@
+r"""The mean field of 1-bit self-attention at $N \to \infty$: a deterministic map of overlaps, (7) and (8).
+
+After Poc-López & Aguilera (2024). `dynamics` puts patterns and parameters together, a `Window` holds the last $L$ tokens;
+`step`, `trajectory` and `advance` move it on.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention.dmft import _map
+from statmech_attention.dmft._batches import in_pieces
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+
+
+class Overlaps(NamedTuple):
+    r"""What is observed of one token, or of many; None for what was not asked for.
+
+    Attributes:
+        query, key, value, output: `(*batch, .., features)`, $m^\alpha$ of (7).
+        output_words: $\langle W^o \tanh \rangle$, the semantic part of $m^o$ without its factor $1 - \epsilon$.
+        attention: $\hat A$ of (8) at this token.
+    """
+
+    query: Float[Array, "*shape"] | None = None
+    key: Float[Array, "*shape"] | None = None
+    value: Float[Array, "*shape"] | None = None
+    output: Float[Array, "*shape"] | None = None
+    output_words: Float[Array, "*shape"] | None = None
+    attention: Float[Array, "*shape"] | None = None
+
+
+def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
+    r"""One step of the map.
+
+    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$, (7), and
+    $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (8).
+
+    Args:
+        model: `Dynamics`.
+        window: `Window`.
+
+    Returns:
+        The next window, and the `Overlaps` of the new token, `(*batch, features)` each.
+
+    Raises:
+        ValueError: a window of another shape than the model's.
+    """
+    window, overlaps = trajectory(model, window, 1, last=True)
+    return window, Overlaps(*(part[..., 0, :] for part in overlaps))
+
+
+def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fields, last: bool = False):
+    r"""Iterate (7) and (8), and keep what is observed on the way.
+
+    Args:
+        model: `Dynamics`.
+        window: where to start; its own tokens are not among those returned.
+        steps: how many, fixed at compilation.
+        keep: names of `Overlaps` to keep.
+        last: return the last window, too.
+
+    Returns:
+        `Overlaps`, `(*batch, steps, features)` each; with `last` the pair of the last window and them.
+
+    Raises:
+        ValueError: a number of steps below 1, unknown names, a window of another shape than the model's.
+    """
+    if not _checks.whole(steps, 1):
+        raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
+    run = partial(run_rings, steps=int(steps), keep=kept_names(keep))
+    rings, kept = in_pieces(run, laws_of(model), rings_of(window, model))
+    overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
+    return (window_of(rings, model), overlaps) if last else overlaps
+
+
+def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = False) -> Window:
+    r"""Iterate (7) and (8) and keep nothing but the end: memory does not grow with the number of steps.
+
+    Args:
+        model: `Dynamics`.
+        window: where to start.
+        steps: how many; may be traced.
+        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
+
+    Returns:
+        `Window` after so many steps.
+
+    Raises:
+        ValueError: a number of steps below 0, a window of another shape than the model's.
+    """
+    if _checks.concrete(steps) and not _checks.whole(steps, 0):
+        raise ValueError(f"steps: wanted a whole number of at least 0, got {steps!r}.")
+    run = partial(advance_rings, steps=steps)
+    return window_of(in_pieces(run, laws_of(model), rings_of(window, model), progress=progress), model)
+
+
+@jax.jit
+def advance_rings(laws: _map.Laws, rings: _map.Rings, steps) -> _map.Rings:
+    """`advance` with the batch as the last axis."""
+    return jax.lax.fori_loop(0, steps, lambda _, rings: _map.step(laws, rings)[0], rings)
+
+
+@jax.jit(static_argnames=("steps", "keep"))
+def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str, ...]):
+    """`trajectory` with the batch as the last axis, the steps first."""
+
+    def body(rings, _):
+        rings, token = _map.step(laws, rings)
+        seen = Overlaps(*token.overlaps, token.words[_map.OUTPUT], rings.attention[rings.slot])
+        return rings, {name: getattr(seen, name) for name in keep}
+
+    return jax.lax.scan(body, rings, None, length=steps)
+
+
+def kept_names(keep) -> tuple[str, ...]:
+    """Names of `Overlaps`, checked."""
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    if not keep or not set(keep) <= set(Overlaps._fields):
+        raise ValueError(f"keep: wanted names out of {Overlaps._fields}, at least one, got {keep}.")
+    return keep

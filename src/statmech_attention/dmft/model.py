@@ -1,0 +1,128 @@
+r"""Patterns and parameters together: a network in the limit $N \to \infty$, or a batch of them.
+
+$\beta$, $\gamma$, $\epsilon$ may be arrays: one network each, all of them at once; their axes come first in everything.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention.dmft import _map
+from statmech_attention.dmft._terms import Terms, character_terms, site_terms
+from statmech_attention.dmft.patterns import MATRICES, Patterns, correlations, positional_code
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Dynamics:
+    r"""A network in the limit $N \to \infty$, or a batch of networks with the same patterns; made by `dynamics`.
+
+    Attributes:
+        patterns: `Patterns`.
+        terms: the average over sites as a short sum.
+        codes: `(4, slots, features)`, positional overlaps $\pi^\alpha_a(c)$ of query, key, value and output.
+        beta: $\beta$, the inverse temperature of the tokens, a number or an array.
+        gamma: $\gamma$, the inverse temperature of the attention.
+        epsilon: $\epsilon$, the weight of the positional bits.
+    """
+
+    patterns: Patterns
+    terms: Terms
+    codes: Float[Array, "4 slots features"]
+    beta: Float[Array, "*betas"]
+    gamma: Float[Array, "*gammas"]
+    epsilon: Float[Array, "*epsilons"]
+
+    @property
+    def window(self) -> int:
+        """$L$, tokens that are attended to."""
+        return self.codes.shape[1]
+
+    @property
+    def features(self) -> int:
+        """$M$, patterns in each matrix."""
+        return self.codes.shape[2]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        r"""Shape of the batch, that of $\beta$, $\gamma$ and $\epsilon$ together: `()` for one network."""
+        return np.broadcast_shapes(self.beta.shape, self.gamma.shape, self.epsilon.shape)
+
+    def at(self, *, beta=None, gamma=None, epsilon=None) -> "Dynamics":
+        """The same patterns with other parameters.
+
+        Args:
+            beta, gamma, epsilon: as for `dynamics`; those not given stay.
+
+        Returns:
+            `Dynamics`.
+
+        Raises:
+            ValueError: as `dynamics`.
+        """
+        mine = (self.beta, self.gamma, self.epsilon)
+        new = (old if value is None else value for value, old in zip((beta, gamma, epsilon), mine, strict=True))
+        return replace(self, **_parameters(*new))
+
+
+def dynamics(patterns: Patterns, *, beta, gamma, epsilon, average: str = "sites") -> Dynamics:
+    r"""Put patterns and parameters together.
+
+    Args:
+        patterns: from `segments`, `independent` or `given`; values must be known, not traced.
+        beta: $\beta \ge 0$, a number or an array. Arrays are broadcast with those of `gamma` and `epsilon`.
+        gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
+        epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
+        average: "sites" for the sum over distinct sites, (11), "characters" for the expansion (9). Equal up to rounding.
+
+    Returns:
+        `Dynamics`.
+
+    Raises:
+        ValueError: parameters out of range or NaN, arrays that cannot be broadcast, single precision.
+    """
+    if not isinstance(patterns, Patterns):
+        raise ValueError(
+            f"patterns: wanted Patterns, from segments, independent or given, got {type(patterns).__name__}."
+        )
+    if average not in ("sites", "characters"):
+        raise ValueError(f"average: wanted 'sites' or 'characters', got {average!r}.")
+    parameters = _parameters(beta, gamma, epsilon)
+    terms = site_terms(patterns) if average == "sites" else character_terms(correlations(patterns))
+    code = np.asarray(positional_code(patterns.window))
+    codes = np.stack([code @ np.asarray(getattr(patterns, name).positions).T / patterns.bits for name in MATRICES])
+    return Dynamics(patterns, terms, jnp.asarray(codes), **parameters)
+
+
+@jax.jit
+def laws_of(model: Dynamics) -> _map.Laws:
+    """What the steps depend on, with the batch as the last axis."""
+    with jax.numpy_rank_promotion("allow"):
+        beta, gamma, epsilon = (
+            jnp.broadcast_to(part, model.shape).reshape(-1) for part in (model.beta, model.gamma, model.epsilon)
+        )
+    return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
+
+
+def _parameters(beta, gamma, epsilon) -> dict:
+    """The parameters as arrays whose shapes broadcast."""
+    given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
+    for name, value in given.items():
+        value = np.asarray(value) if not hasattr(value, "dtype") else value
+        axes = " ".join(f"batch{number}" for number in range(np.ndim(value)))
+        value = given[name] = _checks.array(name, value, axes, double=True)
+        if _checks.concrete(value):
+            least, most = np.min(np.asarray(value)), np.max(np.asarray(value))
+            if least < 0 or (name == "epsilon" and most > 1):
+                wanted = "numbers in [0, 1]" if name == "epsilon" else "numbers of at least 0"
+                raise ValueError(f"{name}: wanted {wanted}, got {least if least < 0 else most:g}.")
+    try:
+        np.broadcast_shapes(*(value.shape for value in given.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {value.shape}" for name, value in given.items())
+        raise ValueError(f"beta, gamma, epsilon: wanted shapes that broadcast, got {shapes}.") from None
+    return given

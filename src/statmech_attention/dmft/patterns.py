@@ -1,0 +1,319 @@
+r"""Patterns: what the four matrices of a 1-bit self-attention network store.
+
+Each of $W^q, W^k, W^v, W^o$ has $M$ rows of $\pm1$, one a stored pattern: $N$ semantic bits, the same for all positions of
+a token, and $N_P$ positional bits. The window has $L = 2^{N_P}$ tokens. Ensembles: `segments`, `independent`, `given`.
+"""
+
+import itertools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+
+from statmech_attention import _checks
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+MATRICES = ("query", "key", "value", "output")
+_LEGACY_ORDER = ("output", "value", "query", "key")
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PatternMatrix:
+    r"""One of the four matrices $W^\alpha$.
+
+    Attributes:
+        words: `(features, sites)`, the semantic bits of every pattern, $\pm1$.
+        positions: `(features, bits)`, its positional bits, $\pm1$.
+    """
+
+    words: Float[Array, "features sites"]
+    positions: Float[Array, "features bits"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Patterns:
+    """The four matrices of a network; made by `segments`, `independent` or `given`.
+
+    Attributes:
+        query, key, value, output: a `PatternMatrix` each, all of the same shapes.
+    """
+
+    query: PatternMatrix
+    key: PatternMatrix
+    value: PatternMatrix
+    output: PatternMatrix
+
+    @property
+    def features(self) -> int:
+        """$M$, patterns in each matrix."""
+        return self.query.words.shape[0]
+
+    @property
+    def sites(self) -> int:
+        """$N$, semantic bits of a token."""
+        return self.query.words.shape[1]
+
+    @property
+    def bits(self) -> int:
+        """$N_P$, positional bits of a token."""
+        return self.query.positions.shape[1]
+
+    @property
+    def window(self) -> int:
+        """$L = 2^{N_P}$, tokens that are attended to."""
+        return 2**self.bits
+
+    def repeat(self, times: int) -> "Patterns":
+        """The same patterns with every site `times` times: correlations, and so the mean field, stay as they are.
+
+        Args:
+            times: a whole number of at least 1.
+
+        Returns:
+            Patterns of `times` as many sites.
+
+        Raises:
+            ValueError: a number that is not whole or too small.
+        """
+        _whole("times", times, 1)
+        return Patterns(
+            **{
+                name: PatternMatrix(jnp.repeat(matrix.words, times, axis=1), matrix.positions)
+                for name, matrix in ((name, getattr(self, name)) for name in MATRICES)
+            }
+        )
+
+
+class Correlations(NamedTuple):
+    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (9).
+
+    Attributes:
+        subsets: the sets $T$, smallest first; the first $M$ are single patterns.
+        query, key, value, output: `(subsets, features)`.
+    """
+
+    subsets: tuple[tuple[int, ...], ...]
+    query: Float[Array, "subsets features"]
+    key: Float[Array, "subsets features"]
+    value: Float[Array, "subsets features"]
+    output: Float[Array, "subsets features"]
+
+
+def given(*, query, key, value, output) -> Patterns:
+    r"""Patterns from tables of one's own, each a pair of words `(features, sites)` and positions `(features, bits)`.
+
+    Args:
+        query: $W^q$ as a pair of arrays of $\pm1$, or a `PatternMatrix`.
+        key: $W^k$.
+        value: $W^v$.
+        output: $W^o$.
+
+    Returns:
+        `Patterns`; the window is $L = 2^{bits}$.
+
+    Raises:
+        ValueError: entries other than $\pm1$, shapes that differ between matrices, single precision.
+    """
+    matrices = {}
+    for name, pair in zip(MATRICES, (query, key, value, output), strict=True):
+        if isinstance(pair, PatternMatrix):
+            pair = (pair.words, pair.positions)
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(
+                f"{name}: wanted a pair (words, positions) of shapes (features, sites) and (features, bits), "
+                f"got {type(pair).__name__}."
+            )
+        words = _signs(f"{name}, words", pair[0], "features sites")
+        positions = _signs(f"{name}, positions", pair[1], "features bits")
+        _checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
+        matrices[name] = PatternMatrix(words, positions)
+    for name in MATRICES[1:]:
+        for part in ("words", "positions"):
+            wanted, got = getattr(matrices["query"], part).shape, getattr(matrices[name], part).shape
+            if wanted != got:
+                raise ValueError(f"{name}, {part}: wanted shape {wanted} as in query, got {got}.")
+    return Patterns(**matrices)
+
+
+def segments(
+    key: Key | None = None,
+    *,
+    seed: int | None = None,
+    features: int = 3,
+    segments: int = 3,
+    window: int = 4,
+    sites: int = 99,
+) -> Patterns:
+    r"""Patterns that are constant on equal segments of the sites, $W^\alpha_{a,i} = \eta^\alpha_{a,s(i)}$, $\eta = \pm1$ at random.
+
+    Exactly one of `key` and `seed` is given. `seed` repeats the random numbers of the published settings (seed 1, all else
+    as by default): NumPy's legacy generator in the order of the authors' code.
+
+    Args:
+        key: a JAX random key.
+        seed: of the published draws.
+        features: $M$.
+        segments: $S$, at most `sites` and a divisor of it.
+        window: $L$, a power of two of at least 2; $N_P = \log_2 L$ positional bits, independent at random.
+        sites: $N$. The mean field depends on the segments alone.
+
+    Returns:
+        `Patterns`.
+
+    Raises:
+        ValueError: a window that is no power of two, numbers out of range, both or none of `key` and `seed`.
+
+    Source: settings of Poc-López & Aguilera (2024).
+    """
+    bits = _bits(window)
+    for name, number in (("features", features), ("segments", segments), ("sites", sites)):
+        _whole(name, number, 1)
+    if sites % segments:
+        raise ValueError(f"sites: wanted a multiple of the {segments} segments, got {sites}.")
+    if _source(key, seed) is None:
+        blocks, positions = _random_tables(key, features, segments, bits)
+    else:
+        blocks, positions = _legacy_segments(seed, features, segments, bits)
+    return _of_tables(np.repeat(blocks, sites // segments, axis=2), positions)
+
+
+def independent(
+    key: Key | None = None, *, seed: int | None = None, features: int = 3, window: int = 4, sites: int = 99
+) -> Patterns:
+    r"""Patterns of independent $\pm1$: their correlations are of order $N^{-1/2}$.
+
+    Args:
+        key: a JAX random key; exactly one of `key` and `seed` is given.
+        seed: of NumPy's legacy generator, drawn in the order of the authors' code.
+        features: $M$.
+        window: $L$, a power of two of at least 2.
+        sites: $N$.
+
+    Returns:
+        `Patterns`.
+
+    Raises:
+        ValueError: as `segments`.
+    """
+    bits = _bits(window)
+    for name, number in (("features", features), ("sites", sites)):
+        _whole(name, number, 1)
+    if _source(key, seed) is None:
+        return _of_tables(*_random_tables(key, features, sites, bits))
+    random = np.random.RandomState(seed)
+    _legacy_signs(random, features, sites)  # a matrix that the authors' code draws and does not use
+    words = {name: _legacy_signs(random, features, sites) for name in _LEGACY_ORDER}
+    positions = {name: _legacy_signs(random, features, bits) for name in _LEGACY_ORDER}
+    return _of_tables(*(np.stack([table[name] for name in MATRICES]) for table in (words, positions)))
+
+
+def positional_code(window: int) -> Float[Array, "slots bits"]:
+    r"""$p(c) \in \{-1, 1\}^{N_P}$ for slots $c = 0 .. L-1$: their binary digits, the most significant first, 0 as $-1$.
+
+    Args:
+        window: $L$, a power of two of at least 2.
+
+    Returns:
+        `(slots, bits)`.
+
+    Raises:
+        ValueError: a window that is no power of two.
+    """
+    bits = _bits(window)
+    digits = (np.arange(window)[:, None] >> np.arange(bits)[::-1]) & 1
+    return jnp.asarray(2.0 * digits - 1)
+
+
+def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
+    r"""$C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
+
+    Args:
+        one: $W$, the rows of the result.
+        other: $W'$, its columns.
+
+    Returns:
+        `(features, features)`.
+    """
+    return one.words @ other.words.T / one.words.shape[1]
+
+
+def correlations(patterns: Patterns) -> Correlations:
+    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (9) for every set $T$ of odd size.
+
+    Args:
+        patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.
+
+    Returns:
+        `Correlations`.
+    """
+    subsets = tuple(
+        subset
+        for size in range(1, patterns.features + 1, 2)
+        for subset in itertools.combinations(range(patterns.features), size)
+    )
+    words = {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
+    products = np.stack([np.prod(words["output"][list(subset)], axis=0) for subset in subsets])
+    return Correlations(subsets, *(jnp.asarray(products @ words[name].T / patterns.sites) for name in MATRICES))
+
+
+def _of_tables(words, positions) -> Patterns:
+    """Patterns from arrays with one more axis, over the four matrices, in front."""
+    pairs = zip(jnp.asarray(words, dtype=float), jnp.asarray(positions, dtype=float), strict=True)
+    return given(**dict(zip(MATRICES, pairs, strict=True)))
+
+
+def _random_tables(key, features: int, sites: int, bits: int):
+    first, second = jax.random.split(key)
+    words = jax.random.rademacher(first, (len(MATRICES), features, sites))
+    return np.asarray(words), np.asarray(jax.random.rademacher(second, (len(MATRICES), features, bits)))
+
+
+def _legacy_segments(seed: int, features: int, segments: int, bits: int):
+    """Values on the segments and positional bits, both with the four matrices in front."""
+    columns = 99  # of the tables that are drawn first, whatever the number of sites
+    random = np.random.RandomState(seed)
+    _legacy_signs(random, features, columns)
+    positions = {name: _legacy_signs(random, features, columns)[:, columns - bits :] for name in _LEGACY_ORDER}
+    blocks = {
+        name: np.concatenate([_legacy_signs(random, 1, segments) for _ in range(features)]) for name in _LEGACY_ORDER
+    }
+    return tuple(np.stack([table[name] for name in MATRICES]) for table in (blocks, positions))
+
+
+def _legacy_signs(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray:
+    return random.randint(2, size=(rows, columns)) * 2 - 1
+
+
+def _source(key, seed) -> int | None:
+    if (key is None) == (seed is None):
+        raise ValueError(f"key, seed: wanted exactly one of them, got {'both' if seed is not None else 'none'}.")
+    if seed is not None:
+        _whole("seed", seed, 0)
+    return seed
+
+
+def _signs(name: str, value, axes: str):
+    result = _checks.array(name, value, axes, double=True)
+    if _checks.concrete(result) and not np.all(np.abs(np.asarray(result)) == 1):
+        odd = np.asarray(result)[np.abs(np.asarray(result)) != 1][0]
+        raise ValueError(f"{name}: wanted +1 or -1 everywhere, got {odd}. Map bits 0 and 1 with 2 * bits - 1.")
+    return result
+
+
+def _bits(window) -> int:
+    if not _checks.whole(window, 2) or int(window) & (int(window) - 1):
+        raise ValueError(
+            f"window: wanted a power of two of at least 2, got {window!r}. It is 2 to the positional bits."
+        )
+    return int(window).bit_length() - 1
+
+
+def _whole(name: str, number, least: int) -> None:
+    if not _checks.whole(number, least):
+        raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")

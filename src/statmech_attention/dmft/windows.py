@@ -1,0 +1,194 @@
+r"""The last $L$ tokens of a network as its mean field sees them, and where to start."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from statmech_attention import _checks
+from statmech_attention.dmft import _map
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.patterns import MATRICES
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Window:
+    r"""The last $L$ tokens as the mean field sees them, by slot: the token of time $t$ is at $t \bmod L$.
+
+    Made by `start`, `window_from_words`, `window_from_attention` or `window_from_overlaps`.
+
+    Attributes:
+        keys: `(*batch, slots, features)`, $m^k$ of every token.
+        values: the same for $m^v$.
+        attention: the same for $\hat A$: at the slot of $t$ what token $t$ attends to, and generates token $t + 1$ from.
+        slot: of the newest token.
+        filled: how many tokens there are, at most $L$.
+    """
+
+    keys: Float[Array, "*batch slots features"]
+    values: Float[Array, "*batch slots features"]
+    attention: Float[Array, "*batch slots features"]
+    slot: Int[Array, ""]
+    filled: Int[Array, ""]
+
+    def newest_first(self) -> Float[Array, "*batch slots features"]:
+        r"""$X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state that Jacobians are taken in."""
+        size = self.attention.shape[-2]
+        return jnp.take(self.attention, (self.slot - jnp.arange(size)) % size, axis=-2)
+
+
+def start(model: Dynamics) -> Window:
+    r"""The window with one token in it, $x_0 = W^o_1$ with slot 0, where the published runs start.
+
+    Args:
+        model: `Dynamics`.
+
+    Returns:
+        `Window`.
+    """
+    return window_from_words(model, model.patterns.output.words[:1])
+
+
+def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
+    r"""The window after some tokens that are given, by (1) and (8).
+
+    Args:
+        model: `Dynamics`.
+        words: `(tokens, sites)` of $\pm1$ (or means in between), the oldest first, at most $L$ tokens.
+        slot: of the oldest.
+
+    Returns:
+        `Window`, for every network of the batch.
+
+    Raises:
+        ValueError: wrong shapes, more tokens than fit, words outside of [-1, 1], a slot that there is not.
+    """
+    words = _checks.array("words", words, "tokens sites", double=True)
+    _checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
+    if words.shape[0] > model.window:
+        raise ValueError(f"words: wanted at most {model.window} tokens, as many as fit, got {words.shape[0]}.")
+    if _checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
+        raise ValueError("words: wanted bits +1 and -1, or their means in between, got some outside of [-1, 1].")
+    return window_of(_after_words(model, words, _slot(slot, model.window)), model)
+
+
+def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
+    r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
+
+    Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is not known. It is not needed either: the next
+    step drops it. Its overlaps are put to zero.
+
+    Args:
+        model: `Dynamics`.
+        attention: `(*batch, slots, features)` or `(slots, features)`, the newest first.
+        slot: of the newest token, $t \bmod L$; the next token has the slot after it.
+
+    Returns:
+        `Window`.
+
+    Raises:
+        ValueError: wrong shapes, a slot that there is not.
+    """
+    slot = _slot(slot, model.window)
+    ring = _ring("attention", attention, model, slot)
+    return window_of(_after_attention(laws_of(model), ring, slot), model)
+
+
+def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
+    r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
+
+    Args:
+        model: `Dynamics`.
+        keys: `(*batch, slots, features)` or `(slots, features)`, $m^k$, the newest first.
+        values: the same for $m^v$.
+        attention: `(*batch, features)` or `(features,)`, $\hat A_t$ at the newest token. The older ones are not known: a
+            Jacobian has a meaning only after $L$ more steps.
+        slot: of the newest token.
+
+    Returns:
+        `Window`.
+
+    Raises:
+        ValueError: wrong shapes, a slot that there is not.
+    """
+    slot = _slot(slot, model.window)
+    newest = jnp.asarray(attention)[..., None, :]
+    history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
+    rings = [_ring(n, v, model, slot) for n, v in (("keys", keys), ("values", values), ("attention", history))]
+    return window_of(_map.Rings(*rings, slot, jnp.asarray(model.window)), model)
+
+
+@jax.jit
+def rings_of(window: Window, model: Dynamics) -> _map.Rings:
+    """The window with the batch as the last axis; one window is given to every network."""
+    wanted = (*model.shape, model.window, model.features)
+    if window.keys.shape not in (wanted, wanted[-2:]):
+        raise ValueError(f"window: wanted arrays of shape {wanted}, as the model has, got {window.keys.shape}.")
+    rings = (_batch_last(part, model) for part in (window.keys, window.values, window.attention))
+    return _map.Rings(*rings, window.slot, window.filled)
+
+
+@jax.jit
+def window_of(rings: _map.Rings, model: Dynamics) -> Window:
+    """The inverse of `rings_of`."""
+    parts = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
+    return Window(*parts, rings.slot, rings.filled)
+
+
+@jax.jit
+def _after_words(model: Dynamics, words, slot) -> _map.Rings:
+    tables = jnp.stack([getattr(model.patterns, name).words for name in MATRICES])
+    parts = jnp.einsum("xan,tn->txa", tables, words) / model.patterns.sites
+    laws = laws_of(model)
+    empty = jnp.zeros((model.window, model.features, laws.beta.size))
+    rings = _map.Rings(empty, empty, empty, (slot - 1) % model.window, jnp.asarray(0))
+
+    def body(rings, part):
+        place = (rings.slot + 1) % model.window
+        return _map.append(laws, rings, _map.mixed(laws, part[..., None], place), place)[0], None
+
+    return jax.lax.scan(body, rings, parts)[0]
+
+
+@jax.jit
+def _after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
+    size = ring.shape[0]
+    tokens = jax.vmap(lambda past, place: _map.generate(laws, past, place).overlaps)(
+        jnp.roll(ring, 1, axis=0), jnp.arange(size)
+    )
+    tokens = tokens.at[(slot + 1) % size].set(0.0)
+    return _map.Rings(tokens[:, _map.KEY], tokens[:, _map.VALUE], ring, slot, jnp.asarray(size))
+
+
+def _batch_last(part, model: Dynamics):
+    shape = part.shape[-2:]
+    whole = jnp.broadcast_to(
+        part.reshape((1,) * (len(model.shape) + 2 - part.ndim) + part.shape), (*model.shape, *shape)
+    )
+    return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
+
+
+def batch_first(part, batch: tuple[int, ...]):
+    return jnp.moveaxis(part, -1, 0).reshape(*batch, *part.shape[:-1])
+
+
+def _ring(name: str, value, model: Dynamics, slot):
+    """Newest first to by slot, the batch last."""
+    value = jnp.asarray(value)
+    wanted = (*model.shape, model.window, model.features)
+    if value.shape not in (wanted, wanted[-2:]):
+        raise ValueError(f"{name}: wanted shape {wanted}, newest first, got {value.shape}.")
+    axes = " ".join(f"batch{number}" for number in range(value.ndim - 2)) + " slots features"
+    value = _checks.array(name, value, axes, double=True)
+    by_slot = jnp.take(value, (slot - jnp.arange(model.window)) % model.window, axis=-2)
+    return _batch_last(by_slot, model)
+
+
+def _slot(slot, window: int):
+    slot = slot.item() if _checks.concrete(slot) and hasattr(slot, "item") else slot
+    if _checks.concrete(slot) and not (_checks.whole(slot, 0) and slot < window):
+        raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
+    return jnp.asarray(slot)

@@ -1,0 +1,102 @@
+"""Diagrams against the trajectories they sum up; spectra against sums."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from statmech_attention import dmft
+from statmech_attention.dmft import Regime
+
+
+@pytest.fixture(scope="module")
+def pair(published):
+    """Two values of beta and a start."""
+    model = dmft.dynamics(published, beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
+    return model, dmft.advance(model, dmft.start(model), 5000)
+
+
+def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
+    model, window = pair
+    options = dict(transient=10, steps=700, width=0.05, levels=401, limit=0.8, pairs=((0, 1), (2, 0)))
+    found = dmft.bifurcation_diagram(model, window, **options)
+    assert found.visited.shape == (2, 3, 401) and found.sections.shape == (2, 2, 401)
+    words = np.asarray(dmft.trajectory(model, dmft.advance(model, window, 10), 700, keep="output_words").output_words)
+    for network in range(2):
+        for feature in range(3):
+            assert _values(found.values, found.visited[network, feature]) == _rounded(
+                words[network, :, feature], 0.8, 401
+            )
+        for number, (feature, other) in enumerate(options["pairs"]):
+            close = np.abs(words[network, :, other]) <= 0.05
+            wanted = _rounded(words[network, close, feature], 0.8, 401)
+            assert _values(found.values, found.sections[network, number]) == wanted
+    assert np.any(found.sections)
+    last = dmft.advance(model, window, 710)
+    np.testing.assert_allclose(found.window.newest_first(), last.newest_first(), atol=1e-9)
+
+
+def _values(values, marked):
+    return set(np.round(values[marked], 9))
+
+
+def _rounded(series, limit, levels):
+    step = 2 * limit / (levels - 1)
+    inside = series[np.abs(series) <= limit + step / 2]
+    return set(np.round(np.round((inside + limit) / step) * step - limit, 9))
+
+
+def test_continuation_starts_each_network_where_its_neighbour_ended(pair):
+    model, window = pair
+    betas = np.array([2.7, 2.9, 3.0])
+    model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.start(model.at(beta=3.0))
+    measure = partial(dmft.bifurcation_diagram, transient=20, steps=30, levels=101)
+    found = dmft.continuation(model, window, measure)
+    assert found.visited.shape == (2, 3, 3, 101) and found.values.shape == (101,)
+    for way, order in enumerate((betas, betas[::-1])):
+        there = window
+        for place, beta in enumerate(order):
+            one = measure(model.at(beta=beta), there)
+            there = one.window
+            np.testing.assert_array_equal(found.visited[way, place], one.visited)
+        np.testing.assert_allclose(found.window.attention[way], there.attention, atol=1e-11)
+
+
+def test_attractors_over_two_parameters(published):
+    model = dmft.dynamics(published, beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02)
+    found = dmft.attractors(model, dmft.start(model), transient=5000, steps=2000, longest=64)
+    assert found.regime.shape == (2, 2) and found.exponents.shape == (2, 2, 2)
+    assert found.regime[1].tolist() == [Regime.PERIODIC, Regime.PERIODIC]
+    assert found.period[:, 0].tolist() == [4, 4] and found.period[1, 1] == 24
+
+
+def test_spectrum_and_autocorrelation_are_their_sums():
+    series = np.random.default_rng(0).normal(0.3, 1.0, size=(2, 40))
+    frequencies, power = dmft.power_spectrum(series)
+    steps = np.arange(40)
+    for place, frequency in enumerate(np.arange(21) / 40):
+        assert frequencies[place] == pytest.approx(frequency)
+        wanted = np.abs(series @ np.exp(-2j * np.pi * frequency * steps)) ** 2 / 40
+        np.testing.assert_allclose(power[:, place], wanted, rtol=1e-9)
+    found = dmft.autocorrelation(series.T, 7, axis=0)
+    for lag in range(7):
+        np.testing.assert_allclose(found[lag], np.sum(series[:, : 40 - lag] * series[:, lag:], axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda m, w: dmft.bifurcation_diagram(m, w, transient=-1, steps=5), "transient: wanted a whole number of at"),
+        (
+            lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=0),
+            "steps: wanted a whole number of at least 1",
+        ),
+        (lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, levels=1), "levels: wanted a whole number"),
+        (lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, width=0.0), "width: wanted a positive"),
+        (lambda m, w: dmft.continuation(m, w, dmft.attractors), r"model: wanted networks in an array"),
+        (lambda m, w: dmft.autocorrelation(np.ones(4), 5), "lags: wanted a whole number from 1 to the 4 steps, got 5"),
+    ],
+)
+def test_bad_input_is_refused(pair, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*pair)

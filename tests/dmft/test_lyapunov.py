@@ -1,0 +1,181 @@
+"""Jacobian against automatic differentiation, exponents against the determinant, Floquet multipliers and known values."""
+
+import jax
+import numpy as np
+import pytest
+
+from statmech_attention import dmft
+from statmech_attention.dmft import Regime
+from statmech_attention.dmft._tangent import _UNROLLED, orthonormal
+
+from .conftest import model_of
+from .reference import random_network
+
+MILD = random_network(41, features=2, sites=9, beta=2.5, gamma=1.5, epsilon=0.1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(features=1, bits=1, beta=2.0, gamma=10.0),
+        dict(features=3, bits=2, beta=3.0, gamma=220.0, epsilon=0.02),
+        dict(features=2, bits=5, beta=1.5, gamma=60.0),
+        dict(features=5, bits=2, beta=1.5, gamma=20.0, epsilon=0.0),
+    ],
+    ids=str,
+)
+def test_jacobian_is_the_automatic_derivative(options):
+    model = model_of(random_network(42, **options))
+    shape = (model.window, model.features)
+
+    def after(flat, slot):
+        window = dmft.window_from_attention(model, flat.reshape(shape), slot=slot)
+        return dmft.step(model, window)[0].newest_first().reshape(-1)
+
+    automatic = jax.jit(jax.jacfwd(after))
+    for slot in (0, model.window - 1):
+        state = np.random.default_rng(slot).uniform(-0.5, 0.5, np.prod(shape))
+        found = dmft.jacobian(model, dmft.window_from_attention(model, state.reshape(shape), slot=slot))
+        np.testing.assert_allclose(found, automatic(state, slot), rtol=0, atol=1e-12)
+
+
+def test_jacobians_of_a_batch_are_those_of_its_networks():
+    model = model_of(MILD).at(beta=np.array([1.0, 2.0]))
+    found = dmft.jacobian(model, dmft.start(model))
+    assert found.shape == (2, 8, 8)
+    one = model.at(beta=2.0)
+    np.testing.assert_allclose(found[1], dmft.jacobian(one, dmft.start(one)), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("count", [4, _UNROLLED + 4])
+def test_directions_are_orthonormal_even_where_they_were_almost_parallel(count):
+    rng = np.random.default_rng(0)
+    nearly = rng.normal(size=(count, 1, 4, 3)) + 1e-7 * rng.normal(size=(count, 6, 4, 3))
+    found, lengths, doubts = jax.jit(orthonormal)(nearly)
+    for number in range(3):
+        basis, triangle = np.linalg.qr(nearly[..., number].reshape(count, 24).T)
+        flat = np.asarray(found[..., number]).reshape(count, 24)
+        np.testing.assert_allclose(flat @ flat.T, np.eye(count), atol=1e-12)
+        np.testing.assert_allclose(lengths[:, number], np.abs(np.diag(triangle)), rtol=1e-6)
+    assert np.all(doubts[0] < 1e-15) and np.all(doubts[-1] < 1e-6)
+
+
+def test_a_direction_that_is_lost_is_zero():
+    vectors = np.zeros((2, 1, 2, 1))
+    vectors[:, 0, 0] = 1.0
+    found, lengths, _ = orthonormal(jax.numpy.asarray(vectors))
+    np.testing.assert_array_equal(lengths[:, 0], [1.0, 0.0])
+    np.testing.assert_array_equal(found[1], 0.0)
+
+
+def test_the_exponents_add_up_to_the_logarithm_of_the_determinant():
+    """The sum rule, and QR of the same Jacobians by LAPACK, over one stretch of a trajectory."""
+    model = model_of(MILD)
+    window = dmft.advance(model, dmft.start(model), 200)
+    found = dmft.lyapunov_spectrum(model, window, 300, discard=100, blocks=10)
+    assert np.all(found.resolved)
+    basis, logs, determinants = np.linalg.qr(np.random.default_rng(1).normal(size=(8, 8)))[0], [], []
+    for number in range(400):
+        matrix = np.asarray(dmft.jacobian(model, window))
+        basis, triangle = np.linalg.qr(matrix @ basis)
+        if number >= 100:
+            logs.append(np.log(np.abs(np.diag(triangle))))
+            determinants.append(np.linalg.slogdet(matrix)[1])
+        window = dmft.advance(model, window, 1)
+    assert np.sum(found.exponents) == pytest.approx(np.mean(determinants), abs=1e-9)
+    # The directions began elsewhere. The first has forgotten it; the next two turn about one another and have not.
+    np.testing.assert_allclose(found.exponents[0], np.mean(logs, axis=0)[0], atol=1e-6)
+    np.testing.assert_allclose(found.window.newest_first(), window.newest_first(), atol=1e-12)
+
+
+def test_few_exponents_are_the_largest_of_all(at_three):
+    model, window = at_three
+    few, all_of_them = (dmft.lyapunov_spectrum(model, window, 480, count=count) for count in (2, None))
+    assert few.exponents.shape == (2,) and all_of_them.exponents.shape == (12,)
+    np.testing.assert_allclose(few.exponents, all_of_them.exponents[:2], atol=1e-10)
+    assert all_of_them.resolved[0] and not all_of_them.resolved[-1]
+
+
+def test_exponents_of_zero_at_zero_epsilon(published):
+    """lambda^L = (beta c / L) sum_d lambda^(L-1-d) for every eigenvalue c of C^{vo}: the fixed point at zero."""
+    model = dmft.dynamics(published, beta=1.1, gamma=220.0, epsilon=0.0)
+    zero = dmft.window_from_attention(model, np.zeros((4, 3)), slot=0)
+    eigenvalues = np.linalg.eigvals(np.asarray(dmft.pair_correlations(published.value, published.output)))
+    wanted = np.concatenate([np.roots([1.0, *([-1.1 * c / 4] * 4)]) for c in eigenvalues])
+    found = np.linalg.eigvals(np.asarray(dmft.jacobian(model, zero)))
+    np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(wanted), atol=1e-12)
+    spectrum = dmft.lyapunov_spectrum(model, zero, 3000)
+    # Complex pairs turn: a pair's sum converges as 1/T, each alone as well.
+    np.testing.assert_allclose(spectrum.exponents, np.sort(np.log(np.abs(wanted)))[::-1], atol=2e-3)
+
+
+def test_the_onset_of_oscillations_at_zero_epsilon(published):
+    """Neimark-Sacker at beta = 1.2212 for the published patterns."""
+    moduli = []
+    for beta in (1.2211, 1.2213):
+        model = dmft.dynamics(published, beta=beta, gamma=220.0, epsilon=0.0)
+        zero = dmft.window_from_attention(model, np.zeros((4, 3)), slot=0)
+        moduli.append(np.max(np.abs(np.linalg.eigvals(np.asarray(dmft.jacobian(model, zero))))))
+    assert moduli[0] < 1 < moduli[1]
+
+
+def test_a_map_that_forgets_everything_has_exponents_of_minus_infinity(published):
+    model = dmft.dynamics(published, beta=0.0, gamma=220.0, epsilon=0.1)
+    found = dmft.lyapunov_spectrum(model, dmft.start(model), 20, count=2)
+    np.testing.assert_array_equal(found.exponents, -np.inf)
+    np.testing.assert_array_equal(found.errors, 0.0)
+    assert dmft.regimes(found) == Regime.PERIODIC
+
+
+def _spectrum(exponents, errors):
+    exponents, errors = (np.asarray(part, dtype=float) for part in (exponents, errors))
+    return dmft.LyapunovSpectrum(exponents, errors, np.zeros_like(exponents), None)
+
+
+@pytest.mark.parametrize(
+    "exponents, error, wanted",
+    [
+        ((-0.01, -0.02), 1e-5, Regime.PERIODIC),
+        ((1e-6, -0.02), 1e-5, Regime.QUASI_PERIODIC),
+        ((0.02, -1e-6), 1e-5, Regime.CHAOTIC),
+        ((0.02, 0.01), 1e-5, Regime.HYPERCHAOTIC),
+        ((0.02, 0.01), 5e-3, Regime.UNDECIDED),
+        ((-2e-4, -0.02), 1e-4, Regime.UNDECIDED),
+        ((0.0, -0.02), 1e-4, Regime.UNDECIDED),
+    ],
+)
+def test_regimes_of_given_exponents(exponents, error, wanted):
+    assert dmft.regimes(_spectrum(exponents, (error, error))) == wanted
+
+
+def test_published_regimes(published):
+    """Quasi-periodic, chaotic and periodic at four of the published values, and the exponents of the last."""
+    model = dmft.dynamics(published, beta=np.array([1.255, 1.28, 1.4, 3.0]), gamma=220.0, epsilon=0.02)
+    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), 20_000)
+    spectrum = dmft.lyapunov_spectrum(model, window, 30_000, count=2)
+    wanted = [Regime.QUASI_PERIODIC, Regime.CHAOTIC, Regime.CHAOTIC, Regime.PERIODIC]
+    assert dmft.regimes(spectrum, threshold=3e-4).tolist() == wanted
+    assert spectrum.exponents[3, 0] == pytest.approx(-0.1015, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(steps=0), "steps: wanted a whole number of at least 1, got 0"),
+        (dict(blocks=1), "blocks: wanted a whole number of at least 2, got 1"),
+        (dict(discard=-1), "discard: wanted a whole number of at least 0, got -1"),
+        (dict(count=9), "count: wanted at most 8, as many as numbers in the state, got 9"),
+    ],
+)
+def test_bad_numbers_are_refused(change, message):
+    model = model_of(MILD)
+    with pytest.raises(ValueError, match=message):
+        dmft.lyapunov_spectrum(**{"model": model, "window": dmft.start(model), "steps": 3, **change})
+
+
+def test_regimes_need_two_exponents():
+    one = _spectrum([0.1], [0.0])
+    with pytest.raises(ValueError, match="spectrum: wanted two exponents at least, got one"):
+        dmft.regimes(one)
+    with pytest.raises(ValueError, match="threshold: wanted a positive finite number, got 0"):
+        dmft.regimes(_spectrum([0.1, 0.0], [0.0, 0.0]), threshold=0.0)

@@ -1,0 +1,236 @@
+"""The map (7), (8) against plain NumPy, its two ways to average over sites, windows, batches, bad input."""
+
+import itertools
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from statmech_attention import dmft
+from statmech_attention.dmft._batches import _PIECE
+
+from .conftest import assert_overlaps, model_of
+from .reference import random_network
+
+NETWORKS = [
+    dict(features=1, sites=5, bits=1, beta=2.0, gamma=10.0, epsilon=0.2),
+    dict(features=2, sites=8, bits=2, beta=1.1, gamma=40.0, epsilon=0.02),
+    dict(features=3, sites=12, bits=2, beta=3.0, gamma=220.0, epsilon=0.02),
+    dict(features=3, sites=12, bits=5, beta=1.7, gamma=90.0, epsilon=0.3),
+    dict(features=5, sites=40, bits=3, beta=0.8, gamma=30.0, epsilon=0.0),
+]
+
+
+@pytest.fixture(params=NETWORKS, ids=lambda given: f"M{given['features']}-L{2 ** given['bits']}")
+def network(request):
+    return random_network(11, **request.param)
+
+
+@pytest.mark.parametrize("average", ["sites", "characters"])
+def test_trajectory_agrees_with_the_reference(network, average):
+    model = model_of(network, average=average)
+    found, wanted = dmft.trajectory(model, dmft.start(model), 50), network.run([network.words["o"][0]], 50)
+    # Rounding grows with the largest Lyapunov exponent; none of these networks multiplies it by more than 1e4 in 50 steps.
+    assert_overlaps(found, wanted, 1, 1e-12)
+
+
+def test_both_averages_over_sites_agree_in_one_step(network):
+    window = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (2 ** network.shape[2], network.shape[0])))
+    found = []
+    for average in ("sites", "characters"):
+        model = model_of(network, average=average)
+        found.append(dmft.step(model, dmft.window_from_attention(model, window, slot=1))[1])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
+
+
+def test_one_step_from_a_window_of_attention(network):
+    size, model = 2 ** network.shape[2], model_of(network)
+    history = np.random.default_rng(2).uniform(-1, 1, (size, network.shape[0]))
+    for slot in (0, size - 1):
+        window = dmft.window_from_attention(model, history, slot=slot)
+        np.testing.assert_array_equal(window.newest_first(), history)
+        window, overlaps = dmft.step(model, window)
+        np.testing.assert_allclose(overlaps.attention, network.next(history, slot), rtol=0, atol=1e-14)
+        np.testing.assert_array_equal(window.newest_first()[1:], history[:-1])
+        assert int(window.slot) == (slot + 1) % size
+
+
+def test_few_sites_are_few_terms(published):
+    assert dmft.dynamics(published, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] <= 3
+    many = dmft.independent(jax.random.key(0), sites=500)
+    assert dmft.dynamics(many, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] == 4
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**6), beta=st.floats(0, 20), gamma=st.floats(0, 1e4), epsilon=st.floats(0, 1))
+def test_overlaps_stay_within_one_and_attention_in_the_hull_of_the_values(seed, beta, gamma, epsilon):
+    network = random_network(seed)
+    model = model_of(network).at(beta=beta, gamma=gamma, epsilon=epsilon)
+    window, found = dmft.trajectory(model, dmft.start(model), 30, last=True)
+    for part in found:
+        assert np.all(np.abs(part) <= 1 + 1e-12)
+    assert np.all(found.attention[-1] <= np.max(window.values, axis=0) + 1e-12)
+    assert np.all(found.attention[-1] >= np.min(window.values, axis=0) - 1e-12)
+
+
+@settings(max_examples=10)
+@given(words=st.integers(1, 4), slot=st.integers(0, 3), seed=st.integers(0, 10**6))
+def test_start_from_words(words, slot, seed):
+    network = random_network(21)
+    given_words = np.random.default_rng(seed).choice([-1.0, 1.0], size=(words, 12))
+    model = model_of(network)
+    window = dmft.window_from_words(model, given_words, slot=slot)
+    wanted = network.run(list(given_words), 9, slot=slot)
+    assert (int(window.slot), int(window.filled)) == ((slot + words - 1) % 4, words)
+    np.testing.assert_allclose(window.newest_first()[0], wanted["A"][words - 1], rtol=0, atol=1e-14)
+    assert_overlaps(dmft.trajectory(model, window, 9), wanted, words, 1e-13)
+
+
+def test_start_from_overlaps():
+    network = random_network(22)
+    model = model_of(network)
+    wanted = network.run([network.words["o"][0]], 20)
+    last = 12
+    newest = slice(last, last - 4, -1)
+    window = dmft.window_from_overlaps(
+        model, keys=wanted["k"][newest], values=wanted["v"][newest], attention=wanted["A"][last], slot=last % 4
+    )
+    assert_overlaps(dmft.trajectory(model, window, 20 - last), wanted, last + 1, 1e-13)
+
+
+def test_windows_go_on_where_they_stopped():
+    model = model_of(random_network(23))
+    whole = dmft.trajectory(model, dmft.start(model), 23)
+    window = dmft.advance(model, dmft.start(model), 10)
+    window, middle = dmft.trajectory(model, window, 7, last=True)
+    np.testing.assert_allclose(middle.key, whole.key[10:17], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        dmft.advance(model, window, 6).newest_first()[0], whole.attention[-1], rtol=0, atol=1e-13
+    )
+    again = dmft.window_from_attention(model, window.newest_first(), slot=window.slot)
+    np.testing.assert_allclose(dmft.step(model, again)[1].attention, whole.attention[17], rtol=0, atol=1e-13)
+
+
+def test_a_batch_is_its_networks_side_by_side():
+    network = random_network(24)
+    betas, gammas = np.array([0.5, 1.0, 2.0]), np.array([[10.0], [200.0]])
+    model = model_of(network).at(beta=betas, gamma=gammas)
+    assert model.shape == (2, 3)
+    found = dmft.trajectory(model, dmft.start(model), 12, keep=("attention", "output_words"))
+    assert found.query is None and found.attention.shape == (2, 3, 12, 3)
+    for row, column in itertools.product(range(2), range(3)):
+        one = model.at(beta=betas[column], gamma=gammas[row, 0])
+        alone = dmft.trajectory(one, dmft.start(one), 12)
+        np.testing.assert_allclose(found.attention[row, column], alone.attention, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found.output_words[row, column], alone.output_words, rtol=0, atol=1e-13)
+
+
+def test_pieces_of_a_large_batch_are_put_together():
+    model = model_of(random_network(25)).at(beta=np.linspace(0, 2, 2 * _PIECE + 3))
+    begin = dmft.start(model)
+    piecewise, whole = dmft.advance(model, begin, 5), jax.jit(partial(dmft.advance, steps=5))(model, begin)
+    for one, other in zip(jax.tree.leaves(piecewise), jax.tree.leaves(whole), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
+
+
+def test_step_can_be_compiled_mapped_and_differentiated():
+    model = model_of(random_network(26))
+    window = dmft.start(model)
+
+    def next_attention(beta):
+        return dmft.step(model.at(beta=beta), window)[1].attention
+
+    betas = jnp.array([0.5, 1.0])
+    mapped = jax.jit(jax.vmap(next_attention))(betas)
+    for beta, one in zip(betas, mapped, strict=True):
+        np.testing.assert_allclose(one, next_attention(beta), rtol=0, atol=1e-14)
+    slope = jax.jacfwd(next_attention)(1.0)
+    difference = (next_attention(1.0 + 1e-6) - next_attention(1.0 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(slope, difference, atol=1e-8)
+
+
+def test_without_positional_weight_zero_stays_and_without_sharpness_all_codes_cancel(published):
+    model = dmft.dynamics(published, beta=1.1, gamma=220.0, epsilon=0.0)
+    zero = dmft.window_from_attention(model, np.zeros((4, 3)), slot=3)
+    np.testing.assert_array_equal(dmft.advance(model, zero, 9).attention, 0)
+    flat = model.at(gamma=0.0, epsilon=0.02)
+    # Not exactly zero: rounding of the average over the window.
+    assert np.max(np.abs(dmft.advance(flat, dmft.start(flat), 3000).attention)) < 1e-15
+
+
+def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
+    """To leading order the attention is (gamma / sqrt M) eps^3 / L sum_c (pi^q(t) pi^k(c)) pi^v(c)."""
+    epsilon = np.array([1e-3, 2e-3])
+    model = dmft.dynamics(published, beta=0.0, gamma=220.0, epsilon=epsilon)
+    found = dmft.trajectory(model, dmft.advance(model, dmft.start(model), 8), 4, keep="attention").attention
+    query, key, value, _ = np.asarray(model.codes)
+    lead = np.einsum("ta,ca,cb->tb", query, key, value) / 4 * 220 / np.sqrt(3)
+    assert np.max(np.abs(lead)) == pytest.approx(0.5 * 220 / np.sqrt(3))  # the 0.50 of the published patterns
+    for eps, orbit in zip(epsilon, found, strict=True):
+        order = np.roll(orbit, 1, axis=0)  # the first of the four tokens has slot 1
+        np.testing.assert_allclose(order / eps**3, lead, atol=220 / np.sqrt(3) * 220 * eps**2)
+
+
+GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(beta=-0.1), "beta: wanted numbers of at least 0, got -0.1"),
+        (dict(beta=np.array([1.0, np.nan])), "beta: wanted finite numbers"),
+        (dict(gamma=-1.0), "gamma: wanted numbers of at least 0"),
+        (dict(gamma=np.inf), "gamma: wanted finite numbers"),
+        (dict(epsilon=1.5), r"epsilon: wanted numbers in \[0, 1\], got 1.5"),
+        (dict(epsilon=-0.5), r"epsilon: wanted numbers in \[0, 1\], got -0.5"),
+        (dict(beta=np.ones(3), gamma=np.ones(2)), r"wanted shapes that broadcast, got beta \(3,\), gamma \(2,\)"),
+        (dict(beta=np.ones(3, np.float32)), "beta: wanted float64, got float32"),
+        (dict(average="words"), "average: wanted 'sites' or 'characters', got 'words'"),
+    ],
+)
+def test_bad_parameters_are_refused(published, change, message):
+    with pytest.raises(ValueError, match=message):
+        dmft.dynamics(published, **{**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda m, w: dmft.window_from_words(m, np.ones((5, 99))), "words: wanted at most 4 tokens"),
+        (lambda m, w: dmft.window_from_words(m, np.ones((1, 98))), "words: wanted the same number in words and"),
+        (lambda m, w: dmft.window_from_words(m, np.full((1, 99), 2.0)), r"words: wanted bits \+1 and -1"),
+        (
+            lambda m, w: dmft.window_from_words(m, np.ones((1, 99)), slot=4),
+            r"slot: wanted a whole number in 0..3, got 4",
+        ),
+        (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
+        (lambda m, w: dmft.window_from_attention(m, np.full((4, 3), np.nan), slot=0), "attention: wanted finite"),
+        (
+            lambda m, w: dmft.window_from_overlaps(
+                m, keys=np.ones((4, 2)), values=np.ones((4, 3)), attention=np.ones(3), slot=0
+            ),
+            r"keys: wanted shape \(4, 3\)",
+        ),
+        (lambda m, w: dmft.trajectory(m, w, 0), "steps: wanted a whole number of at least 1, got 0"),
+        (lambda m, w: dmft.trajectory(m, w, 2, keep="words"), "keep: wanted names out of"),
+        (lambda m, w: dmft.advance(m, w, -1), "steps: wanted a whole number of at least 0, got -1"),
+        (
+            lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.start(m.at(beta=np.ones(2)))),
+            r"window: wanted arrays of shape \(3, 4, 3\), as the model has, got \(2, 4, 3\)",
+        ),
+    ],
+)
+def test_bad_windows_and_steps_are_refused(published, call, message):
+    model = dmft.dynamics(published, **GOOD)
+    with pytest.raises(ValueError, match=message):
+        call(model, dmft.start(model))
+
+
+def test_tables_are_not_taken_for_patterns():
+    with pytest.raises(ValueError, match="patterns: wanted Patterns, from segments, independent or given, got str"):
+        dmft.dynamics.__wrapped__("segments", **GOOD)

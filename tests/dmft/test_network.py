@@ -1,0 +1,119 @@
+"""The network at finite size: tokens against plain NumPy, its law, and the mean field as its limit (3.7)."""
+
+import jax
+import numpy as np
+import pytest
+
+from statmech_attention import dmft
+
+from .conftest import assert_overlaps, model_of
+from .reference import random_network
+
+
+def test_greedy_tokens_agree_with_the_reference():
+    network = random_network(31, features=2, sites=9, bits=3)
+    model = model_of(network)
+    found = dmft.simulate(model, jax.random.key(0), 40, greedy=True, keep_words=True)
+    wanted = network.run([network.words["o"][0]], 40, choose=lambda fields: np.where(fields >= 0, 1.0, -1.0))
+    np.testing.assert_array_equal(found.words[0], wanted["word"][1:])
+    one = dmft.Overlaps(*(part[0] for part in found.overlaps))
+    assert_overlaps(one, wanted, 1, 1e-13)
+
+
+def test_observables_are_those_of_the_tokens():
+    """The tokens that were drawn, given to the reference, make the overlaps that were returned."""
+    network = random_network(32)
+    model = model_of(network)
+    found = dmft.simulate(model, jax.random.key(1), 25, replicas=3, keep_words=True)
+    assert found.words.dtype == np.int8 and found.words.shape == (3, 25, 12)
+    for replica in range(3):
+        drawn = [network.words["o"][0], *np.asarray(found.words[replica], dtype=float)]
+        assert_overlaps(dmft.Overlaps(*(part[replica] for part in found.overlaps)), network.run(drawn, 0), 1, 1e-13)
+    assert not np.array_equal(found.words[0], found.words[1])
+
+
+@pytest.fixture(scope="module")
+def first_tokens():
+    """The first token after a start, drawn 40 000 times, and what the mean field says of it."""
+    network = random_network(33, sites=10)
+    model = model_of(network)
+    found = dmft.simulate(model, jax.random.key(2), 1, replicas=40_000, keep_words=True)
+    attention = network.run([network.words["o"][0]], 0)["A"][0]
+    means = np.tanh(network.beta * network.fields(attention))
+    return network, found, means
+
+
+def test_bits_have_their_means_and_are_independent(first_tokens):
+    _, found, means = first_tokens
+    bits = np.asarray(found.words[:, 0], dtype=float)
+    count = len(bits)
+    assert np.all(np.abs(bits.mean(0) - means) < 4.5 * np.sqrt((1 - means**2) / count))
+    spread = np.sqrt(1 - means**2)
+    products = (bits - means).T @ (bits - means) / count
+    off = ~np.eye(len(means), dtype=bool)
+    assert np.all(np.abs(products[off]) < 4.5 * np.outer(spread, spread)[off] / np.sqrt(count))
+
+
+def test_overlaps_scatter_as_predicted(first_tokens):
+    """Cov(m^a, m^b) = (1 - eps)^2 / N <W^a W^b (1 - tanh^2)>, section 3.7 of the derivation, for all pairs of overlaps."""
+    network, found, means = first_tokens
+    tables = np.concatenate([network.words[name] for name in "qkvo"])
+    wanted = (1 - network.epsilon) ** 2 / len(means) ** 2 * (tables * (1 - means**2)) @ tables.T
+    overlaps = np.concatenate([np.asarray(part[:, 0]) for part in found.overlaps[:4]], axis=1)
+    centred = overlaps - overlaps.mean(0)
+    products = centred[:, :, None] * centred[:, None]
+    error = products.std(0) / np.sqrt(len(overlaps))
+    assert np.all(np.abs(products.mean(0) - wanted) < 4.5 * error + 1e-15)
+
+
+def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):
+    """Away from chaos and at moderate sharpness the distance to the mean field falls as the inverse root of the sites."""
+    model = dmft.dynamics(published, beta=1.3, gamma=2.0, epsilon=0.02)
+    limit = dmft.trajectory(model, dmft.start(model), 8)
+    squares = {}
+    for times in (4, 64):
+        larger = dmft.dynamics(published.repeat(times), beta=1.3, gamma=2.0, epsilon=0.02)
+        found = dmft.simulate(larger, jax.random.key(times), 8, replicas=400, keep="attention").overlaps.attention
+        off = np.asarray(found - limit.attention[None]).reshape(400, -1)
+        squares[times] = np.sum(off**2, axis=1)
+        # The mean itself is off by O(1/N) only.
+        assert np.all(np.abs(off.mean(0)) < 4.5 * off.std(0) / 20 + 3 / larger.patterns.sites)
+    ratio = squares[4].mean() / squares[64].mean()
+    relative = np.sqrt(sum(part.var() / len(part) / part.mean() ** 2 for part in squares.values()))
+    # 16 to leading order; the next order is of the relative size 1/N of the smaller network.
+    assert abs(ratio / 16 - 1) < 4.5 * relative + 10 / 396
+
+
+def test_simulations_go_on_where_they_stopped():
+    model = model_of(random_network(34))
+    whole = dmft.simulate(model, jax.random.key(3), 12, replicas=2, greedy=True)
+    first = dmft.simulate(model, jax.random.key(3), 5, replicas=2, greedy=True)
+    rest = dmft.simulate(model, jax.random.key(4), 7, replicas=2, greedy=True, window=first.window)
+    np.testing.assert_allclose(rest.overlaps.attention, whole.overlaps.attention[:, 5:], rtol=0, atol=1e-13)
+
+
+def test_the_same_key_gives_the_same_tokens():
+    model = model_of(random_network(35))
+    one, other, new = (dmft.simulate(model, jax.random.key(k), 5, keep_words=True).words for k in (0, 0, 1))
+    np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(one, new)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(steps=0), "steps: wanted a whole number of at least 1, got 0"),
+        (dict(replicas=0), "replicas: wanted a whole number of at least 1, got 0"),
+        (dict(keep="tokens"), "keep: wanted names out of"),
+    ],
+)
+def test_bad_numbers_are_refused(change, message):
+    model = model_of(random_network(36))
+    with pytest.raises(ValueError, match=message):
+        dmft.simulate(**{"model": model, "key": jax.random.key(0), "steps": 3, **change})
+
+
+def test_a_batch_is_refused():
+    model = model_of(random_network(36)).at(beta=np.ones(2))
+    with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):
+        dmft.simulate(model, jax.random.key(0), 3)

@@ -1,0 +1,141 @@
+"""Pattern ensembles, the positional code, correlations."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statmech_attention import dmft
+from statmech_attention.dmft.patterns import MATRICES
+
+from .reference import code
+
+
+def test_published_patterns_have_the_published_eigenvalues(published):
+    values = np.linalg.eigvals(np.asarray(dmft.pair_correlations(published.value, published.output)))
+    wanted = [-0.7423, 0.5378 - 0.7135j, 0.5378 + 0.7135j]
+    np.testing.assert_allclose(np.sort_complex(values), wanted, atol=5e-5)
+
+
+def _legacy(seed, features, sites, bits):
+    """The first draws of the authors' code: a discarded matrix, then o, v, q, k."""
+    np.random.seed(seed)
+    np.random.randint(2, size=(features, sites))
+    return {name: np.random.randint(2, size=(features, sites)) * 2 - 1 for name in ("output", "value", "query", "key")}
+
+
+def test_segments_repeat_the_published_draws():
+    """Straight from the description of the order: one number at a time, with NumPy's global generator."""
+    tables = _legacy(7, 2, 99, 3)
+    found = dmft.segments(seed=7, features=2, segments=5, window=8, sites=10)
+    for name in ("output", "value", "query", "key"):
+        np.testing.assert_array_equal(getattr(found, name).positions, tables[name][:, -3:])
+        blocks = [[np.random.randint(2, size=1)[0] * 2 - 1 for _ in range(5)] for _ in range(2)]
+        np.testing.assert_array_equal(getattr(found, name).words, np.repeat(blocks, 2, axis=1))
+
+
+def test_independent_repeats_the_published_draws():
+    tables = _legacy(3, 4, 17, 2)
+    found = dmft.independent(seed=3, features=4, window=4, sites=17)
+    for name in ("output", "value", "query", "key"):
+        np.testing.assert_array_equal(getattr(found, name).words, tables[name])
+    for name in ("output", "value", "query", "key"):
+        np.testing.assert_array_equal(getattr(found, name).positions, np.random.randint(2, size=(4, 2)) * 2 - 1)
+
+
+@pytest.mark.parametrize("ensemble", [dmft.segments, dmft.independent])
+def test_a_key_gives_fair_signs_that_depend_on_the_key(ensemble):
+    one, other = (ensemble(jax.random.key(number), features=4, window=8, sites=300) for number in (0, 1))
+    assert (one.features, one.sites, one.bits, one.window) == (4, 300, 3, 8)
+    for name in MATRICES:
+        matrix = getattr(one, name)
+        assert np.all(np.abs(matrix.words) == 1) and np.all(np.abs(matrix.positions) == 1)
+        assert not np.array_equal(matrix.words, getattr(other, name).words)
+        assert not any(np.array_equal(matrix.words, getattr(one, rest).words) for rest in MATRICES if rest != name)
+    draws = 4 * 4 * (3 if ensemble is dmft.segments else 300)
+    mean = np.mean([getattr(one, name).words for name in MATRICES])
+    assert abs(mean) < 4 / np.sqrt(draws)
+
+
+def test_segments_are_constant_on_blocks():
+    words = dmft.segments(jax.random.key(2), segments=4, sites=12).value.words
+    np.testing.assert_array_equal(words, np.repeat(words[:, ::3], 3, axis=1))
+
+
+@given(bits=st.integers(1, 7))
+def test_positional_code_is_binary(bits):
+    found = dmft.positional_code(2**bits)
+    np.testing.assert_array_equal(found, [code(slot, bits) for slot in range(2**bits)])
+
+
+@pytest.mark.parametrize("features, sites", [(1, 4), (2, 1), (4, 9)])
+def test_correlations_are_averages_over_sites(features, sites):
+    patterns = dmft.independent(jax.random.key(5), features=features, sites=sites, window=2)
+    found, words = dmft.correlations(patterns), {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
+    assert len(found.subsets) == 2 ** (features - 1)
+    for row, subset in enumerate(found.subsets):
+        for name in MATRICES:
+            for feature in range(features):
+                terms = [
+                    np.prod([words["output"][b, i] for b in subset]) * words[name][feature, i] for i in range(sites)
+                ]
+                np.testing.assert_allclose(getattr(found, name)[row, feature], np.mean(terms), atol=1e-15)
+    np.testing.assert_allclose(
+        found.value[:features].T, dmft.pair_correlations(patterns.value, patterns.output), atol=1e-15
+    )
+
+
+def test_repeated_sites_keep_correlations(published):
+    repeated = published.repeat(3)
+    assert repeated.sites == 297
+    np.testing.assert_array_equal(repeated.query.words[:, 3:6], np.repeat(published.query.words[:, 1:2], 3, axis=1))
+    for one, other in zip(dmft.correlations(repeated)[1:], dmft.correlations(published)[1:], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-15)
+
+
+TABLES = (np.ones((2, 5)), np.ones((2, 1)))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"key": (np.zeros((2, 5)), np.ones((2, 1)))}, r"key, words: wanted \+1 or -1 everywhere, got 0"),
+        ({"value": (np.ones((2, 5)), np.full((2, 1), 2.0))}, r"value, positions: wanted \+1 or -1 everywhere, got 2"),
+        ({"query": (np.full((2, 5), np.nan), np.ones((2, 1)))}, "query, words: wanted finite numbers"),
+        ({"key": (np.ones((2, 4)), np.ones((2, 1)))}, r"key, words: wanted shape \(2, 5\) as in query, got \(2, 4\)"),
+        ({"output": (np.ones((2, 5)), np.ones((2, 2)))}, r"output, positions: wanted shape \(2, 1\) as in query"),
+        ({"output": (np.ones((2, 5)), np.ones((3, 1)))}, r"output: wanted the same number in words and positions"),
+        ({"output": np.ones((2, 5))}, r"output: wanted a pair \(words, positions\)"),
+        ({"value": (np.ones(5), np.ones((2, 1)))}, r"value, words: wanted shape \(features, sites\), got \(5,\)"),
+        ({"value": (np.ones((2, 5)), np.ones((2, 0)))}, r"value, positions: wanted at least one entry"),
+        ({"value": (np.ones((2, 5), np.float32), np.ones((2, 1)))}, "value, words: wanted float64"),
+    ],
+)
+def test_bad_tables_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        dmft.given(**{**dict.fromkeys(MATRICES, TABLES), **change})
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: dmft.segments(seed=1, window=6), "window: wanted a power of two of at least 2, got 6"),
+        (lambda: dmft.independent(seed=1, window=1), "window: wanted a power of two"),
+        (lambda: dmft.positional_code(12), "window: wanted a power of two"),
+        (lambda: dmft.segments(seed=1, sites=100), "sites: wanted a multiple of the 3 segments, got 100"),
+        (lambda: dmft.segments(), "key, seed: wanted exactly one of them, got none"),
+        (lambda: dmft.segments(jax.random.key(0), seed=1), "key, seed: wanted exactly one of them, got both"),
+        (lambda: dmft.independent(seed=-1), "seed: wanted a whole number of at least 0, got -1"),
+        (lambda: dmft.segments(seed=1, features=0), "features: wanted a whole number of at least 1"),
+        (lambda: dmft.segments(seed=1).repeat(0), "times: wanted a whole number of at least 1"),
+    ],
+)
+def test_bad_numbers_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_matrices_of_other_patterns_can_be_given(published):
+    again = dmft.given(**{name: getattr(published, name) for name in MATRICES})
+    np.testing.assert_array_equal(again.key.words, published.key.words)

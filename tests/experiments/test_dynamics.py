@@ -1,0 +1,85 @@
+"""Recorded diagrams at tiny size: what is in them, and that they go on where they stopped."""
+
+import numpy as np
+import pytest
+
+from statmech_attention import dmft, results
+from statmech_attention.experiments import dynamics as module
+from statmech_attention.experiments.dynamics import dynamics, dynamics_file, marked
+
+TINY = dict(low=2.6, high=3.0, networks=5, transient=40, steps=60, levels=51, count=2, parts=2, progress=False)
+
+
+@pytest.fixture(scope="module")
+def begin():
+    model = dmft.dynamics(dmft.segments(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
+    return model, dmft.advance(model, dmft.start(model), 40)
+
+
+def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
+    path = dynamics(tmp_path, diagram="bifurcation", **TINY)
+    assert path == dynamics_file(tmp_path, "bifurcation", 1, 2.6, 3.0)
+    found, (model, window) = results.load(path), begin
+    np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
+    assert found.seconds.shape == (2,) and not (tmp_path / "checkpoints" / path.stem).exists()
+    wanted = dmft.bifurcation_diagram(
+        model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=module.PAIRS
+    )
+    np.testing.assert_array_equal(marked(found.visited, 51), wanted.visited[:, 0])
+    np.testing.assert_array_equal(marked(found.sections, 51), wanted.sections)
+    written = path.stat().st_mtime_ns
+    assert dynamics(tmp_path, diagram="bifurcation", **TINY) == path and path.stat().st_mtime_ns == written
+
+
+def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
+    whole = results.load(dynamics(tmp_path / "whole", diagram="continuation", **TINY))
+    assert whole.visited.dims == ("way", "network", "byte") and whole.way.values.tolist() == ["up", "down"]
+    np.testing.assert_allclose(whole.beta, np.linspace(2.6, 3.0, 5))
+    calls, original = [], dmft.continuation
+
+    def once(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(dmft, "continuation", once)
+    with pytest.raises(KeyboardInterrupt):
+        dynamics(tmp_path / "cut", diagram="continuation", **TINY)
+    again = results.load(dynamics(tmp_path / "cut", diagram="continuation", **TINY))
+    assert len(calls) == 3  # one part, the interrupted one, and that again
+    for name in ("visited", "sections", "beta"):
+        np.testing.assert_array_equal(again[name], whole[name])
+
+
+def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
+    found, (model, window) = results.load(dynamics(tmp_path, diagram="continuation", **TINY)), begin
+    for way, place, beta in (("up", 0, 2.6), ("down", -1, 3.0)):
+        wanted = dmft.bifurcation_diagram(model.at(beta=beta), window, transient=40, steps=60, levels=51)
+        np.testing.assert_array_equal(marked(found.visited.sel(way=way)[place], 51), wanted.visited[0])
+
+
+@pytest.mark.parametrize("diagram", ["exponents", "phases"])
+def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
+    found, (model, window) = results.load(dynamics(tmp_path, diagram=diagram, gammas=3, **TINY)), begin
+    if diagram == "phases":
+        np.testing.assert_allclose(found.gamma, [0.0, 110.0, 220.0])
+        found = found.isel(gamma=2)
+    wanted = dmft.attractors(model.at(beta=found.beta.values), window, transient=40, steps=60)
+    np.testing.assert_allclose(found.exponents, wanted.exponents, rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(found.regime, wanted.regime)
+    np.testing.assert_array_equal(found.period, wanted.period)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (dict(diagram="map"), r"diagram: wanted one of \['bifurcation', .*\], got 'map'"),
+        (dict(networks=1), "networks: wanted a whole number of at least 2, got 1"),
+        (dict(low=3.0, high=2.0), "low, high, parts: wanted 0 <= low < high"),
+        (dict(parts=6), "at most 5 parts"),
+    ],
+)
+def test_bad_numbers_are_refused(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        dynamics(tmp_path, **{**TINY, **change})
