@@ -22,6 +22,7 @@ from statmech_attention.sampling._density import Posterior, posterior_density, p
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._outputs import outputs
+from statmech_attention.sampling._weight_draws import axes
 from statmech_attention.sampling.diagnostics import diagnosed
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
@@ -109,22 +110,14 @@ def posterior(
         progress=progress,
     )
     dims = ("chain", "draw")
-    path_axes = {name: _axes(name, values.ndim) for name, values in found.items()}
-    result = xr.Dataset({name: ((*dims, *path_axes[name]), values) for name, values in found.items()})
+    result = xr.Dataset({name: ((*dims, *axes(name, values.ndim - 2)), values) for name, values in found.items()})
     if test is not None:
         mean, spread = outputs(inputs, test, found["order_parameter"], data, layout.variances)
         result = result.assign(output=((*dims, "example"), mean), output_variance=((*dims, "example"), spread))
-    result["diverging"] = result["diverging"] > 0
     result = result.assign_attrs(
         sampler="order parameters", width=list(layout.widths), temperature=temperature, variance=list(layout.variances)
     )
     return diagnosed(result, ("order_parameter",) if test is None else ("order_parameter", "output"), quiet=quiet)
-
-
-def _axes(name: str, count: int) -> tuple[str, ...]:
-    """Names of the axes after chain and draw: one pair of path axes a layer."""
-    layer = name.removeprefix("order_parameter")
-    return () if count == 2 else (f"path{layer}", f"other_path{layer}")
 
 
 def _whitened(position, data: tuple[Posterior, Laplace], shape: Bartlett):
