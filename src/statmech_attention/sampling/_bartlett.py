@@ -63,14 +63,18 @@ def bartlett(layout: Architecture) -> Bartlett:
     return Bartlett(layout.heads, layout.variances, tuple(sizes), tuple(ranks))
 
 
+def full_rank(layout: Architecture) -> Bartlett:
+    """Shapes of the factors where no width is short of columns, as in the action."""
+    return Bartlett(layout.heads, layout.variances, layout.partial_paths, layout.partial_paths)
+
+
 def factors(point: Float[Array, " coordinates"], shape: Bartlett) -> list:
     r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`."""
-    found, start = [], 0
-    for size, (rank, below) in zip(shape.sizes, shape.counts, strict=True):
-        factor = jnp.zeros((size, rank)).at[np.arange(rank), np.arange(rank)].set(jnp.exp(point[start : start + rank]))
-        lower = point[start + rank : start + rank + below]
-        found.append(factor.at[np.tril_indices(size, -1, rank)].set(lower))
-        start += rank + below
+    found = []
+    for size, (logs, lower) in zip(shape.sizes, _pieces(point, shape), strict=True):
+        diagonal = np.diag_indices(logs.shape[0])
+        factor = jnp.zeros((size, logs.shape[0])).at[diagonal].set(jnp.exp(logs))
+        found.append(factor.at[np.tril_indices(size, -1, logs.shape[0])].set(lower))
     found[-1] = math.sqrt(shape.variances[-1]) * found[-1]
     for layer in reversed(range(len(shape.heads))):
         blocks = found[layer].reshape(shape.heads[layer], shape.ranks[layer + 1], shape.ranks[layer])
@@ -91,27 +95,35 @@ def order_parameter(point: Float[Array, " coordinates"], shape: Bartlett) -> Flo
     return factor @ factor.T
 
 
-def prior_potential(
+def chain_potential(
     point: Float[Array, " coordinates"], widths: Float[Array, " layers"], shape: Bartlett
 ) -> Float[Array, ""]:
-    r"""$-\ln p$ of the prior up to a constant: $\sum_l [\frac{N_l}{2} (s_l - d_l) + \sum_i i \ln F_{l,ii}]$.
-
-    The first term is that of the action's entropy; the second, of order one, is what the action leaves out.
-    """
-    total, start = jnp.zeros(()), 0
-    for width, (rank, below) in zip(widths, shape.counts, strict=True):
-        logs, lower = point[start : start + rank], point[start + rank : start + rank + below]
+    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
+    total = jnp.zeros(())
+    for width, (logs, lower) in zip(widths, _pieces(point, shape), strict=True):
         total = total + 0.5 * width * (jnp.sum(jnp.expm1(2 * logs) - 2 * logs) + jnp.sum(lower**2))
-        total = total + jnp.sum(np.arange(rank) * logs)
-        start += rank + below
     return total
 
 
+def chain_order_one(point: Float[Array, " coordinates"], shape: Bartlett) -> Float[Array, ""]:
+    r"""$\sum_l \sum_i i \ln F_{l,ii}$: what $-\ln p$ of the chain has besides, and the action leaves out."""
+    return sum(jnp.sum(np.arange(logs.shape[0]) * logs) for logs, _ in _pieces(point, shape))
+
+
 def prior_constant(widths, shape: Bartlett) -> float:
-    """What `prior_potential` lacks to be minus the logarithm of a normalised density over points."""
+    """What the two terms above lack to be minus the logarithm of a normalised density over points."""
     total = 0.0
     for width, (rank, below) in zip(np.asarray(widths, float), shape.counts, strict=True):
         degrees = width - np.arange(rank)
         chi = (degrees / 2 - 1) * math.log(2) + gammaln(degrees / 2) - degrees / 2 * math.log(width) + width / 2
         total += float(np.sum(chi)) - 0.5 * below * math.log(width / (2 * math.pi))
     return total
+
+
+def _pieces(point, shape: Bartlett) -> list:
+    """Logarithms of the diagonal and what lies below it, a pair a layer."""
+    found, start = [], 0
+    for rank, below in shape.counts:
+        found.append((point[start : start + rank], point[start + rank : start + rank + below]))
+        start += rank + below
+    return found

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.kernels import kernel_scale
 from statmech_attention.paths import AttentionedInputs
-from statmech_attention.sampling._bartlett import Bartlett, order_parameter, prior_potential
+from statmech_attention.sampling._bartlett import Bartlett, chain_order_one, chain_potential, order_parameter
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
 
@@ -53,8 +53,13 @@ def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, va
 
 
 def potential(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
-    r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N S$ plus $\sum_l \sum_i i \ln F_{l,ii}$."""
-    return prior_potential(point, data.widths, shape) + 0.5 * label_energy(order_parameter(point, shape), data)
+    r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
+    return half_action(point, data, shape) + chain_order_one(point, shape)
+
+
+def half_action(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
+    r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
+    return chain_potential(point, data.widths, shape) + 0.5 * label_energy(order_parameter(point, shape), data)
 
 
 @jax.custom_jvp

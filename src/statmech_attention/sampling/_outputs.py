@@ -1,64 +1,67 @@
 """Means (9) and variances (30) of the output for many order parameters at once."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
 
 from statmech_attention.kernels import kernel_scale
 from statmech_attention.paths import AttentionedInputs
+from statmech_attention.predictor import Prediction
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
 
 _AT_ONCE = 8
 
 
-def outputs(inputs: AttentionedInputs, test: AttentionedInputs, overlaps, data: Posterior, variances):
-    """Two arrays `(chains, draws, test examples)` from order parameters `(chains, draws, paths, paths)`.
+class CrossKernels(NamedTuple):
+    """What the kernels of test inputs are made from.
 
-    Args:
-        inputs: training inputs.
-        test: test inputs.
-        overlaps: the order parameters.
-        data: the density that they were drawn from.
-        variances: prior variances of the layers.
+    Attributes:
+        products: of every pair of paths the kernel between training and test examples; or else
+        inputs: training and test inputs, scaled so that the kernel is their product.
+        own: of every pair of paths the kernel of each test example with itself.
     """
+
+    products: Float[Array, "pairs examples others"] | None
+    inputs: tuple[Float[Array, "examples paths features"], Float[Array, "others paths features"]] | None
+    own: Float[Array, "pairs others"]
+
+
+def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
+    """The kernels between training and test inputs by pairs of paths, where they fit."""
     root = np.sqrt(kernel_scale(inputs, variances))
     left, right = root * inputs.values, root * test.values
-    examples, paths, _ = left.shape
-    pairs = np.triu_indices(paths)
-    own = jnp.stack([_both(jnp.sum(right[:, p] * right[:, q], axis=1), p, q) for p, q in zip(*pairs, strict=True)])
-    across = (left, right)
-    if len(pairs[0]) * examples * right.shape[0] <= LARGEST_PRODUCTS:
-        across = jnp.stack([_crossed(left, right, p, q) for p, q in zip(*pairs, strict=True)])
-    flat = jnp.asarray(overlaps).reshape(-1, paths, paths)
-    means, spreads = _mapped(flat, data, across, own)
-    shape = (*overlaps.shape[:2], right.shape[0])
-    return np.asarray(means).reshape(shape), np.asarray(spreads).reshape(shape)
+    pairs = list(zip(*np.triu_indices(left.shape[1]), strict=True))
+    own = jnp.stack([(1 + (p != q)) * jnp.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs])
+    if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
+        return CrossKernels(None, (left, right), own)
+    return CrossKernels(jnp.stack([_crossed(left, right, p, q) for p, q in pairs]), None, own)
+
+
+def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+    """Mean (9) and variance (30) of the output given $U$."""
+    packed = overlap[np.triu_indices(overlap.shape[0])]
+    if test.products is None:
+        left, right = test.inputs
+        weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
+        across = weighted @ right.reshape(right.shape[0], -1).T
+    else:
+        across = jnp.einsum("p,pet->et", packed, test.products)
+    chol = jnp.linalg.cholesky(gram(overlap, data))
+    half = solve_triangular(chol, across, lower=True)
+    mean = half.T @ solve_triangular(chol, data.labels, lower=True)
+    return Prediction(mean, packed @ test.own - jnp.sum(half**2, axis=0))
 
 
 @jax.jit
-def _mapped(overlaps, data: Posterior, across, own):
-    pairs = np.triu_indices(overlaps.shape[-1])
-
-    def one(overlap):
-        if isinstance(across, tuple):
-            left, right = across
-            weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
-            crossed = weighted @ right.reshape(right.shape[0], -1).T
-        else:
-            crossed = (overlap[pairs] @ across.reshape(across.shape[0], -1)).reshape(across.shape[1:])
-        chol = jax.lax.linalg.cholesky(gram(overlap, data), symmetrize_input=False)
-        half = solve_triangular(chol, crossed, lower=True)
-        mean = half.T @ solve_triangular(chol, data.labels, lower=True)
-        return mean, overlap[pairs] @ own - jnp.sum(half**2, axis=0)
-
-    return jax.lax.map(one, overlaps, batch_size=_AT_ONCE)
+def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+    """The same for many order parameters."""
+    return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps, batch_size=_AT_ONCE)
 
 
 def _crossed(left, right, p: int, q: int):
     product = left[:, p] @ right[:, q].T
     return product if p == q else product + left[:, q] @ right[:, p].T
-
-
-def _both(values, p: int, q: int):
-    return values if p == q else 2 * values

@@ -8,6 +8,7 @@ import os
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
@@ -21,7 +22,7 @@ from statmech_attention.sampling._chains import check_counts, run
 from statmech_attention.sampling._density import Posterior, posterior_density, potential
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
-from statmech_attention.sampling._outputs import outputs
+from statmech_attention.sampling._outputs import cross_kernels, outputs
 from statmech_attention.sampling._weight_draws import axes
 from statmech_attention.sampling.diagnostics import diagnosed
 
@@ -112,7 +113,9 @@ def posterior(
     dims = ("chain", "draw")
     result = xr.Dataset({name: ((*dims, *axes(name, values.ndim - 2)), values) for name, values in found.items()})
     if test is not None:
-        mean, spread = outputs(inputs, test, found["order_parameter"], data, layout.variances)
+        overlaps = jnp.asarray(found["order_parameter"])
+        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, layout.variances))
+        mean, spread = (np.asarray(values).reshape(chains, draws, -1) for values in given)
         result = result.assign(output=((*dims, "example"), mean), output_variance=((*dims, "example"), spread))
     result = result.assign_attrs(
         sampler="order parameters", width=list(layout.widths), temperature=temperature, variance=list(layout.variances)
