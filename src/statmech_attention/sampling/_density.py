@@ -7,6 +7,7 @@ $R = (K + T)^{-1}$ and $v = R Y$:
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
 
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import jax
@@ -48,7 +49,8 @@ def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, va
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
         return Posterior(None, scaled, *rest)
     lower = np.tril_indices(examples)
-    rows = [_both_orders(scaled[:, p] @ scaled[:, q].T, p, q)[lower] for p, q in zip(*np.triu_indices(paths), strict=True)]
+    pairs = combinations_with_replacement(range(paths), 2)
+    rows = [_both_orders(scaled[:, p] @ scaled[:, q].T, p, q)[lower] for p, q in pairs]
     return Posterior(jnp.stack(rows), None, *rest)
 
 

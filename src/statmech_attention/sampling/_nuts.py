@@ -18,7 +18,7 @@ def nuts(
     warmup: int,
     step_size: float,
     acceptance: float = 0.8,
-    dense_mass: bool = False,
+    depth: int | tuple[int, int] = 10,
 ) -> Transition:
     """The chain; the same one for the same arguments, so that it is compiled once.
 
@@ -29,12 +29,12 @@ def nuts(
         warmup: iterations in which step size and masses adapt.
         step_size: where the step size starts from.
         acceptance: the mean acceptance that the step size aims for.
-        dense_mass: adapt a full mass matrix instead of its diagonal.
+        depth: doublings of a trajectory before it is cut off, in warm-up and after it.
     """
     initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
 
     def begin(key, position, data):
-        options = {"target_accept_prob": acceptance, "dense_mass": dense_mass, "model_args": (data,), "rng_key": key}
+        options = {"target_accept_prob": acceptance, "max_tree_depth": depth, "model_args": (data,), "rng_key": key}
         return initialise(position, warmup, step_size, trajectory_length=None, **options)
 
     def go_on(state, data):

@@ -1,5 +1,6 @@
 """Means (9) and variances (30) of the output for many order parameters at once."""
 
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import jax
@@ -34,7 +35,7 @@ def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances)
     """The kernels between training and test inputs by pairs of paths, where they fit."""
     root = np.sqrt(kernel_scale(inputs, variances))
     left, right = root * inputs.values, root * test.values
-    pairs = list(zip(*np.triu_indices(left.shape[1]), strict=True))
+    pairs = list(combinations_with_replacement(range(left.shape[1]), 2))
     own = jnp.stack([(1 + (p != q)) * jnp.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs])
     if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
         return CrossKernels(None, (left, right), own)

@@ -98,7 +98,8 @@ def posterior(
     around = laplace(data, jnp.zeros(shape.coordinates), shape)
     start_key, chain_key = jax.random.split(key)
     starts = jax.random.normal(start_key, (chains, shape.coordinates))
-    chain = nuts(_whitened, _record, shape, warmup=warmup, step_size=shape.coordinates**-0.25)
+    # Whitened coordinates need no long trajectories while the step size is still being found.
+    chain = nuts(_whitened, _record, shape, warmup=warmup, step_size=shape.coordinates**-0.25 / 4, depth=(5, 10))
     found = run(
         chain,
         (data, around),
