@@ -15,6 +15,7 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
+from statmech_attention.plotting.sampling import SAMPLERS, distance_against_width, estimates, evidences, law, traces
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.style import (
     COLOURS,
@@ -26,6 +27,7 @@ from statmech_attention.plotting.style import (
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "SAMPLERS",
     "against_temperature",
     "against_width",
     "architecture",
@@ -33,10 +35,14 @@ __all__ = [
     "attention_matrix",
     "best_temperatures",
     "entries_compared",
+    "distance_against_width",
+    "estimates",
+    "evidences",
     "groups",
     "hidden_chains",
     "kernel_matrix",
     "label_panels",
+    "law",
     "legend_above",
     "mean_and_error",
     "new_figure",
@@ -51,5 +57,6 @@ __all__ = [
     "reference_line",
     "scores_and_drops",
     "switching",
+    "traces",
     "use_style",
 ]
