@@ -66,7 +66,7 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
 
 
-@pytest.mark.parametrize("widths", [(7, 4, 5), (3, 5, 4), (2, 1, 3), (3, 1, 1)], ids=str)
+@pytest.mark.parametrize("widths", [(7, 4, 5), (3, 1, 2)], ids=str)
 def test_factors_have_the_law_of_the_weights(widths):
     """Bartlett's factors at every width, those short of columns too, against networks from the prior."""
     layout = architecture(HEADS, widths, VARIANCES)

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling import problem
 
 import statmech_attention as sma
+from sampling import problem
 from statmech_attention._architecture import architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density

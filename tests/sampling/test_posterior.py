@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from sampling import problem
 
 import statmech_attention as sma
+from sampling import problem
 from statmech_attention.sampling import _chains, _nuts
 
 VARIANCES = (0.8, 1.5, 1.2)

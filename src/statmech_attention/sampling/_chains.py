@@ -62,6 +62,7 @@ def run(
     Returns:
         By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
     """
+    warmup, draws, thinning = int(warmup), int(draws), int(thinning)
     begin, advance = _compiled(transition)
     chains = jax.tree.leaves(starts)[0].shape[0]
     # Raw keys of one kind, whatever kind the caller uses: they can be written to a file.

@@ -57,5 +57,7 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], shape: Bartlet
 def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:
     """Second derivatives, a few columns at a time to spare memory."""
     _, product = jax.linearize(jax.grad(function), point)
-    matrix = jax.lax.map(product, jnp.eye(point.shape[0]), batch_size=_AT_ONCE)
+    directions = jnp.eye(point.shape[0])
+    small = point.shape[0] <= _AT_ONCE
+    matrix = jax.vmap(product)(directions) if small else jax.lax.map(product, directions, batch_size=_AT_ONCE)
     return 0.5 * (matrix + matrix.T)

@@ -13,7 +13,7 @@ from statmech_attention.kernels import check_pair
 from statmech_attention.network import Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.sampling._chains import check_counts, run
-from statmech_attention.sampling.diagnostics import diagnosed
+from statmech_attention.sampling._dataset import dataset
 
 
 class WeightPosterior(NamedTuple):
@@ -72,27 +72,8 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     return found
 
 
-def sampled(transition, everything, start, key, name: str, layout: Architecture, quiet: bool, **options) -> xr.Dataset:
+def sampled(transition, everything, start, key, *, name: str, layout: Architecture, quiet: bool, **options) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
     data = everything if isinstance(everything, WeightPosterior) else everything[0]
-    found = run(transition, everything, start, key, **options)
-    draws = xr.Dataset({label: (("chain", "draw", *axes(label, values.ndim - 2)), values) for label, values in found.items()})
-    draws = draws.assign_attrs(
-        sampler=name, width=list(layout.widths), temperature=float(data.temperature), variance=list(layout.variances)
-    )
-    return diagnosed(draws, ("order_parameter",) if data.test is None else ("order_parameter", "output"), quiet=quiet)
-
-
-def axes(name: str, count: int) -> tuple[str, ...]:
-    """Names of the axes after chain and draw."""
-    kind, _, layer = name.rpartition("_") if name[-1].isdigit() else (name, "", "")
-    suffix = f"_{layer}" if layer else ""
-    known = {
-        "order_parameter": (f"path{suffix}", f"other_path{suffix}"),
-        "output": ("example",),
-        "output_variance": ("example",),
-        "projection": ("width_1", "feature"),
-        "values": (f"head{suffix}", f"width_out{suffix}", f"width_in{suffix}"),
-        "readout": ("width_readout",),
-    }
-    return known.get(kind, ())[:count]
+    found = run(transition, everything, start, key, settings={"sampler": name}, **options)
+    return dataset(found, name, layout, float(data.temperature), quiet)

@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from statmech_attention._architecture import Architecture
 from statmech_attention.action import coordinates_of
 from statmech_attention.kernels import check_pair
 from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.predictor import Prediction
 from statmech_attention.sampling import _bartlett
-from statmech_attention._architecture import Architecture
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, half_action, posterior_density
 from statmech_attention.sampling._laplace import hessian

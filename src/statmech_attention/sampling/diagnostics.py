@@ -125,7 +125,7 @@ def diagnosed(draws: xr.Dataset, watched: tuple[str, ...], *, quiet: bool = Fals
         complaints.append(f"{divergent} draws diverged")
     text = "; ".join(complaints)
     if text and not quiet:
-        warnings.warn(f"The chains have not mixed: {text}. Take more draws, or more warm-up.", MixingWarning, stacklevel=3)
+        warnings.warn(f"The chains have not mixed: {text}. Take more draws, or more warm-up.", MixingWarning, stacklevel=4)
     return draws.assign_attrs(warning=text)
 
 

@@ -82,11 +82,9 @@ def gibbs_posterior(
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
     options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
-    name = "weights, Gibbs"
+    about = {"name": "weights, Gibbs", "layout": layout, "quiet": quiet}
     everything = (data, jnp.asarray(layout.variances))
-    return _weight_draws.sampled(
-        chain, everything, first, chain_key, name, layout, quiet, settings={"sampler": name}, **options
-    )
+    return _weight_draws.sampled(chain, everything, first, chain_key, **about, **options)
 
 
 def _begin(key, weights: Weights, data):

@@ -19,12 +19,11 @@ from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._chains import check_counts, run
+from statmech_attention.sampling._dataset import dataset
 from statmech_attention.sampling._density import Posterior, posterior_density, potential
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._outputs import cross_kernels, outputs
-from statmech_attention.sampling._weight_draws import axes
-from statmech_attention.sampling.diagnostics import diagnosed
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 
@@ -74,7 +73,7 @@ def posterior(
         Dataset with dimensions `chain` and `draw` first:
         `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
         scalar; with `test`, `output`, (9), and `output_variance`, (30), `(example,)`; `potential`, $-\ln p$ up to a
-        constant; `steps`, leapfrog steps a draw; `acceptance`; `diverging`. Without these dimensions
+        constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
         `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
         says what is wrong with the chains; it is empty where nothing is.
 
@@ -109,19 +108,15 @@ def posterior(
         draws=draws,
         thinning=thinning,
         checkpoint=checkpoint,
+        settings={"sampler": "order parameters"},
         progress=progress,
     )
-    dims = ("chain", "draw")
-    result = xr.Dataset({name: ((*dims, *axes(name, values.ndim - 2)), values) for name, values in found.items()})
     if test is not None:
         overlaps = jnp.asarray(found["order_parameter"])
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, layout.variances))
-        mean, spread = (np.asarray(values).reshape(chains, draws, -1) for values in given)
-        result = result.assign(output=((*dims, "example"), mean), output_variance=((*dims, "example"), spread))
-    result = result.assign_attrs(
-        sampler="order parameters", width=list(layout.widths), temperature=temperature, variance=list(layout.variances)
-    )
-    return diagnosed(result, ("order_parameter",) if test is None else ("order_parameter", "output"), quiet=quiet)
+        mean, spread = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+        found = {**found, "output": mean, "output_variance": spread}
+    return dataset(found, "order parameters", layout, temperature, quiet)
 
 
 def _whitened(position, data: tuple[Posterior, Laplace], shape: Bartlett):

@@ -111,8 +111,8 @@ def weights_posterior(
     chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
     unit = _sites(_scaled(first, layout.variances, -1))
     options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
-    name = "weights, NUTS"
-    return _weight_draws.sampled(chain, data, unit, chain_key, name, layout, quiet, settings={"sampler": name}, **options)
+    about = {"name": "weights, NUTS", "layout": layout, "quiet": quiet}
+    return _weight_draws.sampled(chain, data, unit, chain_key, **about, **options)
 
 
 def _potential(position: dict, data: WeightPosterior, static):
