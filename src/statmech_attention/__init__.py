@@ -6,7 +6,7 @@ Nothing is set on import; call `enable_x64()` before the first array is made.
 
 import jax as _jax
 
-from statmech_attention import dmft, pruning, results, tasks
+from statmech_attention import dmft, pruning, results, sampling, tasks
 from statmech_attention._trust_region import Outcome
 from statmech_attention.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.attention import (
@@ -78,6 +78,7 @@ __all__ = [
     "restrict_paths",
     "results",
     "sample_weights",
+    "sampling",
     "save_network",
     "solve",
     "solve_sweep",

@@ -29,6 +29,7 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
+from statmech_attention.plotting.sampling import SAMPLERS, distance_against_width, estimates, evidences, law, traces
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
@@ -45,6 +46,7 @@ __all__ = [
     "REGIME_COLOURS",
     "Slider",
     "against_sites",
+    "SAMPLERS",
     "against_temperature",
     "against_width",
     "architecture",
@@ -55,10 +57,14 @@ __all__ = [
     "bifurcation",
     "entries_compared",
     "exponents",
+    "distance_against_width",
+    "estimates",
+    "evidences",
     "groups",
     "hidden_chains",
     "kernel_matrix",
     "label_panels",
+    "law",
     "legend_above",
     "mean_and_error",
     "multipliers",
@@ -80,5 +86,6 @@ __all__ = [
     "spectrum",
     "switching",
     "token_raster",
+    "traces",
     "use_style",
 ]

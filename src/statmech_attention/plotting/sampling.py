@@ -1,0 +1,149 @@
+"""Panels on sampling: laws of order parameters, estimates against width, chains side by side."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from statmech_attention.plotting.style import COLOURS, axes_or_new
+
+# One colour and marker a sampler, wherever it is drawn.
+SAMPLERS = {
+    "exact posterior": ("#4D4D4D", "s"),
+    "weights, NUTS": ("#AA4499", "D"),
+    "weights, Gibbs": ("#117733", "^"),
+    "all weights, weighted": ("#AA4499", "D"),
+}
+
+
+def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
+    """The density of a number over draws, as a histogram.
+
+    Args:
+        draws: numbers, of any shape.
+        label: for the legend; the name of a sampler in `SAMPLERS` gives its colour.
+        bins: how many, or their edges.
+        weights: one a draw, where draws are weighted.
+        filled: fill it.
+        saddle_point: where theory puts the number, as a vertical line; none where None.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: weights that do not fit the draws.
+    """
+    draws = np.ravel(np.asarray(draws, float))
+    if weights is not None and np.size(weights) != draws.size:
+        raise ValueError(f"weights: wanted {draws.size}, one a draw, got {np.size(weights)}.")
+    axes, (colour, _) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
+    style = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
+    given = None if weights is None else np.ravel(np.asarray(weights, float))
+    axes.hist(draws, bins=bins, weights=given, density=True, color=colour, label=label, **style)
+    if saddle_point is not None:
+        axes.axvline(saddle_point, color=COLOURS["theory"], linewidth=1.6, label="saddle point")
+    axes.set(ylabel="density")
+    return axes
+
+
+def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
+    """Estimates with their standard errors against the width, points that are not joined.
+
+    Args:
+        widths: `(widths,)`.
+        means: `(widths,)`.
+        errors: `(widths,)`.
+        label: for the legend; the name of a sampler in `SAMPLERS` gives its colour and marker.
+        style: a marker instead of the sampler's.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with a logarithmic width axis.
+
+    Raises:
+        ValueError: arrays of different lengths.
+    """
+    widths, means, errors = (np.asarray(values, float) for values in (widths, means, errors))
+    if widths.ndim != 1 or not widths.shape == means.shape == errors.shape:
+        raise ValueError(
+            f"means: wanted one mean and error a width, got {widths.shape}, {means.shape}, {errors.shape}."
+        )
+    axes, (colour, marker) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
+    axes.errorbar(widths, means, errors, fmt=style or marker, color=colour, capsize=3, markersize=5, label=label)
+    axes.set(xscale="log", xlabel="width $N$")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda width, _: f"{width:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    return axes
+
+
+def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None = None, slopes=(), axes=None):
+    """How far estimates lie apart, against the width, both logarithmic, with lines of given slopes to compare.
+
+    Args:
+        widths: `(widths,)`.
+        distances: by name `(widths,)`, positive.
+        errors: by name `(widths,)`, standard errors; none for names that it lacks.
+        slopes: exponents of powers of the width, drawn through the first named distance at the smallest width.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    order = np.argsort(widths)
+    widths = np.asarray(widths, float)[order]
+    for place, (name, values) in enumerate(distances.items()):
+        error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
+        axes.errorbar(widths, np.asarray(values)[order], error, fmt="os^Dv"[place % 5] + "-", capsize=2, label=name)
+    for slope, (name, values) in zip(slopes, distances.items(), strict=False):
+        start = np.asarray(values)[order][0]
+        axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
+    axes.set(xscale="log", yscale="log", xlabel="width $N$")
+    return axes
+
+
+def evidences(temperatures, curves: Mapping, *, axes=None):
+    """Log evidence against temperature, one line a name.
+
+    Args:
+        temperatures: `(temperatures,)`.
+        curves: by name `(temperatures,)`.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with a dot at the maximum of every line.
+    """
+    axes, temperatures = axes_or_new(axes), np.asarray(temperatures, float)
+    order = np.argsort(temperatures)
+    for name, values in curves.items():
+        values = np.asarray(values, float)
+        (line,) = axes.plot(temperatures[order], values[order], label=name)
+        best = int(np.argmax(values))
+        axes.plot(temperatures[best], values[best], "o", color=line.get_color())
+    axes.set(xscale="log", xlabel="temperature $T$", ylabel=r"$\ln p(Y)$")
+    return axes
+
+
+def traces(draws, *, axes=None):
+    """A number along every chain, one line a chain.
+
+    Args:
+        draws: `(chain, draw)`.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: not a number a draw of every chain.
+    """
+    draws = np.asarray(draws, float)
+    if draws.ndim != 2:
+        raise ValueError(f"draws: wanted one number a draw, (chain, draw), got shape {draws.shape}.")
+    axes = axes_or_new(axes)
+    for chain, values in enumerate(draws, start=1):
+        axes.plot(np.arange(1, len(values) + 1), values, linewidth=0.8, alpha=0.8, label=f"chain {chain}")
+    axes.set(xlabel="draw")
+    return axes

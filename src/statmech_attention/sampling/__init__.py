@@ -1,0 +1,33 @@
+"""Sampling: the posterior at finite width, exactly."""
+
+from statmech_attention.sampling.corrections import Corrected, corrected
+from statmech_attention.sampling.diagnostics import (
+    Estimate,
+    MixingWarning,
+    effective_size,
+    estimate,
+    prediction,
+    r_hat,
+)
+from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
+from statmech_attention.sampling.gibbs import gibbs_posterior
+from statmech_attention.sampling.order_parameters import posterior
+from statmech_attention.sampling.weights import weights_model, weights_posterior
+
+__all__ = [
+    "Corrected",
+    "Estimate",
+    "Importance",
+    "MixingWarning",
+    "corrected",
+    "effective_size",
+    "estimate",
+    "evidence_by_temperature",
+    "gibbs_posterior",
+    "importance",
+    "posterior",
+    "prediction",
+    "r_hat",
+    "weights_model",
+    "weights_posterior",
+]

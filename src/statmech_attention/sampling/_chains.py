@@ -1,0 +1,140 @@
+"""Markov chains side by side, in blocks that can be written to a file and taken up again."""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from statmech_attention import _checks
+from statmech_attention._checkpoint import load_state, save_state
+
+_BLOCK = 50  # draws between two looks at the progress bar and two writes of the checkpoint
+
+
+class Transition(NamedTuple):
+    """A Markov chain: functions of one chain, to be made once for every set of shapes.
+
+    Attributes:
+        begin: (key, position, data) -> state.
+        advance: (state, data) -> state and a dictionary of numbers, which are averaged where draws are thinned.
+        record: (state, data) -> a dictionary of the arrays that are kept of a draw.
+    """
+
+    begin: Callable
+    advance: Callable
+    record: Callable
+
+
+def run(
+    transition: Transition,
+    data: Any,
+    starts: Any,
+    key,
+    *,
+    warmup: int,
+    draws: int,
+    thinning: int = 1,
+    checkpoint: str | os.PathLike | None = None,
+    settings: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+) -> dict[str, np.ndarray]:
+    """Draws of every chain after warm-up.
+
+    Args:
+        transition: the chain.
+        data: a pytree of arrays, shared by all chains.
+        starts: positions to start from, with a leading axis of chains.
+        key: a JAX random key.
+        warmup: iterations that are not kept.
+        draws: draws a chain that are kept.
+        thinning: iterations a draw.
+        checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
+        settings: what else tells this run from others, as JSON can hold it.
+        progress: show a bar; where None, on a terminal only.
+
+    Returns:
+        By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
+    """
+    warmup, draws, thinning = int(warmup), int(draws), int(thinning)
+    begin, advance = _compiled(transition)
+    chains = jax.tree.leaves(starts)[0].shape[0]
+    # Raw keys of one kind, whatever kind the caller uses: they can be written to a file.
+    seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
+    state = begin(jax.random.key_data(jax.random.split(seed, chains)), starts, data)
+    shapes = jax.eval_shape(advance, state, data, 0, 1)[1]
+    kept = {name: np.zeros((chains, 0, *shape.shape[2:]), shape.dtype) for name, shape in shapes.items()}
+    done = 0
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None:
+        settings = {**(settings or {}), "warmup": warmup, "thinning": thinning, "data": _digest((seed, starts, data))}
+        if path.exists():
+            done, state, kept = load_state(path, (done, state, kept), settings)
+            done, state = int(done), jax.tree.map(jnp.asarray, state)
+    # `progress` None leaves it to tqdm, which shows nothing outside a terminal.
+    with tqdm(
+        total=warmup + draws, initial=done, unit="draw", disable=None if progress is None else not progress
+    ) as bar:
+        while done < warmup + draws:
+            bar.set_description("warm-up" if done < warmup else "draws", refresh=False)
+            count = min(_BLOCK, (warmup if done < warmup else warmup + draws) - done)
+            state, block = advance(state, data, count, 1 if done < warmup else thinning)
+            if done >= warmup:
+                kept = {name: np.concatenate([kept[name], np.asarray(block[name])[:, :count]], axis=1) for name in kept}
+            done += count
+            if path is not None:
+                save_state(path, (done, state, kept), settings)
+            bar.update(count)
+    return {name: values[:, :draws] for name, values in kept.items()}
+
+
+def check_counts(*, draws, chains, warmup, thinning) -> None:
+    """Refuse counts that no sampler can do anything with."""
+    least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
+    least["thinning"] = (thinning, 1, ": iterations a draw")
+    for name, (value, smallest, why) in least.items():
+        if not _checks.whole(value, smallest):
+            raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
+
+
+@lru_cache(maxsize=64)
+def _compiled(transition: Transition):
+    """Both functions over all chains: to begin, and to go on by some draws, at most `_BLOCK`."""
+
+    def go_on(state, data, count, thinning):
+        numbers = jax.eval_shape(transition.advance, state, data)[1]
+        none = {name: jnp.zeros((), float) for name in numbers}
+
+        def iterate(_, carry):
+            state, sums = carry
+            state, numbers = transition.advance(state, data)
+            return state, {name: sums[name] + numbers[name] for name in sums}
+
+        def draw(index, carry):
+            state, kept = carry
+            state, sums = jax.lax.fori_loop(0, thinning, iterate, (state, none))
+            found = {**{name: value / thinning for name, value in sums.items()}, **transition.record(state, data)}
+            return state, {name: kept[name].at[index].set(found[name]) for name in kept}
+
+        shapes = {**none, **jax.eval_shape(transition.record, state, data)}
+        empty = {name: jnp.zeros((_BLOCK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
+        return jax.lax.fori_loop(0, count, draw, (state, empty))
+
+    begin = jax.jit(jax.vmap(transition.begin, in_axes=(0, 0, None)))
+    return begin, jax.jit(jax.vmap(go_on, in_axes=(0, None, None, None)))
+
+
+def _digest(arrays) -> str:
+    """A fingerprint of a pytree of arrays."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(arrays):
+        values = np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)
+        found.update(f"{values.shape} {values.dtype}\0".encode())
+        found.update(np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()[:16]

@@ -1,0 +1,140 @@
+r"""The posterior density of the order parameters: the Wishart chain times $e^{-P E(U) / 2}$.
+
+The kernel is linear in $U$. Where they fit into memory the pairs' kernels are kept, so that $K(U)$ and the gradient
+cost one matrix product each, shared by all chains, besides a Cholesky factor and an inverse a chain. With
+$R = (K + T)^{-1}$ and $v = R Y$:
+
+    d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
+"""
+
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import cho_solve
+from jaxtyping import Array, Float
+
+from statmech_attention.kernels import kernel_scale
+from statmech_attention.paths import AttentionedInputs
+from statmech_attention.sampling._bartlett import Bartlett, chain_order_one, chain_potential, order_parameter
+
+LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
+
+
+class Posterior(NamedTuple):
+    """Everything the density depends on besides the point; only arrays, and one of `products` and `inputs` is None.
+
+    Attributes:
+        products: of every pair of paths the kernel between examples, its lower triangle, what stands before it included.
+        inputs: attentioned inputs scaled so that the kernel is their product, where `products` would be too large.
+        labels: $Y$.
+        temperature: $T$.
+        widths: $(N_1, .., N_{L+1})$.
+    """
+
+    products: Float[Array, "pairs entries"] | None
+    inputs: Float[Array, "examples paths features"] | None
+    labels: Float[Array, " examples"]
+    temperature: Float[Array, ""]
+    widths: Float[Array, " layers"]
+
+
+def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
+    """The density's data, with the pairs' kernels where they fit."""
+    scaled = np.sqrt(kernel_scale(inputs, variances)) * inputs.values
+    rest = (labels, jnp.asarray(temperature, float), jnp.asarray(widths, float))
+    examples, paths, _ = scaled.shape
+    if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
+        return Posterior(None, scaled, *rest)
+    lower = np.tril_indices(examples)
+    pairs = combinations_with_replacement(range(paths), 2)
+    rows = [_both_orders(scaled[:, p] @ scaled[:, q].T, p, q)[lower] for p, q in pairs]
+    return Posterior(jnp.stack(rows), None, *rest)
+
+
+def potential(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
+    r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
+    return half_action(point, data, shape) + chain_order_one(point, shape)
+
+
+def half_action(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
+    r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
+    return chain_potential(point, data.widths, shape) + 0.5 * label_energy(order_parameter(point, shape), data)
+
+
+@jax.custom_jvp
+def label_energy(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, ""]:
+    r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12); differentiable in $U$ alone."""
+    chol = _cholesky(gram(overlap, data))
+    return _logdet(chol) + data.labels @ cho_solve((chol, True), data.labels)
+
+
+@label_energy.defjvp
+def _label_energy_change(primals, tangents):
+    overlap, data = primals
+    logdet, inverse = _inverse(gram(overlap, data))
+    solved = inverse @ data.labels
+    slope = _slope(inverse - jnp.outer(solved, solved), data)
+    return logdet + data.labels @ solved, jnp.sum(slope * tangents[0])
+
+
+def gram(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, "examples examples"]:
+    """$K(U) + T I$; $U$ symmetric."""
+    examples = data.labels.shape[0]
+    if data.products is None:
+        weighted = jnp.einsum("eai,ab->ebi", data.inputs, overlap)
+        full = weighted.reshape(examples, -1) @ data.inputs.reshape(examples, -1).T
+    else:
+        packed = overlap[np.triu_indices(overlap.shape[0])] @ data.products
+        full = packed[_positions(examples)]
+    return full + data.temperature * jnp.eye(examples)
+
+
+def _slope(weights, data: Posterior) -> Float[Array, "paths paths"]:
+    """The sum over examples of `weights` times the kernel of every pair of paths: the slope in $U$."""
+    examples = data.labels.shape[0]
+    if data.products is None:
+        seen = jnp.einsum("mn,nai->mai", weights, data.inputs)
+        return jnp.einsum("mai,mbi->ab", data.inputs, seen)
+    lower = np.tril_indices(examples)
+    packed = data.products @ (weights[lower] * np.where(lower[0] == lower[1], 1.0, 2.0))
+    # Products of different paths stand for both orders: half of the slope belongs to each.
+    paths = round((np.sqrt(8 * data.products.shape[0] + 1) - 1) / 2)
+    full = packed[_positions(paths, upper=True)]
+    return full * np.where(np.eye(paths, dtype=bool), 1.0, 0.5)
+
+
+@jax.custom_jvp
+def _inverse(matrix: Float[Array, "examples examples"]):
+    """Logarithm of the determinant, and the inverse."""
+    chol = _cholesky(matrix)
+    return _logdet(chol), cho_solve((chol, True), jnp.eye(matrix.shape[0]))
+
+
+@_inverse.defjvp
+def _inverse_change(primals, tangents):
+    logdet, inverse = _inverse(*primals)
+    (change,) = tangents
+    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
+
+
+def _cholesky(matrix):
+    return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
+
+
+def _logdet(chol):
+    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
+
+
+def _both_orders(product, p: int, q: int):
+    return product if p == q else product + product.T
+
+
+def _positions(size: int, upper: bool = False) -> np.ndarray:
+    """Where the entries of a symmetric matrix stand in its packed triangle."""
+    found = np.zeros((size, size), dtype=np.int32)
+    rows, columns = np.triu_indices(size) if upper else np.tril_indices(size)
+    found[rows, columns] = found[columns, rows] = np.arange(len(rows))
+    return found

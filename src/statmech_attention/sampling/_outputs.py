@@ -1,0 +1,68 @@
+"""Means (9) and variances (30) of the output for many order parameters at once."""
+
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from statmech_attention.kernels import kernel_scale
+from statmech_attention.paths import AttentionedInputs
+from statmech_attention.predictor import Prediction
+from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
+
+_AT_ONCE = 8
+
+
+class CrossKernels(NamedTuple):
+    """What the kernels of test inputs are made from.
+
+    Attributes:
+        products: of every pair of paths the kernel between training and test examples; or else
+        inputs: training and test inputs, scaled so that the kernel is their product.
+        own: of every pair of paths the kernel of each test example with itself.
+    """
+
+    products: Float[Array, "pairs examples others"] | None
+    inputs: tuple[Float[Array, "examples paths features"], Float[Array, "others paths features"]] | None
+    own: Float[Array, "pairs others"]
+
+
+def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
+    """The kernels between training and test inputs by pairs of paths, where they fit."""
+    root = np.sqrt(kernel_scale(inputs, variances))
+    left, right = root * inputs.values, root * test.values
+    pairs = list(combinations_with_replacement(range(left.shape[1]), 2))
+    own = jnp.stack([(1 + (p != q)) * jnp.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs])
+    if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
+        return CrossKernels(None, (left, right), own)
+    return CrossKernels(jnp.stack([_crossed(left, right, p, q) for p, q in pairs]), None, own)
+
+
+def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+    """Mean (9) and variance (30) of the output given $U$."""
+    packed = overlap[np.triu_indices(overlap.shape[0])]
+    if test.products is None:
+        left, right = test.inputs
+        weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
+        across = weighted @ right.reshape(right.shape[0], -1).T
+    else:
+        across = jnp.einsum("p,pet->et", packed, test.products)
+    chol = jnp.linalg.cholesky(gram(overlap, data))
+    half = solve_triangular(chol, across, lower=True)
+    mean = half.T @ solve_triangular(chol, data.labels, lower=True)
+    return Prediction(mean, packed @ test.own - jnp.sum(half**2, axis=0))
+
+
+@jax.jit
+def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
+    """The same for many order parameters."""
+    return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps, batch_size=_AT_ONCE)
+
+
+def _crossed(left, right, p: int, q: int):
+    product = left[:, p] @ right[:, q].T
+    return product if p == q else product + left[:, q] @ right[:, p].T

@@ -1,0 +1,112 @@
+r"""The first correction in $1/N$ to the saddle point, from the exact posterior's density.
+
+In the good coordinates the density is $e^{-\frac{N}{2} S(x) - \psi(x)}$ with $\psi = \sum_l \sum_i i \ln F_{l,ii}$, which comes from the
+Wishart exponents and the Jacobian and is of order one. Laplace's expansion about the minimum $x^*$ of $S$ gives
+for any smooth $g$, with $C = (\frac{N}{2} S'')^{-1}$,
+
+    E[g] = g + g' d + 1/2 tr(C g'') + O(1/N^2),      d = -C [ psi' + N/4 tr(C S''') ].
+
+The action holds the labels at their weight $\alpha = P/N$, whatever that is: the remainder is of order $1/N^2$ where $P$
+grows in proportion to $N$, and where $P$ is fixed. In the second case the action and its minimum change with $N$, too.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from statmech_attention._architecture import Architecture
+from statmech_attention.action import coordinates_of
+from statmech_attention.kernels import check_pair
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention.predictor import Prediction
+from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._bartlett import Bartlett
+from statmech_attention.sampling._density import Posterior, half_action, posterior_density
+from statmech_attention.sampling._laplace import hessian
+from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, output
+from statmech_attention.solution import Solution
+
+
+class Corrected(NamedTuple):
+    """The saddle point to the next order in $1/N$.
+
+    Attributes:
+        order_parameters: $E[U^{(1)}], .., E[U^{(L+1)}]$, the last a scalar.
+        prediction: mean and variance of the output on the test inputs, or None without them.
+    """
+
+    order_parameters: tuple[Float[Array, "..."], ...]
+    prediction: Prediction | None
+
+
+def corrected(solution: Solution, test=None) -> Corrected:
+    r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
+
+    The variance of the output, too, is right to order $1/N$: (30) with its correction, and what the fluctuations of
+    $U$ add to it, $\mathrm{tr}(C f' f'^\top)$.
+
+    Args:
+        solution: a saddle point at finite width, not a batch.
+        test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
+
+    Returns:
+        `Corrected(order_parameters, prediction)`.
+
+    Raises:
+        ValueError: a batch, infinite width, test inputs that do not fit.
+
+    Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
+    """
+    if solution.temperature.ndim:
+        raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    widths = tuple(float(number) for number in solution.width)
+    if not all(jnp.isfinite(jnp.asarray(widths))):
+        raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
+    inputs = solution.attentioned
+    layout = Architecture(inputs.heads, widths, solution.variance)
+    data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
+    kernels = None
+    if test is not None:
+        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+        check_pair(inputs, test, "test")
+        kernels = cross_kernels(inputs, test, solution.variance)
+    return _corrected(coordinates_of(solution.order_parameters, layout), data, kernels, _bartlett.full_rank(layout))
+
+
+@partial(jax.jit, static_argnames="shape")
+def _corrected(point, data: Posterior, kernels: CrossKernels | None, shape: Bartlett) -> Corrected:
+    slope = jax.grad(lambda p: half_action(p, data, shape))
+    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, shape), point))
+    # One Newton step more, so that the solver's tolerance does not stand in for the remainder.
+    point = point - vectors @ ((vectors.T @ slope(point)) / values)
+    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, shape), point))
+    directions = (vectors / jnp.sqrt(values)[None, :]).T
+
+    bend = jax.lax.map(lambda w: _second(slope, point, w), directions).sum(axis=0)
+    push = jax.grad(lambda p: _bartlett.chain_order_one(p, shape))(point) + 0.5 * bend
+    shift = -directions.T @ (directions @ push)
+
+    def observed(p):
+        overlaps = _bartlett.order_parameters(p, shape)
+        return overlaps, None if kernels is None else output(overlaps[0], data, kernels)
+
+    value, drift = jax.jvp(observed, (point,), (shift,))
+    slopes, curvatures = jax.lax.map(
+        lambda w: (jax.jvp(observed, (point,), (w,))[1], _second(observed, point, w)), directions
+    )
+    overlaps, prediction = jax.tree.map(lambda g, d, c: g + d + 0.5 * c.sum(axis=0), value, drift, curvatures)
+    if prediction is not None:
+        prediction = prediction._replace(variance=prediction.variance + jnp.sum(slopes[1].mean ** 2, axis=0))
+    return Corrected(overlaps, prediction)
+
+
+def _second(function, point, direction):
+    """The second derivative of a function along a direction."""
+
+    def first(p):
+        return jax.jvp(function, (p,), (direction,))[1]
+
+    return jax.jvp(first, (point,), (direction,))[1]

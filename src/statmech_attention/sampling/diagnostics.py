@@ -1,0 +1,144 @@
+r"""How well chains have mixed: split $\hat R$, effective sample size, and means with their Monte Carlo errors."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
+from statmech_attention.predictor import Prediction
+
+LARGEST_R_HAT = 1.01
+SMALLEST_EFFECTIVE_SIZE = 400
+
+
+class MixingWarning(UserWarning):
+    """Chains that disagree, or too few independent draws: do not trust what follows from them."""
+
+
+class Estimate(NamedTuple):
+    """A posterior mean and the standard error that the finite number of draws leaves in it."""
+
+    mean: np.ndarray
+    error: np.ndarray
+
+
+def estimate(draws) -> Estimate:
+    r"""The mean over chains and draws, and its standard error $s / \sqrt{n_\mathrm{eff}}$.
+
+    Args:
+        draws: `(chain, draw, ..)`, an array or a variable of a Dataset.
+
+    Returns:
+        `Estimate(mean, error)`, each with the remaining axes.
+
+    Raises:
+        ValueError: fewer than four draws a chain.
+    """
+    values = _values(draws)
+    spread = values.std(axis=(0, 1), ddof=1)
+    return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
+
+
+def effective_size(draws) -> np.ndarray:
+    r"""How many independent draws would give the mean the same error.
+
+    Args:
+        draws: `(chain, draw, ..)`.
+
+    Returns:
+        One number for each of the remaining axes; the number of draws where all are the same.
+    """
+    values = _values(draws)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.asarray(effective_sample_size(values))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, values.shape[0] * values.shape[1], found)
+
+
+def r_hat(draws) -> np.ndarray:
+    r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
+
+    Args:
+        draws: `(chain, draw, ..)`, at least two chains.
+
+    Returns:
+        One number for each of the remaining axes; 1 where all draws are the same.
+
+    Raises:
+        ValueError: one chain, or fewer than four draws.
+    """
+    values = _values(draws)
+    if values.shape[0] < 2:
+        raise ValueError(
+            "draws: wanted at least 2 chains, since R-hat compares chains, got 1. Sample with chains=4, or ask for "
+            "effective_size alone."
+        )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.asarray(split_gelman_rubin(values))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, 1.0, found)
+
+
+def prediction(draws: xr.Dataset) -> Prediction:
+    r"""Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
+
+    $\langle f \rangle$ is the mean of `output` over draws; the variance is that of `output`, and the mean of
+    `output_variance` where draws are of order parameters, whose output still varies given them.
+
+    Args:
+        draws: what one of the samplers returned for test inputs.
+
+    Returns:
+        `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see `estimate(draws["output"])`.
+
+    Raises:
+        ValueError: draws without test inputs.
+    """
+    if "output" not in draws:
+        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
+    axes = ("chain", "draw")
+    variance = draws["output"].var(axes)
+    if "output_variance" in draws:
+        variance = variance + draws["output_variance"].mean(axes)
+    return Prediction(draws["output"].mean(axes).values, variance.values)
+
+
+def diagnosed(draws: xr.Dataset, watched: tuple[str, ...], *, quiet: bool = False) -> xr.Dataset:
+    """The Dataset with `r_hat` and `effective_size` of some variables, and a warning where they are bad."""
+    complaints = []
+    for name in watched:
+        values = draws[name].transpose("chain", "draw", ...)
+        rest = values.dims[2:]
+        draws = draws.assign(
+            {
+                f"{name}_r_hat": (rest, r_hat(values.values), {"long_name": f"split R-hat of {name}"}),
+                f"{name}_effective_size": (
+                    rest,
+                    effective_size(values.values),
+                    {"long_name": f"effective size of {name}"},
+                ),
+            }
+        )
+        worst, fewest = float(draws[f"{name}_r_hat"].max()), float(draws[f"{name}_effective_size"].min())
+        if not worst <= LARGEST_R_HAT:
+            complaints.append(f"R-hat of {name} up to {worst:.3f} (at most {LARGEST_R_HAT} is good)")
+        if not fewest >= SMALLEST_EFFECTIVE_SIZE:
+            complaints.append(
+                f"effective size of {name} down to {fewest:.0f} (at least {SMALLEST_EFFECTIVE_SIZE} is good)"
+            )
+    divergent = int(draws["diverging"].sum()) if "diverging" in draws else 0
+    if divergent:
+        complaints.append(f"{divergent} draws diverged")
+    text = "; ".join(complaints)
+    if text and not quiet:
+        warnings.warn(
+            f"The chains have not mixed: {text}. Take more draws, or more warm-up.", MixingWarning, stacklevel=4
+        )
+    return draws.assign_attrs(warning=text)
+
+
+def _values(draws) -> np.ndarray:
+    values = np.asarray(draws, dtype=float)
+    if values.ndim < 2 or values.shape[1] < 4:
+        raise ValueError(f"draws: wanted at least 4 draws of every chain, (chain, draw, ..), got shape {values.shape}.")
+    return values

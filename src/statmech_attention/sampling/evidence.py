@@ -1,0 +1,209 @@
+r"""The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling from Laplace's Gaussian.
+
+The same weighted points give posterior means more precisely than a Markov chain where the posterior is close to
+Gaussian, that is at large width.
+"""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.scipy.special import gammaln, ndtri
+from jaxtyping import Array, PRNGKeyArray, UInt32
+from scipy.stats import chi2, qmc
+
+from statmech_attention import _checks
+from statmech_attention._architecture import architecture
+from statmech_attention.kernels import check_pair
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention.saddle_point import solve
+from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._bartlett import Bartlett
+from statmech_attention.sampling._density import Posterior, posterior_density, potential
+from statmech_attention.sampling._laplace import Laplace, laplace
+from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, output
+from statmech_attention.sampling.diagnostics import Estimate
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+_AT_ONCE = 64
+_REPLICATES = 16
+
+
+class Importance(NamedTuple):
+    r"""Posterior averages from weighted points.
+
+    Attributes:
+        log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
+        order_parameter: $E[U]$.
+        output: $\langle f \rangle$ on the test inputs, or None without them.
+        effective_size: $(\sum w)^2 / \sum w^2$, out of all points; the averages are good where it is in the thousands.
+        laplace: $\ln p(Y)$ by Laplace's method at the mode.
+        theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
+    """
+
+    log_evidence: Estimate
+    order_parameter: Estimate
+    output: Estimate | None
+    effective_size: float
+    laplace: float
+    theory: float
+
+
+def importance(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    key: Key,
+    variance=1.0,
+    heads=None,
+    points: int = 512,
+    test=None,
+) -> Importance:
+    r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
+
+    Points are drawn from a multivariate $t$ of the mode's covariance, in antithetic pairs, on 16 randomly shifted
+    Sobol sequences; their spread gives the standard errors.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
+        temperature: $T > 0$.
+        key: a JAX random key.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+        points: pairs of points on each of the 16 sequences, a power of two.
+        test: test inputs, in the form of `attentioned`.
+
+    Returns:
+        `Importance`.
+
+    Raises:
+        ValueError: as for `posterior`, or a number of points that is not a power of two.
+    """
+    if not _checks.whole(points, 2) or int(points) & (int(points) - 1):
+        raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = _checks.labels(labels, inputs.values.shape[0])
+    temperature = _checks.positive("temperature", temperature)
+    layout = architecture(inputs.heads, width, variance)
+    shape = _bartlett.bartlett(layout)
+    kernels = None
+    if test is not None:
+        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+        check_pair(inputs, test, "test")
+        kernels = cross_kernels(inputs, test, layout.variances)
+    data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
+    found = solve(inputs, labels, width=layout.widths, temperature=temperature, variance=layout.variances)
+    around = laplace(data, jnp.zeros(shape.coordinates), shape)
+
+    degrees = float(max(10, 2 * shape.coordinates))
+    whites = _points(key, shape.coordinates, int(points), degrees)
+    sums = jax.tree.map(np.asarray, _weighted(jnp.asarray(whites), data, around, kernels, shape, degrees))
+    constant = _bartlett.prior_constant(layout.widths, shape) + 0.5 * len(labels) * math.log(2 * math.pi)
+    entropy = sum(size * share for size, share in zip(layout.partial_paths, layout.shares, strict=True))
+    return Importance(
+        _log_mean(sums["weight"], sums["largest"] - constant),
+        _ratio(sums["order_parameter"], sums["weight"], sums["largest"]),
+        None if kernels is None else _ratio(sums["output"], sums["weight"], sums["largest"]),
+        _effective(sums),
+        float(-around.potential - constant + around.logdet + 0.5 * shape.coordinates * math.log(2 * math.pi)),
+        float(-0.5 * layout.widest * (found.action - entropy) - 0.5 * len(labels) * math.log(2 * math.pi)),
+    )
+
+
+def evidence_by_temperature(attentioned, labels, *, temperatures, key: Key, **options) -> xr.Dataset:
+    r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
+
+    Args:
+        attentioned: as for `importance`.
+        labels: as for `importance`.
+        temperatures: temperatures in any order.
+        key: a JAX random key.
+        options: all else that `importance` takes.
+
+    Returns:
+        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
+        `found.temperature[found.log_evidence.argmax()]`.
+
+    Raises:
+        ValueError: as for `importance`, or no temperatures.
+    """
+    if not hasattr(temperatures, "__len__") or not len(temperatures):
+        raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
+    found = [
+        importance(attentioned, labels, temperature=temperature, key=one, **options)
+        for temperature, one in zip(temperatures, jax.random.split(key, len(temperatures)), strict=True)
+    ]
+    columns = {
+        "log_evidence": [float(one.log_evidence.mean) for one in found],
+        "error": [float(one.log_evidence.error) for one in found],
+        "effective_size": [one.effective_size for one in found],
+        "laplace": [one.laplace for one in found],
+        "theory": [one.theory for one in found],
+    }
+    coordinates = {"temperature": [float(temperature) for temperature in temperatures]}
+    return xr.Dataset({name: ("temperature", values) for name, values in columns.items()}, coordinates)
+
+
+def _points(key, coordinates: int, points: int, degrees: float) -> np.ndarray:
+    """Points of a standard multivariate t, `(replicates, points, coordinates)`."""
+    base = qmc.Sobol(coordinates + 1, scramble=False).random_base2(points.bit_length() - 1)
+    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, coordinates + 1)))
+    uniform = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
+    radius = np.sqrt(degrees / chi2.ppf(uniform[..., -1:], degrees))
+    return np.asarray(ndtri(jnp.asarray(uniform[..., :-1]))) * radius
+
+
+@partial(jax.jit, static_argnames="shape")
+def _weighted(whites, data: Posterior, around: Laplace, kernels: CrossKernels | None, shape: Bartlett, degrees):
+    """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
+    size = shape.coordinates
+
+    def one(white):
+        point = around.mode + around.root @ white
+        log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
+        log_t = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
+        overlap = _bartlett.order_parameter(point, shape)
+        found = {"order_parameter": overlap}
+        if kernels is not None:
+            found["output"] = output(overlap, data, kernels).mean
+        return around.logdet - potential(point, data, shape) - log_t, found
+
+    def sequence(points):
+        # Antithetic points side by side, so that odd terms cancel.
+        logs, values = jax.lax.map(one, jnp.concatenate([points, -points]), batch_size=_AT_ONCE)
+        largest = jnp.max(logs)
+        weights = jnp.exp(logs - largest)
+        means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
+        return {"weight": weights.mean(), "square": jnp.mean(weights**2), "largest": largest, **means}
+
+    found = jax.lax.map(sequence, whites)
+    count = jnp.asarray(2 * whites.shape[1] * whites.shape[0])
+    return {**found, "count": count}
+
+
+def _log_mean(weights, largest) -> Estimate:
+    scaled = weights * np.exp(largest - largest.max())
+    error = scaled.std(ddof=1) / math.sqrt(len(scaled)) / scaled.mean()
+    return Estimate(np.asarray(math.log(scaled.mean()) + largest.max()), np.asarray(error))
+
+
+def _ratio(sums, weights, largest) -> Estimate:
+    """The ratio of two means over sequences, and the error of that ratio to first order."""
+    scale = np.exp(largest - largest.max())
+    weights, sums = weights * scale, sums * scale.reshape(-1, *(1,) * (sums.ndim - 1))
+    mean = sums.mean(axis=0) / weights.mean()
+    residual = (sums - weights.reshape(-1, *(1,) * (sums.ndim - 1)) * mean) / weights.mean()
+    return Estimate(mean, residual.std(axis=0, ddof=1) / math.sqrt(len(weights)))
+
+
+def _effective(sums) -> float:
+    scale = np.exp(sums["largest"] - sums["largest"].max())
+    return float(sums["count"] * np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))

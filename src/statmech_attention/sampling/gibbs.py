@@ -1,0 +1,135 @@
+r"""The posterior (8) of all weights by exact Gibbs sampling: an independent check of the other two samplers.
+
+The output is linear in the weights of one layer while the others stay: $f = \Phi \theta$. So each layer, all its heads
+together, has a Gaussian posterior given the rest, and is drawn from it without rejection and without step sizes.
+"""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import xarray as xr
+from jax.scipy.linalg import cho_solve
+from jaxtyping import Array, PRNGKeyArray, UInt32
+
+from statmech_attention.network import Weights, forward_paths
+from statmech_attention.sampling import _weight_draws
+from statmech_attention.sampling._chains import Transition
+from statmech_attention.sampling._weight_draws import WeightPosterior
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+
+def gibbs_posterior(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    key: Key,
+    variance=1.0,
+    heads=None,
+    draws: int = 1000,
+    chains: int = 4,
+    warmup: int = 500,
+    thinning: int = 1,
+    test=None,
+    start=None,
+    keep_weights: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+    quiet: bool = False,
+) -> xr.Dataset:
+    r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
+
+    $\theta_0$ is a draw from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$; then $\theta$ is a draw from its posterior given
+    the other layers. A sweep over all layers costs $P^2$ operations a weight. Low temperatures tie the layers together,
+    and many sweeps then make one independent draw.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
+        temperature: $T > 0$.
+        key: a JAX random key.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+        draws: draws a chain that are kept, at least 4.
+        chains: chains side by side, at least 2.
+        warmup: sweeps that are not kept.
+        thinning: sweeps a draw.
+        test: as for `weights_posterior`.
+        start: as for `weights_posterior`.
+        keep_weights: as for `weights_posterior`.
+        checkpoint: as for `posterior`.
+        progress: as for `posterior`.
+        quiet: as for `posterior`.
+
+    Returns:
+        Dataset as that of `weights_posterior`, without what belongs to NUTS.
+
+    Raises:
+        ValueError: as for `weights_posterior`.
+
+    Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
+    Gaussian distributions" (2010).
+    """
+    counts = {"draws": draws, "chains": chains, "warmup": warmup, "thinning": thinning}
+    data, layout = _weight_draws.prepared(
+        attentioned, labels, test, width=width, temperature=temperature, variance=variance, heads=heads, counts=counts
+    )
+    start_key, chain_key = jax.random.split(key)
+    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
+    chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
+    options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
+    about = {"name": "weights, Gibbs", "layout": layout, "quiet": quiet}
+    everything = (data, jnp.asarray(layout.variances))
+    return _weight_draws.sampled(chain, everything, first, chain_key, **about, **options)
+
+
+def _begin(key, weights: Weights, data):
+    return key, weights
+
+
+def _sweep(state, data: tuple[WeightPosterior, Array]):
+    """Draw V0, then every layer's values, then the readout."""
+    (key, weights), (posterior, variances) = state, data
+    key, *keys = jax.random.split(key, len(weights.values) + 3)
+    weights = weights._replace(
+        projection=_draw(
+            lambda block: weights._replace(projection=block), weights.projection, keys[0], posterior, variances[0]
+        )
+    )
+    for layer in range(len(weights.values)):
+
+        def with_values(block, weights=weights, layer=layer):
+            return weights._replace(values=(*weights.values[:layer], block, *weights.values[layer + 1 :]))
+
+        weights = with_values(
+            _draw(with_values, weights.values[layer], keys[layer + 1], posterior, variances[layer + 1])
+        )
+    readout = _draw(lambda block: weights._replace(readout=block), weights.readout, keys[-1], posterior, variances[-1])
+    return (key, weights._replace(readout=readout)), {}
+
+
+def _draw(place, block, key, posterior: WeightPosterior, variance):
+    """A draw of one block of weights given all others; `place` puts a block into its place."""
+    prior_key, noise_key = jax.random.split(key)
+
+    def output(values):
+        return forward_paths(place(values), posterior.inputs)
+
+    features = jax.jacrev(output)(block).reshape(posterior.labels.shape[0], -1)
+    drawn = jnp.sqrt(variance) * jax.random.normal(prior_key, block.shape)
+    noise = jnp.sqrt(posterior.temperature) * jax.random.normal(noise_key, posterior.labels.shape)
+    gram = variance * features @ features.T + posterior.temperature * jnp.eye(noise.shape[0])
+    missing = cho_solve((jnp.linalg.cholesky(gram), True), posterior.labels - features @ drawn.reshape(-1) - noise)
+    return drawn + variance * (missing @ features).reshape(block.shape)
+
+
+def _record(state, data):
+    return _weight_draws.record(state[1], data[0], False)
+
+
+def _record_all(state, data):
+    return _weight_draws.record(state[1], data[0], True)

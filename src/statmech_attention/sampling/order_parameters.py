@@ -1,0 +1,131 @@
+r"""The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
+
+NUTS runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good coordinates of
+the action, whitened by the Hessian at the mode, so that a handful of leapfrog steps make an independent draw.
+"""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, PRNGKeyArray, UInt32
+
+from statmech_attention import _checks
+from statmech_attention._architecture import architecture
+from statmech_attention.kernels import check_pair
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._bartlett import Bartlett
+from statmech_attention.sampling._chains import check_counts, run
+from statmech_attention.sampling._dataset import dataset
+from statmech_attention.sampling._density import Posterior, posterior_density, potential
+from statmech_attention.sampling._laplace import Laplace, laplace
+from statmech_attention.sampling._nuts import nuts
+from statmech_attention.sampling._outputs import cross_kernels, outputs
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+
+def posterior(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    key: Key,
+    variance=1.0,
+    heads=None,
+    draws: int = 1000,
+    chains: int = 4,
+    warmup: int = 300,
+    thinning: int = 1,
+    test=None,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+    quiet: bool = False,
+) -> xr.Dataset:
+    r"""Draws from $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
+
+    The law of the order parameters (13) under the posterior (8) of all weights, at any width; the saddle point (11)
+    is its limit. Given $U$ the output is Gaussian with mean (9) and variance (30).
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
+        temperature: $T > 0$.
+        key: a JAX random key.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+        draws: draws a chain that are kept, at least 4.
+        chains: chains side by side, at least 2, so that they can be compared.
+        warmup: iterations a chain before the first draw is kept, in which the step size adapts.
+        thinning: iterations a draw.
+        test: test inputs, in the form of `attentioned`; their outputs given the draws are then part of the result.
+        checkpoint: a file to write the state to after every block of draws. Where it exists, sampling goes on from
+            there; the result is that of a run that was never interrupted. Asking for more draws goes on, too.
+        progress: show a bar; where None, on a terminal only.
+        quiet: do not warn of bad mixing; the text is in the attributes all the same.
+
+    Returns:
+        Dataset with dimensions `chain` and `draw` first:
+        `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
+        scalar; with `test`, `output`, (9), and `output_variance`, (30), `(example,)`; `potential`, $-\ln p$ up to a
+        constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
+        `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
+        says what is wrong with the chains; it is empty where nothing is.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width below 1 or not whole, too few draws or
+            chains, the checkpoint of another run.
+
+    Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
+    """
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = _checks.labels(labels, inputs.values.shape[0])
+    temperature = _checks.positive("temperature", temperature)
+    layout = architecture(inputs.heads, width, variance)
+    shape = _bartlett.bartlett(layout)
+    check_counts(draws=draws, chains=chains, warmup=warmup, thinning=thinning)
+    if test is not None:
+        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+        check_pair(inputs, test, "test")
+
+    data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
+    around = laplace(data, jnp.zeros(shape.coordinates), shape)
+    start_key, chain_key = jax.random.split(key)
+    starts = jax.random.normal(start_key, (chains, shape.coordinates))
+    # Whitened coordinates need no long trajectories while the step size is still being found.
+    chain = nuts(_whitened, _record, shape, warmup=warmup, step_size=shape.coordinates**-0.25 / 4, depth=(5, 10))
+    found = run(
+        chain,
+        (data, around),
+        starts,
+        chain_key,
+        warmup=warmup,
+        draws=draws,
+        thinning=thinning,
+        checkpoint=checkpoint,
+        settings={"sampler": "order parameters"},
+        progress=progress,
+    )
+    if test is not None:
+        overlaps = jnp.asarray(found["order_parameter"])
+        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, layout.variances))
+        mean, spread = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+        found = {**found, "output": mean, "output_variance": spread}
+    return dataset(found, "order parameters", layout, temperature, quiet)
+
+
+def _whitened(position, data: tuple[Posterior, Laplace], shape: Bartlett):
+    density, around = data
+    return potential(around.mode + around.root @ position, density, shape)
+
+
+def _record(position, data: tuple[Posterior, Laplace], shape: Bartlett) -> dict:
+    _, around = data
+    found = _bartlett.order_parameters(around.mode + around.root @ position, shape)
+    names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(found) + 1))]
+    return dict(zip(names, found, strict=True))

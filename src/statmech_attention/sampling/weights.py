@@ -1,0 +1,145 @@
+r"""The posterior (8) of all weights, sampled by NUTS: the paper's way, against which theory is judged.
+
+The network is evaluated in path form, (5): queries and keys are fixed, so attention acts on the inputs once and for all.
+"""
+
+import os
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+import xarray as xr
+from jaxtyping import Array, PRNGKeyArray, UInt32
+from numpyro.infer.util import potential_energy
+
+from statmech_attention._architecture import Architecture
+from statmech_attention.network import Weights, forward_paths
+from statmech_attention.paths import AttentionedInputs
+from statmech_attention.sampling import _weight_draws
+from statmech_attention.sampling._nuts import nuts
+from statmech_attention.sampling._weight_draws import WeightPosterior
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+
+def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes: Weights, variances) -> None:
+    r"""NumPyro model of (1) to (4) in path form: weights $\sim \mathcal N(0, \sigma_l^2)$, $y_\mu \sim \mathcal N(f(x_\mu), T)$.
+
+    The sites are standard normal and scaled here, so that the sampler sees all layers on one scale.
+
+    Args:
+        attentioned: training inputs.
+        labels: $Y$, `(examples,)`; None to draw them.
+        temperature: $T$, the variance of a label given the output: (8).
+        shapes: `Weights` with the shape of every array in its place.
+        variances: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+    """
+
+    def normal(name, shape):
+        return numpyro.sample(name, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
+
+    white = Weights(
+        normal("projection", shapes.projection),
+        tuple(normal(f"values_{layer}", shape) for layer, shape in enumerate(shapes.values, start=1)),
+        normal("readout", shapes.readout),
+    )
+    outputs = forward_paths(_scaled(white, variances), attentioned)
+    numpyro.sample("labels", dist.Normal(outputs, jnp.sqrt(temperature)).to_event(1), obs=labels)
+
+
+def weights_posterior(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    key: Key,
+    variance=1.0,
+    heads=None,
+    draws: int = 1000,
+    chains: int = 4,
+    warmup: int = 500,
+    thinning: int = 1,
+    test=None,
+    start=None,
+    keep_weights: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+    quiet: bool = False,
+) -> xr.Dataset:
+    r"""Draws from $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$, (8), by NUTS.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`.
+        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
+        temperature: $T > 0$.
+        key: a JAX random key.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+        draws: draws a chain that are kept, at least 4.
+        chains: chains side by side, at least 2, so that they can be compared.
+        warmup: iterations in which step size and masses adapt.
+        thinning: iterations a draw.
+        test: inputs, in the form of `attentioned`, whose outputs are recorded.
+        start: `Weights` with a leading axis of chains, or draws with their weights, whose last ones are taken; draws
+            from the prior where None.
+        keep_weights: keep the weights of every draw, which are many.
+        checkpoint: as for `posterior`.
+        progress: as for `posterior`.
+        quiet: as for `posterior`.
+
+    Returns:
+        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself, and
+        there is no `output_variance`; with `keep_weights`, `projection`, `values_1` .., `readout`.
+
+    Raises:
+        ValueError: as for `posterior`, or a start of the wrong shapes.
+
+    Source: Tiberi et al. (2024), appendix F.
+    """
+    counts = {"draws": draws, "chains": chains, "warmup": warmup, "thinning": thinning}
+    data, layout = _weight_draws.prepared(
+        attentioned, labels, test, width=width, temperature=temperature, variance=variance, heads=heads, counts=counts
+    )
+    start_key, chain_key = jax.random.split(key)
+    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
+    static = (replace(layout, widths=tuple(int(number) for number in layout.widths)), keep_weights)
+    size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
+    chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
+    unit = _sites(_scaled(first, layout.variances, -1))
+    options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
+    about = {"name": "weights, NUTS", "layout": layout, "quiet": quiet}
+    return _weight_draws.sampled(chain, data, unit, chain_key, **about, **options)
+
+
+def _potential(position: dict, data: WeightPosterior, static):
+    layout, _ = static
+    shapes = jax.tree.map(jnp.shape, _weights(position, layout))
+    arguments = (data.inputs, data.labels, data.temperature)
+    return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": layout.variances}, position)
+
+
+def _record(position: dict, data: WeightPosterior, static) -> dict:
+    layout, keep_weights = static
+    weights = _scaled(_weights(position, layout), layout.variances)
+    return _weight_draws.record(weights, data, keep_weights)
+
+
+def _weights(sites: dict, layout: Architecture) -> Weights:
+    values = tuple(sites[f"values_{layer}"] for layer in range(1, len(layout.heads) + 1))
+    return Weights(sites["projection"], values, sites["readout"])
+
+
+def _sites(weights: Weights) -> dict:
+    values = {f"values_{layer}": value for layer, value in enumerate(weights.values, start=1)}
+    return {"projection": weights.projection, **values, "readout": weights.readout}
+
+
+def _scaled(weights: Weights, variances, power: int = 1) -> Weights:
+    """Every layer times its standard deviation, or divided by it with a power of -1."""
+    scales = [variance ** (power / 2) for variance in variances]
+    values = tuple(scale * value for scale, value in zip(scales[1:-1], weights.values, strict=True))
+    return Weights(scales[0] * weights.projection, values, scales[-1] * weights.readout)

@@ -1,0 +1,107 @@
+"""The Wishart chain: its density against SciPy's and the action, its factors against weights drawn from the prior."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import wishart
+
+import statmech_attention as sma
+from statmech_attention._architecture import architecture
+from statmech_attention.action import order_parameters_at
+from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._density import posterior_density, potential
+
+HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
+LAYOUT = architecture(HEADS, WIDTHS, VARIANCES)
+SHAPE = _bartlett.bartlett(LAYOUT)
+
+
+order_parameters = jax.jit(lambda point: _bartlett.order_parameters(point, SHAPE))
+
+
+@jax.jit
+def log_prior(point):
+    widths = jnp.asarray(LAYOUT.widths)
+    constant = _bartlett.prior_constant(LAYOUT.widths, SHAPE)
+    terms = _bartlett.chain_potential(point, widths, SHAPE) + _bartlett.chain_order_one(point, SHAPE)
+    return -terms - constant
+
+
+@jax.jit
+@jax.jacfwd
+def lower_change(point):
+    """The Jacobian of all entries of the order parameters on and below the diagonal."""
+    found = _bartlett.order_parameters(point, SHAPE)
+    return jnp.concatenate([jnp.atleast_2d(u)[np.tril_indices(jnp.atleast_2d(u).shape[0])] for u in found])
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_density_is_that_of_the_wishart_chain(seed):
+    point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=SHAPE.coordinates))
+    overlaps = [np.atleast_2d(u) for u in order_parameters(point)]
+    wanted = 0.0
+    for layer, (overlap, width) in enumerate(zip(overlaps, WIDTHS, strict=True)):
+        above = np.kron(np.eye(HEADS[layer]), overlaps[layer + 1]) if layer < 2 else np.eye(1)
+        wanted += wishart(width, VARIANCES[layer + 1] * above / width).logpdf(overlap)
+    wanted += np.linalg.slogdet(np.asarray(lower_change(point)))[1]
+    assert float(log_prior(point)) == pytest.approx(float(wanted), rel=1e-9)
+
+
+def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
+    """-2 ln p = N S + 2 sum_i i ln F_ii + constant: what the paper's limit leaves out."""
+    rng = np.random.default_rng(4)
+    xi, labels = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(5, 4, 3))), HEADS), jnp.asarray(rng.normal(size=5))
+    data = posterior_density(xi, labels, 0.3, LAYOUT.widths, VARIANCES)
+    gaps = []
+    for point in jnp.asarray(0.5 * rng.normal(size=(2, SHAPE.coordinates))):
+        order_parameters = order_parameters_at(point, LAYOUT)
+        action = sma.action(order_parameters, xi, labels, width=WIDTHS, temperature=0.3, variance=VARIANCES)
+        gaps.append(2 * potential(point, data, SHAPE) - max(WIDTHS) * action)
+        gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
+    assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
+
+
+@pytest.mark.parametrize("widths", [(7, 4, 5), (3, 1, 2)], ids=str)
+def test_factors_have_the_law_of_the_weights(widths):
+    """Bartlett's factors at every width, those short of columns too, against networks from the prior."""
+    layout = architecture(HEADS, widths, VARIANCES)
+    shape = _bartlett.bartlett(layout)
+    rng = np.random.default_rng(7)
+    columns, draws = [], 20_000
+    for width, (rank, below) in zip(widths, shape.counts, strict=True):
+        columns.append(0.5 * np.log(rng.chisquare(width - np.arange(rank), size=(draws, rank)) / width))
+        columns.append(rng.normal(size=(draws, below)) / math.sqrt(width))
+    points = jnp.asarray(np.concatenate(columns, axis=1))
+    assert points.shape[1] == shape.coordinates
+    found = jax.jit(jax.vmap(lambda p: _bartlett.order_parameters(p, shape)))(points)
+
+    def network(key):
+        weights = sma.sample_weights(key, heads=HEADS, width=widths, features=1, variance=VARIANCES)
+        return sma.weights_order_parameters(weights)
+
+    wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(8), draws))
+    for one, other in zip(found, wanted, strict=True):
+        # Means and all second moments.
+        one, other = (np.asarray(values).reshape(draws, -1) for values in (one, other))
+        one, other = (np.concatenate([v, (v[:, :, None] * v[:, None, :]).reshape(draws, -1)], axis=1) for v in (one, other))
+        error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / draws)
+        assert np.all(error > 0)
+        assert np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error) < 4.5
+
+
+def test_narrow_layers_are_short_of_columns():
+    shape = _bartlett.bartlett(architecture((3, 2), (4, 1, 2)))
+    assert (shape.sizes, shape.ranks) == ((3, 2, 1), (3, 1, 1))
+    factors = _bartlett.factors(jnp.zeros(shape.coordinates), shape)
+    assert [factor.shape for factor in factors] == [(6, 3), (2, 1), (1, 1)]
+
+
+@pytest.mark.parametrize("width", [0.5, 2.5, math.inf])
+def test_widths_that_cannot_be_sampled_are_refused(width):
+    with pytest.raises(ValueError, match="width: wanted whole numbers of at least 1 to sample"):
+        _bartlett.bartlett(architecture((2,), width))

@@ -1,0 +1,135 @@
+"""The first correction in 1/N and the evidence, against the posterior on a grid: no Monte Carlo on the other side."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from sampling import problem
+from statmech_attention._architecture import architecture
+from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._density import posterior_density
+from statmech_attention.sampling._laplace import laplace
+
+VARIANCES, WIDTHS = (0.8, 1.5, 1.2), (10, 30, 100, 300, 1000, 3000)
+sampling = sma.sampling
+
+
+def grid(width):
+    """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
+    train, labels, _ = problem.inputs(1)
+    layout = architecture((1,), width, VARIANCES)
+    shape = _bartlett.bartlett(layout)
+    xi = sma.AttentionedInputs(jnp.asarray(train), (1,))
+    data = posterior_density(xi, jnp.asarray(labels), problem.TEMPERATURE, layout.widths, VARIANCES)
+    around = laplace(data, jnp.zeros(2), shape)
+    return problem.on_a_grid(width, VARIANCES, np.asarray(around.mode), np.asarray(around.root))
+
+
+def solved(width):
+    train, labels, test = problem.inputs(1)
+    options = {"heads": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    return sma.solve(train, labels, width=width, tolerance=1e-10, **options), test
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """By width the errors of the saddle point and of its correction: of U, of the mean and of the variance of f."""
+    rows = []
+    for width in WIDTHS:
+        overlap, mean, variance, _ = grid(width)
+        solution, test = solved(width)
+        plain, better = solution.predict(test), sampling.corrected(solution, test)
+        rows.append(
+            [
+                [abs(float(solution.order_parameter[0, 0]) - overlap), abs(float(better.order_parameters[0][0, 0]) - overlap)],
+                [np.linalg.norm(plain.mean - mean), np.linalg.norm(better.prediction.mean - mean)],
+                [np.linalg.norm(plain.variance - variance), np.linalg.norm(better.prediction.variance - variance)],
+            ]
+        )
+    return np.array(rows)
+
+
+def test_errors_fall_with_the_orders_they_should(errors):
+    """At fixed P the saddle point's U has an error of order 1/N^2, since at no labels it is exact; f one of order 1/N."""
+    slopes = np.diff(np.log(errors[-3:]), axis=0) / np.diff(np.log(WIDTHS[-3:]))[:, None, None]
+    np.testing.assert_allclose(slopes[-1], [[-2, -3], [-1, -2], [-1, -2]], atol=0.06)
+    assert np.all(errors[:, :, 1] < 0.5 * errors[:, :, 0])
+
+
+def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling():
+    """Two layers, unequal widths and variances: the terms that one head does not have."""
+    train, labels, test = problem.inputs(4)
+    widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
+    options = {"heads": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
+    better = sampling.corrected(sma.solve(train, labels, **options), test)
+    exact = sampling.importance(train, labels, test=test, key=jax.random.key(3), points=256, **options)
+    saddle = sma.solve(train, labels, **options)
+    gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
+    # What is left is of the next order: a factor of about the largest coupling, alpha, down.
+    assert np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean).max() < 0.15 * gap
+    gap = np.abs(np.asarray(saddle.predict(test).mean) - exact.output.mean).max()
+    assert np.abs(np.asarray(better.prediction.mean) - exact.output.mean).max() < 0.15 * gap
+
+
+def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction():
+    """At a temperature far above the labels the posterior is the prior, whose mean is the Gaussian-process limit."""
+    train, labels, _ = problem.inputs(4)
+    solution = sma.solve(train, labels, heads=(2, 2), width=20, temperature=1e9)
+    found = sampling.corrected(solution)
+    assert found.prediction is None
+    for one, other in zip(found.order_parameters, sma.gp_order_parameters((2, 2)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [3, 30, 1000])
+def test_the_evidence_agrees_with_a_grid(width):
+    train, labels, test = problem.inputs(1)
+    options = {"heads": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    found = sampling.importance(train, labels, width=width, test=test, key=jax.random.key(5), points=256, **options)
+    overlap, mean, _, evidence = grid(width)
+    assert abs(found.log_evidence.mean - evidence) < 4 * found.log_evidence.error < 0.01
+    assert abs(found.order_parameter.mean.item() - overlap) < 4 * found.order_parameter.error.item()
+    np.testing.assert_array_less(np.abs(found.output.mean - mean), 4 * found.output.error)
+    assert found.effective_size > 0.8 * 2 * 16 * 256
+    # Both approximations miss terms of order 1/N.
+    assert abs(found.laplace - evidence) < 1 / width
+    assert abs(found.theory - evidence) < 2 / width
+
+
+def test_the_evidence_chooses_the_temperature_of_the_noise():
+    """Labels of a linear teacher with noise of variance 0.5: the wide network's evidence is a Gaussian's."""
+    rng = np.random.default_rng(9)
+    inputs = rng.normal(size=(60, 1, 3))
+    labels = inputs[:, 0] @ np.array([1.0, -1.0, 0.5]) + np.sqrt(0.5) * rng.normal(size=60)
+    temperatures = [0.05, 0.5, 5.0]
+    options = {"heads": (1,), "width": 1_000_000, "temperatures": temperatures, "key": jax.random.key(6), "points": 16}
+    found = sampling.evidence_by_temperature(inputs, labels, **options)
+    assert float(found.temperature[found.log_evidence.argmax()]) == 0.5
+    for temperature in temperatures:
+        gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
+        wanted = -0.5 * (np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels) + 60 * math.log(2 * math.pi))
+        assert float(found.laplace.sel(temperature=temperature)) == pytest.approx(wanted, abs=1e-3)
+        assert float(found.theory.sel(temperature=temperature)) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_bad_input_is_refused():
+    train, labels, test = problem.inputs(1)
+    solution, _ = solved(30)
+    sweep = sma.solve_sweep(train, labels, heads=(1,), widths=[30], temperatures=[0.2])
+    with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
+        sampling.corrected(sweep)
+    with pytest.raises(ValueError, match="wanted a finite width"):
+        sampling.corrected(sma.solve(train, labels, heads=(1,), width=np.inf, temperature=0.2))
+    with pytest.raises(ValueError, match=r"test: wanted \(paths, features\)"):
+        sampling.corrected(solution, np.zeros((2, 1, 7)))
+    options = {"heads": (1,), "key": jax.random.key(0)}
+    with pytest.raises(ValueError, match="points: wanted a power of two"):
+        sampling.importance(train, labels, width=30, temperature=0.2, points=100, **options)
+    with pytest.raises(ValueError, match="width: wanted whole numbers"):
+        sampling.importance(train, labels, width=30.5, temperature=0.2, **options)
+    with pytest.raises(ValueError, match="temperatures: wanted a list"):
+        sampling.evidence_by_temperature(train, labels, width=30, temperatures=0.2, **options)

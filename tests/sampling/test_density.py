@@ -1,0 +1,58 @@
+"""The posterior's energy, gradient and Hessian against the action's own and automatic differentiation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention._architecture import architecture
+from statmech_attention.sampling import _bartlett, _density
+from statmech_attention.sampling._laplace import hessian, laplace
+
+HEADS, VARIANCE, TEMPERATURE = (2, 2), 1.3, 0.1
+
+
+@pytest.fixture(scope="module")
+def problem():
+    rng = np.random.default_rng(5)
+    xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), HEADS)
+    return xi, jnp.asarray(rng.normal(size=6))
+
+
+@pytest.fixture(params=["pairs", "inputs"])
+def data(request, problem, monkeypatch):
+    """Both ways to make the kernel."""
+    if request.param == "inputs":
+        monkeypatch.setattr(_density, "LARGEST_PRODUCTS", 1)
+    found = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
+    assert (found.products is None) == (request.param == "inputs")
+    return found
+
+
+def plain(point, problem, shape):
+    """The potential by automatic differentiation alone."""
+    overlap = _bartlett.order_parameter(point, shape)
+    energy = sma.energy(overlap, *problem, temperature=TEMPERATURE, variance=VARIANCE)
+    chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), shape) + _bartlett.chain_order_one(point, shape)
+    return chain + 0.5 * problem[1].shape[0] * energy
+
+
+def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem, data):
+    shape = _bartlett.bartlett(architecture(HEADS, 9, VARIANCE))
+    point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=shape.coordinates))
+    value, gradient = jax.value_and_grad(_density.potential)(point, data, shape)
+    assert float(value) == pytest.approx(float(plain(point, problem, shape)), rel=1e-12)
+    np.testing.assert_allclose(gradient, jax.grad(plain)(point, problem, shape), rtol=1e-9, atol=1e-9)
+    found = hessian(lambda p: _density.potential(p, data, shape), point)
+    np.testing.assert_allclose(found, jax.hessian(plain)(point, problem, shape), rtol=1e-8, atol=1e-8)
+
+
+def test_the_mode_is_one_and_its_root_whitens(problem):
+    data = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
+    shape = _bartlett.bartlett(architecture(HEADS, 9, VARIANCE))
+    found = laplace(data, jnp.zeros(shape.coordinates), shape)
+    np.testing.assert_allclose(jax.grad(_density.potential)(found.mode, data, shape), 0.0, atol=1e-5)
+    curvature = found.root.T @ jax.hessian(plain)(found.mode, problem, shape) @ found.root
+    np.testing.assert_allclose(curvature, np.eye(shape.coordinates), atol=1e-8)
+    assert float(found.logdet) == pytest.approx(np.linalg.slogdet(found.root)[1], rel=1e-9)

@@ -1,0 +1,222 @@
+"""The three samplers against each other and against the posterior on a grid; files, diagnostics, bad input.
+
+Two means agree within four of their standard errors, found from effective sample sizes; every key is fixed.
+"""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+import statmech_attention as sma
+from sampling import problem
+from statmech_attention.sampling import _chains, _nuts
+
+VARIANCES = (0.8, 1.5, 1.2)
+sampling = sma.sampling
+
+
+def options(paths, width, seed, **others):
+    """Keyword arguments of any of the samplers, and its positional ones."""
+    train, labels, test = problem.inputs(paths)
+    common = {"heads": (paths,), "width": width, "temperature": problem.TEMPERATURE, "variance": VARIANCES, "test": test}
+    return (train, labels), {**common, "key": jax.random.key(seed), "quiet": True, **others}
+
+
+def exact(paths, width, draws=1500, **others):
+    data, named = options(paths, width, 1, draws=draws, warmup=200, **others)
+    return sampling.posterior(*data, **named)
+
+
+def gibbs(paths, width, draws=6000, **others):
+    data, named = options(paths, width, 2, draws=draws, warmup=300, **others)
+    return sampling.gibbs_posterior(*data, **named)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The exact posterior by width."""
+    return {width: exact(2, width) for width in (10, 30)}
+
+
+def assert_same_means(one, other, name):
+    """Within four standard errors in every entry, the error small enough to tell a wrong one."""
+    first, second = sampling.estimate(one[name]), sampling.estimate(other[name])
+    error = np.hypot(first.error, second.error)
+    assert np.all(error > 0)
+    np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * error)
+
+
+def assert_same_variances(one, other):
+    """Of the output. The variance of a draw around its mean is a mean, too, with an error of its own."""
+    estimates = []
+    for draws in (one, other):
+        around = (draws["output"] - draws["output"].mean(("chain", "draw"))) ** 2
+        estimates.append(sampling.estimate(around + draws["output_variance"] if "output_variance" in draws else around))
+        np.testing.assert_allclose(sampling.prediction(draws).variance, estimates[-1].mean, rtol=1e-12)
+    first, second = estimates
+    np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * np.hypot(first.error, second.error))
+
+
+@pytest.mark.parametrize("width", [10, 30])
+def test_nuts_on_all_weights_has_the_same_posterior(drawn, width):
+    data, named = options(2, width, 3, draws=700, warmup=300)
+    weights = sampling.weights_posterior(*data, **named)
+    for name in ("order_parameter", "order_parameter_2", "output"):
+        assert_same_means(drawn[width], weights, name)
+    assert_same_variances(drawn[width], weights)
+
+
+@pytest.mark.parametrize("width", [10, (1, 3)], ids=str)
+def test_gibbs_sampling_has_the_same_posterior(drawn, width):
+    """The second case is short of columns: one neuron cannot tell two paths apart."""
+    found = drawn[width] if width in drawn else exact(2, width)
+    other = gibbs(2, width)
+    for name in ("order_parameter", "output"):
+        assert_same_means(found, other, name)
+    assert_same_variances(found, other)
+
+
+def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
+    """So that agreement above means something."""
+    train, labels, _ = problem.inputs(2)
+    saddle = sma.solve(train, labels, heads=(2,), width=10, temperature=problem.TEMPERATURE, variance=VARIANCES)
+    found = sampling.estimate(drawn[10]["order_parameter"])
+    prior = 1.8 * np.eye(2)
+    for other in (saddle.order_parameter, prior):
+        assert np.max(np.abs(found.mean - other) / found.error) > 6
+
+
+def test_one_head_agrees_with_a_grid():
+    found = exact(1, 5, draws=2000)
+    logs = 0.5 * np.log(found["order_parameter_2"].values.ravel() / VARIANCES[2])
+    logs = np.stack([0.5 * np.log(found["order_parameter"].values.ravel() / found["order_parameter_2"].values.ravel() / VARIANCES[1]), logs], axis=1)
+    overlap, mean, variance, _ = problem.on_a_grid(5, VARIANCES, logs.mean(axis=0), np.linalg.cholesky(np.cov(logs.T)))
+    estimate = sampling.estimate(found["order_parameter"])
+    assert abs(estimate.mean.item() - overlap) < 4 * estimate.error.item()
+    estimate = sampling.estimate(found["output"])
+    np.testing.assert_array_less(np.abs(estimate.mean - mean), 4 * estimate.error)
+    centred = (found["output"] - found["output"].mean(("chain", "draw"))) ** 2 + found["output_variance"]
+    np.testing.assert_array_less(np.abs(sampling.prediction(found).variance - variance), 4 * sampling.estimate(centred).error)
+
+
+def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
+    found = drawn[10]
+    assert found["order_parameter"].dims == ("chain", "draw", "path", "other_path")
+    assert dict(found.sizes) == {"chain": 4, "draw": 1500, "path": 2, "other_path": 2, "example": 2}
+    assert found["order_parameter_r_hat"].dims == ("path", "other_path")
+    assert float(found["order_parameter_r_hat"].max()) < 1.01
+    assert float(found["order_parameter_effective_size"].min()) > 1500
+    assert int(found["diverging"].sum()) == 0
+    assert 1 <= float(found["steps"].mean()) < 12
+    assert found.attrs["warning"] == ""
+    path = sma.results.save(found, tmp_path / "draws.nc", parameters={})
+    assert sma.results.load(path)["output"].equals(found["output"])
+
+
+def test_a_sampling_that_was_interrupted_goes_on_to_the_same_draws(drawn, tmp_path, monkeypatch):
+    file = tmp_path / "state.npz"
+    save, calls = _chains.save_state, []
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        calls.append(None)
+        if len(calls) == 6:  # two blocks of draws are in the file
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_chains, "save_state", save_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        exact(2, 10, checkpoint=file)
+    monkeypatch.setattr(_chains, "save_state", save)
+    resumed = exact(2, 10, checkpoint=file)
+    for name in ("order_parameter", "output", "potential", "steps"):
+        np.testing.assert_array_equal(resumed[name], drawn[10][name])
+    # Fewer draws of a finished run are its first ones; nothing is sampled again.
+    monkeypatch.setattr(_chains, "save_state", None)
+    np.testing.assert_array_equal(exact(2, 10, draws=7, checkpoint=file)["output"], drawn[10]["output"][:, :7])
+    with pytest.raises(ValueError, match="the checkpoint of another run"):
+        exact(2, 30, checkpoint=file)
+
+
+def test_gibbs_goes_on_from_kept_weights():
+    first = gibbs(2, 10, draws=20, keep_weights=True)
+    assert first["values_1"].dims == ("chain", "draw", "head_1", "width_out_1", "width_in_1")
+    weights = sma.Weights(first["projection"].values, (first["values_1"].values,), first["readout"].values)
+    overlaps = jax.vmap(jax.vmap(sma.weights_order_parameters))(weights)
+    np.testing.assert_allclose(overlaps[0], first["order_parameter"], rtol=1e-12)
+    train, _, test = problem.inputs(2)
+    outputs = jax.vmap(jax.vmap(lambda w: sma.network.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,)))))(weights)
+    np.testing.assert_allclose(outputs, first["output"], rtol=1e-10, atol=1e-12)
+    again = gibbs(2, 10, draws=20, start=first, keep_weights=True)
+    assert not np.array_equal(again["output"], first["output"])
+    with pytest.raises(ValueError, match="start: wanted draws with their weights"):
+        gibbs(2, 10, start=exact(2, 10, draws=4))
+    with pytest.raises(ValueError, match="start: wanted weights of 4 chains"):
+        gibbs(2, 30, start=first)
+
+
+def test_chains_apart_are_said_to_be():
+    rng = np.random.default_rng(0)
+    shifted = rng.normal(size=(4, 100, 2)) + np.array([0, 0, 0, 5])[:, None, None]
+    assert sampling.r_hat(shifted).min() > 1.5
+    assert sampling.r_hat(rng.normal(size=(4, 1000))) < 1.01
+    assert sampling.effective_size(np.ones((4, 10))) == 40
+    # An autoregressive chain of coefficient r has an effective size of (1 - r) / (1 + r) of the draws.
+    noise, chain = rng.normal(size=(4, 20_000)), np.zeros((4, 20_000))
+    for step in range(1, 20_000):
+        chain[:, step] = 0.8 * chain[:, step - 1] + noise[:, step]
+    assert sampling.effective_size(chain) == pytest.approx(80_000 / 9, rel=0.15)
+    assert sampling.estimate(chain).error == pytest.approx(chain.std() * 3 / np.sqrt(80_000), rel=0.1)
+
+
+def test_few_draws_are_warned_of(drawn):
+    data, named = options(2, 10, 1, draws=50, warmup=200)
+    with pytest.warns(sampling.MixingWarning, match="effective size of order_parameter down to"):
+        found = sampling.posterior(*data, **{**named, "quiet": False})
+    assert "effective size" in found.attrs["warning"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert sampling.posterior(*data, **named).attrs["warning"] == found.attrs["warning"]
+
+
+SAMPLERS = [sampling.posterior, sampling.weights_posterior, sampling.gibbs_posterior]
+BAD = [
+    ({"draws": -3}, "draws: wanted a whole number of at least 4, got -3"),
+    ({"draws": 10.5}, "draws: wanted a whole number"),
+    ({"chains": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
+    ({"warmup": -1}, "warmup: wanted"),
+    ({"thinning": 0}, "thinning: wanted"),
+    ({"width": 0.5}, "width: wanted whole numbers of at least 1"),
+    ({"width": 0}, "width: wanted a positive number"),
+    ({"width": (3, 4, 5)}, "width: wanted one number or 2"),
+    ({"width": np.inf}, "width: wanted whole numbers"),
+    ({"temperature": 0.0}, "temperature: wanted a positive finite number, got 0"),
+    ({"heads": None}, "plain arrays carry no head structure"),
+    ({"heads": (3,)}, "the paths axis"),
+    ({"test": np.zeros((2, 2, 5))}, "test: wanted"),
+]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+@pytest.mark.parametrize(("changed", "message"), BAD, ids=str)
+def test_bad_input_is_refused(sampler, changed, message):
+    data, named = options(2, 10, 0)
+    with pytest.raises(ValueError, match=message):
+        sampler(*data, **{**named, **changed})
+
+
+def test_bad_draws_are_refused():
+    with pytest.raises(ValueError, match="at least 2 chains, since R-hat compares chains"):
+        sampling.r_hat(np.zeros((1, 10)))
+    with pytest.raises(ValueError, match="at least 4 draws"):
+        sampling.effective_size(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="wanted outputs, got none"):
+        sampling.prediction(xr.Dataset())
+
+
+def test_a_chain_that_is_made_twice_is_compiled_once():
+    arguments = (len, len, 3)
+    assert _nuts.nuts(*arguments, warmup=5, step_size=1.0) is _nuts.nuts(*arguments, warmup=5, step_size=1.0)
