@@ -1,0 +1,94 @@
+"""The recorded draws of weights: those of the sampler called directly, done once, taken up where a run stopped, refused."""
+
+import importlib
+
+import jax
+import numpy as np
+import pytest
+
+from statmech_attention import experiments, results, sampling
+
+module = importlib.import_module("statmech_attention.experiments.sampling")  # the function has the same name
+
+SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
+SETTINGS |= dict(chains=2, warmup=40, draws=8)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return experiments.sampling(tmp_path_factory.mktemp("sampling"), progress=False, **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def direct():
+    trial = experiments.sampling_trial(3, network="good and denoising", noise=0.5, examples=6, test_examples=5)
+    options = dict(width=2, temperature=1.0, chains=2, warmup=40, draws=8, quiet=True)
+    key = jax.random.fold_in(jax.random.key(3), 2)
+    return sampling.weights_posterior(trial.train, trial.labels, key=key, test=trial.test, **options), trial
+
+
+def test_the_record_is_a_summary_of_the_draws(recorded, direct):
+    draws, trial = direct
+    found = results.load(recorded)
+    for name in ("order_parameter", "order_parameter_2", "steps", "diverging", "output_r_hat"):
+        np.testing.assert_allclose(found[name], draws[name], rtol=1e-12)
+    np.testing.assert_allclose(found.output_mean, draws.output.values.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.output_variance, draws.output.values.var(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found.output_error, sampling.estimate(draws.output).error, rtol=1e-12)
+    np.testing.assert_array_equal(found.test_labels, trial.test_labels)
+    assert found.sizes["path"] == 2 and "output" not in found
+
+
+def test_the_record_says_how_it_was_made_and_is_found(recorded):
+    (found,) = experiments.recorded_sampling(recorded.parent)
+    assert {name: found.attrs[name] for name in SETTINGS} == SETTINGS
+    assert found.attrs["sampler"] == "weights, NUTS" and found.attrs["warning"]
+    assert recorded == experiments.sampling_file(recorded.parent, 2, 3, "good and denoising", 0.5)
+    assert experiments.recorded_sampling(recorded.parent / "nowhere") == []
+    assert not list((recorded.parent / "checkpoints").iterdir())
+
+
+def test_what_is_recorded_is_not_done_again(recorded, monkeypatch):
+    monkeypatch.setattr(module, "weights_posterior", lambda *_, **__: pytest.fail("sampled again"))
+    written = recorded.stat().st_mtime_ns
+    assert experiments.sampling(recorded.parent, **SETTINGS) == recorded
+    assert recorded.stat().st_mtime_ns == written
+
+
+def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
+    """Stopped while it writes the result, all draws are in the checkpoint; none is drawn again."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.results, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            experiments.sampling(tmp_path, progress=False, **SETTINGS)
+    state = tmp_path / "checkpoints" / f"{recorded.stem}.npz"
+    assert state.exists()
+    path = experiments.sampling(tmp_path, progress=False, **SETTINGS)
+    assert not state.exists()
+    assert results.load(path).identical(results.load(recorded))
+
+
+def test_one_seed_is_the_same_data_for_both_networks():
+    whole = experiments.sampling_trial(3, examples=4, test_examples=2)
+    part = experiments.sampling_trial(3, network="good and denoising", examples=4, test_examples=2)
+    np.testing.assert_array_equal(whole.train.values[:, [0, 2]], part.train.values)
+    np.testing.assert_array_equal(whole.labels, part.labels)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"network": "good"}, "network: wanted one of all, good and denoising, got 'good'"),
+        ({"width": 0}, "width: wanted"),
+        ({"draws": 2}, "draws: wanted a whole number of at least 4"),
+        ({"temperature": 0.0}, "temperature: wanted"),
+    ],
+)
+def test_bad_input(tmp_path, change, message):
+    with pytest.raises(ValueError, match=message):
+        experiments.sampling(tmp_path, **{**SETTINGS, **change})
+    assert not list(tmp_path.glob("*.nc"))
