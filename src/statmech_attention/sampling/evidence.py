@@ -62,7 +62,7 @@ def importance(
     key: Key,
     variance=1.0,
     heads=None,
-    points: int = 512,
+    points=512,
     test=None,
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
