@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from statmech_attention import dmft, results
-from statmech_attention.experiments import dynamics as module
-from statmech_attention.experiments.dynamics import dynamics, dynamics_file, marked
+from statmech_attention.experiments.dynamics import PAIRS, dynamics, dynamics_file, marked
 
 TINY = dict(low=2.6, high=3.0, networks=5, transient=40, steps=60, levels=51, count=2, parts=2, progress=False)
 
@@ -23,7 +22,7 @@ def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
     np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
     assert found.seconds.shape == (2,) and not (tmp_path / "checkpoints" / path.stem).exists()
     wanted = dmft.bifurcation_diagram(
-        model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=module.PAIRS
+        model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=PAIRS
     )
     np.testing.assert_array_equal(marked(found.visited, 51), wanted.visited[:, 0])
     np.testing.assert_array_equal(marked(found.sections, 51), wanted.sections)
