@@ -67,7 +67,7 @@ def test_few_points_get_dots_that_are_seen(turns, marker):
 
 
 def test_a_spectrum_leaves_out_frequency_zero():
-    axes = plotting.spectrum([0, 0.25, 0.5], [1e9, 4.0, 1.0], decades=3)
+    axes = plotting.spectrum([0, 0.25, 0.5], [1e9, 4.0, 1.0], decades=3.0)
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.25, 4], [0.5, 1]])
     assert axes.get_ylim()[0] == pytest.approx(4e-3)
 

@@ -155,7 +155,7 @@ def phase_portrait(first, second, *, regime: str | None = None, axes=None):
     return axes
 
 
-def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12, axes=None):
+def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12.0, axes=None):
     """A power spectrum, logarithmic, without frequency zero.
 
     Args:

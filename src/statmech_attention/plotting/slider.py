@@ -48,7 +48,7 @@ def portrait_slider(
     symbol: str = "β",
     first: int = 0,
     shown: Sequence[int] = (0,),
-    decades: float = 10,
+    decades: float = 10.0,
     description: str,
 ) -> Slider:
     """Phase portrait and power spectrum, one a value of a parameter that a slider goes through.
