@@ -1,5 +1,12 @@
 """Sampling: the posterior at finite width, exactly."""
 
+import warnings as _warnings
+
+with _warnings.catch_warnings():
+    # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of. Ours are of text.
+    _warnings.filterwarnings("ignore", message="IProgress not found")
+    import tqdm.auto as _  # noqa: F401
+
 from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import (
     Estimate,
