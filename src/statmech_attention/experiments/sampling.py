@@ -103,7 +103,13 @@ def sampling(
     """
     _checks.need_double("attentioned", np.zeros(()))
     path = sampling_file(folder, width, seed, network, noise)
-    task = {"network": network, "noise": float(noise), "examples": examples, "test_examples": test_examples, "seed": seed}
+    task = {
+        "network": network,
+        "noise": float(noise),
+        "examples": examples,
+        "test_examples": test_examples,
+        "seed": seed,
+    }
     counts = {"chains": chains, "warmup": warmup, "draws": draws, "thinning": thinning}
     parameters = {**task, **counts, "width": width, "temperature": float(temperature)}
     if results.is_current(path, parameters):
