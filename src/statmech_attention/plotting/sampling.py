@@ -85,7 +85,7 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
         widths: `(widths,)`.
         distances: by name `(widths,)`, positive.
         errors: by name `(widths,)`, standard errors; none for names that it lacks.
-        slopes: exponents of powers of the width, drawn through the first named distance at the smallest width.
+        slopes: exponents of powers of the width, each drawn through the distances of its place at the smallest width.
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
@@ -97,7 +97,7 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
     for place, (name, values) in enumerate(distances.items()):
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
         axes.errorbar(widths, np.asarray(values)[order], error, fmt="os^Dv"[place % 5] + "-", capsize=2, label=name)
-    for slope, (name, values) in zip(slopes, distances.items(), strict=False):
+    for slope, values in zip(slopes, distances.values(), strict=False):
         start = np.asarray(values)[order][0]
         axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="width $N$")
