@@ -149,7 +149,7 @@ def phase_portrait(first, second, *, regime: str | None = None, axes=None):
     axes = axes_or_new(axes, figsize=(4, 4))
     points = np.stack([first, second], axis=1)
     # Few points, as on a periodic orbit, get dots that are seen.
-    few = len(np.unique(points.round(6), axis=0)) < 1000
+    few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
     colour = REGIME_COLOURS.get(regime, _DARK)
     axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
     axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
