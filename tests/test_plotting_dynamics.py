@@ -89,6 +89,25 @@ def test_a_diagram_draws_periodic_networks_whole_and_others_by_their_section():
         plotting.bifurcation([1.0, 2.0], visited, values[:2])
 
 
+def test_without_regimes_networks_of_few_values_are_drawn_whole():
+    visited = np.zeros((2, 200), bool)
+    visited[0, :79], visited[1, :80] = True, True
+    sections = np.zeros((2, 200), bool)
+    sections[1, 5] = True
+    _, dark = plotting.bifurcation([1.0, 2.0], visited, np.arange(200.0), sections=sections).lines
+    np.testing.assert_array_equal(dark.get_xydata(), [*([1.0, level] for level in range(79)), [2.0, 5.0]])
+
+
+def test_of_very_many_dots_neighbours_are_drawn_as_one_and_none_goes_missing():
+    visited = np.random.default_rng(0).uniform(size=(3000, 2000)) < 0.2
+    parameter, values = np.arange(3000.0), np.arange(2000.0)
+    shown = plotting.bifurcation(parameter, visited, values).lines[0].get_xydata().astype(int)
+    assert visited[tuple(shown.T)].all()
+    cells = {tuple(cell) for cell in np.argwhere(visited.reshape(1000, 3, 1000, 2).any(axis=(1, 3)))}
+    assert {(place // 3, level // 2) for place, level in shown} == cells
+    assert len(shown) == len(cells)
+
+
 def test_exponents_are_lines_and_the_first_is_coloured_by_regime():
     values = np.array([[0.1, -0.2], [-0.1, -0.3], [0.2, -0.1]])
     regimes = [Regime.CHAOTIC, Regime.PERIODIC, Regime.CHAOTIC]

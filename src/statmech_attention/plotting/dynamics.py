@@ -18,6 +18,8 @@ REGIME_COLOURS = {
 REGIMES = tuple(REGIME_COLOURS)
 _FEATURES = ("#0072B2", "#E69F00", "#882255", "#117733", "#88CCEE", "#4D4D4D")
 _DARK = "#333333"
+_FEW = 80  # values, below which a network counts as periodic where nobody says
+_MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
 def attention_loop(*, axes=None):
@@ -147,7 +149,7 @@ def phase_portrait(first, second, *, regime: str | None = None, axes=None):
     axes = axes_or_new(axes, figsize=(4, 4))
     points = np.stack([first, second], axis=1)
     # Few points, as on a periodic orbit, get dots that are seen.
-    few = len(np.unique(points.round(6), axis=0)) < 1000
+    few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
     colour = REGIME_COLOURS.get(regime, _DARK)
     axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
     axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
@@ -188,7 +190,7 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
         values: `(levels,)`.
         regimes: `(networks,)` numbers of `dmft.Regime`; one dark colour where None.
         sections: `(networks, levels)`, drawn on top; where None, everything visited is drawn in the regime's colour. Networks
-            that are periodic are drawn whole.
+            that are periodic are drawn whole; without regimes, those that visit fewer than 80 values.
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
@@ -204,7 +206,9 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     shown = visited
     if sections is not None:
         shown = np.asarray(sections)
-        place, level = np.nonzero(visited)
+        if regimes is None:
+            shown = np.where(visited.sum(axis=1, keepdims=True) < _FEW, visited, shown)
+        place, level = _dots(visited)
         axes.plot(
             parameter[place], values[level], ".", color="0.86", markersize=0.8, markeredgewidth=0, rasterized=True
         )
@@ -212,7 +216,7 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     if regimes is not None:
         groups = [(REGIMES[number], np.asarray(regimes) == number) for number in np.unique(regimes)]
     for name, mine in groups:
-        place, level = np.nonzero((visited if name == "periodic" else shown) & mine[:, None])
+        place, level = _dots((visited if name == "periodic" else shown) & mine[:, None])
         colour = REGIME_COLOURS.get(name, _DARK)
         axes.plot(
             parameter[place], values[level], ".", color=colour, markersize=1.4, markeredgewidth=0, rasterized=True
@@ -221,6 +225,16 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
             axes.plot([], [], "o", color=colour, label=name)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="$m^o$")
     return axes
+
+
+def _dots(table):
+    """Row and column of true entries; of very many, one in each cell of a grid finer than a page shows."""
+    place, level = np.nonzero(table)
+    if len(place) > _MANY:
+        cells = [numbers * 1000 // size for numbers, size in zip((place, level), table.shape, strict=True)]
+        first = np.unique(cells[0] * 1000 + cells[1], return_index=True)[1]
+        place, level = place[first], level[first]
+    return place, level
 
 
 def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
