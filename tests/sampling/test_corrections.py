@@ -66,13 +66,15 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
     options = {"heads": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
     better = sampling.corrected(sma.solve(train, labels, **options), test)
-    exact = sampling.importance(train, labels, test=test, key=jax.random.key(3), points=256, **options)
+    exact = sampling.importance(train, labels, test=test, key=jax.random.key(3), points=4096, **options)
     saddle = sma.solve(train, labels, **options)
     gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
     # What is left is of the next order: a factor of about the largest coupling, alpha, down.
-    assert np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean).max() < 0.15 * gap
+    left = np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean)
+    assert np.all(left < 0.1 * gap + 4 * exact.order_parameter.error) and np.all(exact.order_parameter.error < 0.1 * gap)
     gap = np.abs(np.asarray(saddle.predict(test).mean) - exact.output.mean).max()
-    assert np.abs(np.asarray(better.prediction.mean) - exact.output.mean).max() < 0.15 * gap
+    left = np.abs(np.asarray(better.prediction.mean) - exact.output.mean)
+    assert np.all(left < 0.1 * gap + 4 * exact.output.error) and np.all(exact.output.error < 0.1 * gap)
 
 
 def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction():
@@ -108,7 +110,7 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
     temperatures = [0.05, 0.5, 5.0]
     options = {"heads": (1,), "width": 1_000_000, "temperatures": temperatures, "key": jax.random.key(6), "points": 16}
     found = sampling.evidence_by_temperature(inputs, labels, **options)
-    assert float(found.temperature[found.log_evidence.argmax()]) == 0.5
+    assert float(found.temperature[int(found.log_evidence.values.argmax())]) == 0.5
     for temperature in temperatures:
         gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
         wanted = -0.5 * (np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels) + 60 * math.log(2 * math.pi))

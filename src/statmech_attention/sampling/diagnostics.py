@@ -48,12 +48,17 @@ def effective_size(draws) -> np.ndarray:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number for each of the remaining axes; the number of draws where all are the same.
+        One number for each of the remaining axes, $n \log_{10} n$ at most for $n$ draws; $n$ where all are the same.
+
+    Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
     values = _values(draws)
+    count = values.shape[0] * values.shape[1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.asarray(effective_sample_size(values))
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, values.shape[0] * values.shape[1], found)
+        time = count / np.asarray(effective_sample_size(values))
+    # Of few draws, or of draws that avoid each other, the estimated correlation time can be negative.
+    found = count / np.maximum(time, 1 / np.log10(count))
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, count, found)
 
 
 def r_hat(draws) -> np.ndarray:

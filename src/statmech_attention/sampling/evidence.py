@@ -130,7 +130,7 @@ def evidence_by_temperature(attentioned, labels, *, temperatures, key: Key, **op
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
-        `found.temperature[found.log_evidence.argmax()]`.
+        `found.temperature[int(found.log_evidence.values.argmax())]`.
 
     Raises:
         ValueError: as for `importance`, or no temperatures.
