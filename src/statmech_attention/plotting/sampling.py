@@ -15,6 +15,9 @@ SAMPLERS = {
     "all weights, weighted": ("#AA4499", "D"),
 }
 
+# For theory first, then for what improves on it.
+_LINES = (COLOURS["theory"], "#117733", COLOURS["neutral"])
+
 
 def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
     """The density of a number over draws, as a histogram.
@@ -96,7 +99,8 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
     widths = np.asarray(widths, float)[order]
     for place, (name, values) in enumerate(distances.items()):
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
-        axes.errorbar(widths, np.asarray(values)[order], error, fmt="os^Dv"[place % 5] + "-", capsize=2, label=name)
+        style = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
+        axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
     for slope, values in zip(slopes, distances.values(), strict=False):
         start = np.asarray(values)[order][0]
         axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
@@ -117,9 +121,10 @@ def evidences(temperatures, curves: Mapping, *, axes=None):
     """
     axes, temperatures = axes_or_new(axes), np.asarray(temperatures, float)
     order = np.argsort(temperatures)
-    for name, values in curves.items():
+    for place, (name, values) in enumerate(curves.items()):
         values = np.asarray(values, float)
-        (line,) = axes.plot(temperatures[order], values[order], label=name)
+        colour = COLOURS["theory"] if name == "theory" else (COLOURS["neutral"], "#117733")[place % 2]
+        (line,) = axes.plot(temperatures[order], values[order], ("-", "--", "-.")[place % 3], color=colour, label=name)
         best = int(np.argmax(values))
         axes.plot(temperatures[best], values[best], "o", color=line.get_color())
     axes.set(xscale="log", xlabel="temperature $T$", ylabel=r"$\ln p(Y)$")
