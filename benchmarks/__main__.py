@@ -30,7 +30,9 @@ def main() -> int:
     table = Table(path, fresh=options.fresh)
     missing = [case for case in planned if not table.has(case)]
     if len(missing) < len(planned):
-        print(f"{len(planned) - len(missing)} of {len(planned)} cases are recorded already (--fresh measures them again)")
+        print(
+            f"{len(planned) - len(missing)} of {len(planned)} cases are recorded already (--fresh measures them again)"
+        )
 
     start, failed = time.perf_counter(), []
     bar = tqdm(missing, unit="case", disable=not missing)
@@ -58,11 +60,19 @@ def _parser() -> argparse.ArgumentParser:
         "its own, one after the other; leave the machine alone meanwhile. A run that was interrupted goes on where it stopped, "
         "unless the package or the benchmarks have changed. All of it takes several minutes on two cores.",
     )
-    parser.add_argument("--quick", action="store_true", help="tiny problems, to see that everything works; times mean nothing")
-    parser.add_argument("--only", metavar="GROUP", help="only groups whose name contains this: widths, large, growth, ..")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny problems, to see that everything works; times mean nothing"
+    )
+    parser.add_argument(
+        "--only", metavar="GROUP", help="only groups whose name contains this: widths, large, growth, .."
+    )
     parser.add_argument("--fresh", action="store_true", help="forget what is recorded and measure everything again")
-    parser.add_argument("--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks.nc)")
-    parser.add_argument("--patience", type=float, default=300, metavar="SECONDS", help="give a case up after this long (default: 300)")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks.nc)"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=300, metavar="SECONDS", help="give a case up after this long (default: 300)"
+    )
     return parser
 
 
@@ -80,7 +90,9 @@ def _measure(case: dict, patience: float):
 
 
 def _report(table: Table, planned: list[dict]) -> None:
-    print(f"\n{'group':22s} {'minimiser':24s} {'P':>4s} {'heads':>7s} {'N0':>4s} {'N':>5s} {'first s':>8s} {'s':>9s} {'MiB':>6s} {'evals':>6s} {'gradient':>9s}")
+    print(
+        f"\n{'group':22s} {'minimiser':24s} {'P':>4s} {'heads':>7s} {'N0':>4s} {'N':>5s} {'first s':>8s} {'s':>9s} {'MiB':>6s} {'evals':>6s} {'gradient':>9s}"
+    )
     for group in dict.fromkeys(case["group"] for case in planned):
         for row in table.rows:
             if row["group"] == group:

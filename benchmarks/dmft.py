@@ -43,7 +43,9 @@ def main() -> int:
         dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
         dataset["seconds"].attrs.update(units="s", long_name="the fastest of several runs after compilation")
         dataset["rate"].attrs.update(units="1/s", long_name="steps of all networks together a second")
-        dataset["nanoseconds"].attrs.update(units="ns", long_name="processor time of all cores together, a step of a network")
+        dataset["nanoseconds"].attrs.update(
+            units="ns", long_name="processor time of all cores together, a step of a network"
+        )
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
         results.save(dataset, path, parameters={**machine(), "load": load}, modules=("dmft",))
         print(f"\nWritten to {path}")
@@ -86,7 +88,9 @@ def _timed(run, steps: int) -> dict[str, float]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dmft", description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="short runs, to see that everything works; not recorded")
-    parser.add_argument("--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks_dmft.nc)")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks_dmft.nc)"
+    )
     return parser
 
 

@@ -66,7 +66,9 @@ def _action(attentioned, labels, temperature, plain: bool):
     inputs = _minimum.compressed(attentioned.values)
 
     def problem_at(width):
-        return _minimum.problem_of(inputs, attentioned, labels, temperature, replace(shapes, widths=(width,) * len(shapes.widths)))
+        return _minimum.problem_of(
+            inputs, attentioned, labels, temperature, replace(shapes, widths=(width,) * len(shapes.widths))
+        )
 
     def action(point, problem):
         point = _good_coordinates(point, shapes) if plain else point
@@ -107,7 +109,13 @@ def _adam(action, size: int):
             step, memory = optimiser.update(gradient, memory, point)
             return optax.apply_updates(point, step), memory, count + 1, value, jnp.max(jnp.abs(gradient))
 
-        first = (jnp.zeros(size), optimiser.init(jnp.zeros(size)), jnp.asarray(0), jnp.asarray(jnp.inf), jnp.asarray(jnp.inf))
+        first = (
+            jnp.zeros(size),
+            optimiser.init(jnp.zeros(size)),
+            jnp.asarray(0),
+            jnp.asarray(jnp.inf),
+            jnp.asarray(jnp.inf),
+        )
         return jax.lax.while_loop(lambda s: ~(s[3] <= goal) & (s[2] < most), body, first)[2:]
 
     def with_best_rate(problem, goal, most):
@@ -125,7 +133,9 @@ def _lbfgs(action, size: int):
 
     @jax.jit
     def minimise(problem, goal, most):
-        function = lambda point: action(point, problem)
+        def function(point):
+            return action(point, problem)
+
         evaluate = optax.value_and_grad_from_state(function)
 
         def body(state):
@@ -134,9 +144,21 @@ def _lbfgs(action, size: int):
             step, memory = optimiser.update(gradient, memory, point, value=value, grad=gradient, value_fn=function)
             count = count + optax.tree.get(memory, "info").num_linesearch_steps
             gradient = optax.tree.get(memory, "grad")
-            return optax.apply_updates(point, step), memory, count, optax.tree.get(memory, "value"), jnp.max(jnp.abs(gradient))
+            return (
+                optax.apply_updates(point, step),
+                memory,
+                count,
+                optax.tree.get(memory, "value"),
+                jnp.max(jnp.abs(gradient)),
+            )
 
-        first = (jnp.zeros(size), optimiser.init(jnp.zeros(size)), jnp.asarray(1), jnp.asarray(jnp.inf), jnp.asarray(jnp.inf))
+        first = (
+            jnp.zeros(size),
+            optimiser.init(jnp.zeros(size)),
+            jnp.asarray(1),
+            jnp.asarray(jnp.inf),
+            jnp.asarray(jnp.inf),
+        )
         return jax.lax.while_loop(lambda s: ~(s[3] <= goal) & (s[2] < most), body, first)[2:]
 
     def run(problem, goal, most):
@@ -164,7 +186,9 @@ def _scipy(problem_at, action, size: int):
             if best[1] <= goal + MARGIN or best[0] >= most:
                 raise StopIteration
 
-        scipy.optimize.minimize(function, np.zeros(size), jac=True, method="BFGS", callback=stop, options={"gtol": 1e-8})
+        scipy.optimize.minimize(
+            function, np.zeros(size), jac=True, method="BFGS", callback=stop, options={"gtol": 1e-8}
+        )
         return Run(*best)
 
     return minimise

@@ -44,8 +44,12 @@ def cases(quick: bool) -> list[dict]:
         small = {"problem": "random", "examples": 10, "heads": (2,), "features": 5, "temperature": 0.2, "draws": 20}
         return [{**small, "sampler": sampler, "width": 5} for sampler in SAMPLERS]
     chains = {"problem": "hidden Markov", "examples": 100, "heads": (2, 2), "features": 231, "temperature": 0.01}
-    found = [{**chains, "sampler": "order parameters", "width": width, "draws": 1000} for width in (10, 100, 1000, 1_000_000)]
-    found += [{**chains, "sampler": sampler, "width": 10, "draws": 100} for sampler in ("weights, NUTS", "weights, Gibbs")]
+    found = [
+        {**chains, "sampler": "order parameters", "width": width, "draws": 1000} for width in (10, 100, 1000, 1_000_000)
+    ]
+    found += [
+        {**chains, "sampler": sampler, "width": 10, "draws": 100} for sampler in ("weights, NUTS", "weights, Gibbs")
+    ]
     # The size of one-shot classification with two layers of four heads.
     large = {"problem": "random", "examples": 600, "heads": (4, 4), "features": 115, "temperature": 0.05}
     return [*found, {**large, "sampler": "order parameters", "width": 100, "draws": 500}]
@@ -78,8 +82,12 @@ def measure(case: dict) -> dict:
 def main() -> int:
     """Measure all cases, print them and write them to a file; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sampling", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny problems, to see that everything works; times mean nothing")
-    parser.add_argument("--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks_sampling.nc)")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny problems, to see that everything works; times mean nothing"
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks_sampling.nc)"
+    )
     options = parser.parse_args()
     path = options.output or (QUICK if options.quick else RECORDED)
     start = time.perf_counter()
@@ -87,8 +95,12 @@ def main() -> int:
     table = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
     for name, (unit, text) in UNITS.items():
         table[name].attrs.update(units=unit, long_name=text)
-    sma.results.save(table, path, parameters=machine(), seed=0, wall_seconds=time.perf_counter() - start, modules=["sampling"])
-    print(f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}")
+    sma.results.save(
+        table, path, parameters=machine(), seed=0, wall_seconds=time.perf_counter() - start, modules=["sampling"]
+    )
+    print(
+        f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}"
+    )
     for row in rows:
         draws = f"{row['chains']}x{row['draws']}"
         print(

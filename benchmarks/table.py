@@ -12,7 +12,10 @@ from statmech_attention import _provenance, results
 
 _UNITS = {
     "seconds": ("s", "a solve after compilation, the fastest of several"),
-    "seconds_first": ("s", "the first solve, with compilation (and one more evaluation) where the shape is new in its process"),
+    "seconds_first": (
+        "s",
+        "the first solve, with compilation (and one more evaluation) where the shape is new in its process",
+    ),
     "peak_megabytes": ("MiB", "peak resident memory of the process, Python and JAX included"),
     "gradient": ("", "largest entry of the gradient at the end, in the minimiser's coordinates"),
     "gap": ("", "action at the end, less that of our minimum"),

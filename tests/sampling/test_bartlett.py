@@ -88,7 +88,9 @@ def test_factors_have_the_law_of_the_weights(widths):
     for one, other in zip(found, wanted, strict=True):
         # Means and all second moments.
         one, other = (np.asarray(values).reshape(draws, -1) for values in (one, other))
-        one, other = (np.concatenate([v, (v[:, :, None] * v[:, None, :]).reshape(draws, -1)], axis=1) for v in (one, other))
+        one, other = (
+            np.concatenate([v, (v[:, :, None] * v[:, None, :]).reshape(draws, -1)], axis=1) for v in (one, other)
+        )
         error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / draws)
         assert np.all(error > 0)
         assert np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error) < 4.5

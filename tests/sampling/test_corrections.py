@@ -45,7 +45,10 @@ def errors():
         plain, better = solution.predict(test), sampling.corrected(solution, test)
         rows.append(
             [
-                [abs(float(solution.order_parameter[0, 0]) - overlap), abs(float(better.order_parameters[0][0, 0]) - overlap)],
+                [
+                    abs(float(solution.order_parameter[0, 0]) - overlap),
+                    abs(float(better.order_parameters[0][0, 0]) - overlap),
+                ],
                 [np.linalg.norm(plain.mean - mean), np.linalg.norm(better.prediction.mean - mean)],
                 [np.linalg.norm(plain.variance - variance), np.linalg.norm(better.prediction.variance - variance)],
             ]
@@ -71,7 +74,9 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
     # What is left is of the next order: a factor of about the largest coupling, alpha, down.
     left = np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean)
-    assert np.all(left < 0.1 * gap + 4 * exact.order_parameter.error) and np.all(exact.order_parameter.error < 0.1 * gap)
+    assert np.all(left < 0.1 * gap + 4 * exact.order_parameter.error) and np.all(
+        exact.order_parameter.error < 0.1 * gap
+    )
     gap = np.abs(np.asarray(saddle.predict(test).mean) - exact.output.mean).max()
     left = np.abs(np.asarray(better.prediction.mean) - exact.output.mean)
     assert np.all(left < 0.1 * gap + 4 * exact.output.error) and np.all(exact.output.error < 0.1 * gap)
@@ -113,7 +118,9 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
     assert float(found.temperature[int(found.log_evidence.values.argmax())]) == 0.5
     for temperature in temperatures:
         gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
-        wanted = -0.5 * (np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels) + 60 * math.log(2 * math.pi))
+        wanted = -0.5 * (
+            np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels) + 60 * math.log(2 * math.pi)
+        )
         assert float(found.laplace.sel(temperature=temperature)) == pytest.approx(wanted, abs=1e-3)
         assert float(found.theory.sel(temperature=temperature)) == pytest.approx(wanted, abs=1e-3)
 

@@ -22,7 +22,13 @@ sampling = sma.sampling
 def options(paths, width, seed, **others):
     """Keyword arguments of any of the samplers, and its positional ones."""
     train, labels, test = problem.inputs(paths)
-    common = {"heads": (paths,), "width": width, "temperature": problem.TEMPERATURE, "variance": VARIANCES, "test": test}
+    common = {
+        "heads": (paths,),
+        "width": width,
+        "temperature": problem.TEMPERATURE,
+        "variance": VARIANCES,
+        "test": test,
+    }
     return (train, labels), {**common, "key": jax.random.key(seed), "quiet": True, **others}
 
 
@@ -93,14 +99,25 @@ def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
 def test_one_head_agrees_with_a_grid():
     found = exact(1, 5)
     logs = 0.5 * np.log(found["order_parameter_2"].values.ravel() / VARIANCES[2])
-    logs = np.stack([0.5 * np.log(found["order_parameter"].values.ravel() / found["order_parameter_2"].values.ravel() / VARIANCES[1]), logs], axis=1)
+    logs = np.stack(
+        [
+            0.5
+            * np.log(
+                found["order_parameter"].values.ravel() / found["order_parameter_2"].values.ravel() / VARIANCES[1]
+            ),
+            logs,
+        ],
+        axis=1,
+    )
     overlap, mean, variance, _ = problem.on_a_grid(5, VARIANCES, logs.mean(axis=0), np.linalg.cholesky(np.cov(logs.T)))
     estimate = sampling.estimate(found["order_parameter"])
     assert abs(estimate.mean.item() - overlap) < 4 * estimate.error.item()
     estimate = sampling.estimate(found["output"])
     np.testing.assert_array_less(np.abs(estimate.mean - mean), 4 * estimate.error)
     centred = (found["output"] - found["output"].mean(("chain", "draw"))) ** 2 + found["output_variance"]
-    np.testing.assert_array_less(np.abs(sampling.prediction(found).variance - variance), 4 * sampling.estimate(centred).error)
+    np.testing.assert_array_less(
+        np.abs(sampling.prediction(found).variance - variance), 4 * sampling.estimate(centred).error
+    )
 
 
 def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
@@ -148,7 +165,9 @@ def test_gibbs_goes_on_from_kept_weights():
     overlaps = jax.vmap(jax.vmap(sma.weights_order_parameters))(weights)
     np.testing.assert_allclose(overlaps[0], first["order_parameter"], rtol=1e-12)
     train, _, test = problem.inputs(2)
-    outputs = jax.vmap(jax.vmap(lambda w: sma.network.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,)))))(weights)
+    outputs = jax.vmap(
+        jax.vmap(lambda w: sma.network.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,))))
+    )(weights)
     np.testing.assert_allclose(outputs, first["output"], rtol=1e-10, atol=1e-12)
     again = gibbs(2, 10, draws=20, start=first, keep_weights=True)
     assert not np.array_equal(again["output"], first["output"])
