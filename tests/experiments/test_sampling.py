@@ -11,7 +11,7 @@ from statmech_attention import experiments, results, sampling
 module = importlib.import_module("statmech_attention.experiments.sampling")  # the function has the same name
 
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
-SETTINGS |= dict(chains=2, warmup=40, draws=8)
+SETTINGS |= dict(chains=2, warmup=60, draws=60)
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def recorded(tmp_path_factory):
 @pytest.fixture(scope="module")
 def direct():
     trial = experiments.sampling_trial(3, network="good and denoising", noise=0.5, examples=6, test_examples=5)
-    options = dict(width=2, temperature=1.0, chains=2, warmup=40, draws=8, quiet=True)
+    options = dict(width=2, temperature=1.0, chains=2, warmup=60, draws=60, quiet=True)
     key = jax.random.fold_in(jax.random.key(3), 2)
     return sampling.weights_posterior(trial.train, trial.labels, key=key, test=trial.test, **options), trial
 
