@@ -1,10 +1,11 @@
-r"""The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling from Laplace's Gaussian.
+r"""The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling.
 
 The same weighted points give posterior means more precisely than a Markov chain where the posterior is close to
 Gaussian, that is at large width.
 """
 
 import math
+import warnings
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax.scipy.special import gammaln, ndtri
-from jaxtyping import Array, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from scipy.stats import chi2, qmc
 
 from statmech_attention import _checks
@@ -23,14 +24,15 @@ from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.saddle_point import solve
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._bartlett import Bartlett
-from statmech_attention.sampling._density import Posterior, posterior_density, potential
+from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, output
-from statmech_attention.sampling.diagnostics import Estimate
+from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, Estimate, MixingWarning
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 _AT_ONCE = 64
 _REPLICATES = 16
+_PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
 
 
 class Importance(NamedTuple):
@@ -40,7 +42,8 @@ class Importance(NamedTuple):
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
-        effective_size: $(\sum w)^2 / \sum w^2$, out of all points; the averages are good where it is in the thousands.
+        effective_size: $(\sum w)^2 / \sum w^2$, out of all points; the averages are good where it is in the thousands,
+            and below 400 not to be trusted.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
         theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
@@ -64,11 +67,13 @@ def importance(
     heads=None,
     points=512,
     test=None,
+    quiet: bool = False,
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
-    Points are drawn from a multivariate $t$ of the mode's covariance, in antithetic pairs, on 16 randomly shifted
-    Sobol sequences; their spread gives the standard errors.
+    Four points of five are drawn from a multivariate $t$ of the mode's covariance, the fifth from the prior, so that no
+    weight is larger than five times the likelihood over the evidence, whatever the tails; all in antithetic pairs on 16
+    randomly shifted Sobol sequences, whose spread gives the standard errors.
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
@@ -78,17 +83,20 @@ def importance(
         key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$.
-        points: pairs of points on each of the 16 sequences, a power of two.
+        points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
         test: test inputs, in the form of `attentioned`.
+        quiet: do not warn of a small effective size.
 
     Returns:
         `Importance`.
 
     Raises:
         ValueError: as for `posterior`, or a number of points that is not a power of two.
+
+    Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    if not _checks.whole(points, 2) or int(points) & (int(points) - 1):
-        raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
+    if not _checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
+        raise ValueError(f"points: wanted a power of two of at least {_PER_PRIOR_POINT}, as in 512, got {points!r}.")
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = _checks.labels(labels, inputs.values.shape[0])
     temperature = _checks.positive("temperature", temperature)
@@ -104,15 +112,25 @@ def importance(
     around = laplace(data, jnp.zeros(shape.coordinates), shape)
 
     degrees = float(max(10, 2 * shape.coordinates))
-    whites = _points(key, shape.coordinates, int(points), degrees)
-    sums = jax.tree.map(np.asarray, _weighted(jnp.asarray(whites), data, around, kernels, shape, degrees))
-    constant = _bartlett.prior_constant(layout.widths, shape) + 0.5 * len(labels) * math.log(2 * math.pi)
+    uniforms = _uniforms(key, shape.coordinates + 1, int(points))
+    constant = _bartlett.prior_constant(layout.widths, shape)
+    proposals = (_around_mode(uniforms, degrees), _of_prior(uniforms, layout.widths, shape))
+    sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, shape, degrees, constant))
+    constant += 0.5 * len(labels) * math.log(2 * math.pi)
+    size = _effective(sums)
+    if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
+        warnings.warn(
+            f"The weights of {int(sums['count'][0])} points are worth {size:.0f} independent draws at width {width}, "
+            f"T = {temperature}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
+            MixingWarning,
+            stacklevel=2,
+        )
     entropy = sum(size * share for size, share in zip(layout.partial_paths, layout.shares, strict=True))
     return Importance(
         _log_mean(sums["weight"], sums["largest"] - constant),
         _ratio(sums["order_parameter"], sums["weight"], sums["largest"]),
         None if kernels is None else _ratio(sums["output"], sums["weight"], sums["largest"]),
-        _effective(sums),
+        size,
         float(-around.potential - constant + around.logdet + 0.5 * shape.coordinates * math.log(2 * math.pi)),
         float(-0.5 * layout.widest * (found.action - entropy) - 0.5 * len(labels) * math.log(2 * math.pi)),
     )
@@ -126,7 +144,7 @@ def evidence_by_temperature(attentioned, labels, *, temperatures, key: Key, **op
         labels: as for `importance`.
         temperatures: temperatures in any order.
         key: a JAX random key.
-        options: all else that `importance` takes.
+        options: all else that `importance` takes. With `quiet=True` look at `effective_size`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
@@ -152,41 +170,68 @@ def evidence_by_temperature(attentioned, labels, *, temperatures, key: Key, **op
     return xr.Dataset({name: ("temperature", values) for name, values in columns.items()}, coordinates)
 
 
-def _points(key, coordinates: int, points: int, degrees: float) -> np.ndarray:
-    """Points of a standard multivariate t, `(replicates, points, coordinates)`."""
-    base = qmc.Sobol(coordinates + 1, scramble=False).random_base2(points.bit_length() - 1)
-    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, coordinates + 1)))
-    uniform = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
-    radius = np.sqrt(degrees / chi2.ppf(uniform[..., -1:], degrees))
-    return np.asarray(ndtri(jnp.asarray(uniform[..., :-1]))) * radius
+def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
+    """Randomly shifted Sobol sequences in the unit cube, `(replicates, points, dimensions)`."""
+    base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
+    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
+    return np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
+
+
+def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points coordinates"]:
+    """Antithetic points of a standard multivariate t."""
+    radius = np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
+    points = np.asarray(ndtri(jnp.asarray(uniforms[..., :-1]))) * radius
+    return jnp.asarray(np.concatenate([points, -points], axis=1))
+
+
+def _of_prior(uniforms, widths, shape: Bartlett) -> Float[Array, "replicates points coordinates"]:
+    """Antithetic points of the Wishart chain, fewer by `_PER_PRIOR_POINT`."""
+    uniforms = uniforms[:, : uniforms.shape[1] // _PER_PRIOR_POINT, :-1]
+    uniforms = np.concatenate([uniforms, 1 - uniforms], axis=1)
+    pieces, start = [], 0
+    for width, (rank, below) in zip(widths, shape.counts, strict=True):
+        diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
+        pieces += [0.5 * np.log(chi2.ppf(diagonal, width - np.arange(rank)) / width)]
+        pieces += [np.asarray(ndtri(jnp.asarray(lower))) / math.sqrt(width)]
+        start += rank + below
+    return jnp.asarray(np.concatenate(pieces, axis=-1))
 
 
 @partial(jax.jit, static_argnames="shape")
-def _weighted(whites, data: Posterior, around: Laplace, kernels: CrossKernels | None, shape: Bartlett, degrees):
+def _weighted(
+    proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, shape: Bartlett, degrees, constant
+):
     """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
     size = shape.coordinates
+    log_t = (
+        gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi) - around.logdet
+    )
+    whiten = jnp.linalg.inv(around.root)
+    share = jnp.asarray(_PER_PRIOR_POINT / (_PER_PRIOR_POINT + 1))
 
-    def one(white):
-        point = around.mode + around.root @ white
-        log_t = gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi)
-        log_t = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
+    def one(point):
+        white = whiten @ (point - around.mode)
+        near = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
+        chain = _bartlett.chain_potential(point, data.widths, shape) + _bartlett.chain_order_one(point, shape)
+        proposed = jnp.logaddexp(jnp.log(share) + near, jnp.log1p(-share) - chain - constant)
         overlap = _bartlett.order_parameter(point, shape)
         found = {"order_parameter": overlap}
         if kernels is not None:
             found["output"] = output(overlap, data, kernels).mean
-        return around.logdet - potential(point, data, shape) - log_t, found
+        return -chain - 0.5 * label_energy(overlap, data) - proposed, found
 
     def sequence(points):
-        # Antithetic points side by side, so that odd terms cancel.
-        logs, values = jax.lax.map(one, jnp.concatenate([points, -points]), batch_size=_AT_ONCE)
+        whites, chains = points
+        points = jnp.concatenate([around.mode[None] + whites @ around.root.T, chains])
+        logs, values = jax.lax.map(one, points, batch_size=_AT_ONCE)
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)
         means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
         return {"weight": weights.mean(), "square": jnp.mean(weights**2), "largest": largest, **means}
 
-    found = jax.lax.map(sequence, whites)
-    count = jnp.asarray(2 * whites.shape[1] * whites.shape[0])
-    return {**found, "count": count}
+    found = jax.lax.map(sequence, proposals)
+    counts = [part.shape[0] * part.shape[1] for part in proposals]
+    return {**found, "count": jnp.full(1, sum(counts))}
 
 
 def _log_mean(weights, largest) -> Estimate:
@@ -206,4 +251,4 @@ def _ratio(sums, weights, largest) -> Estimate:
 
 def _effective(sums) -> float:
     scale = np.exp(sums["largest"] - sums["largest"].max())
-    return float(sums["count"] * np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))
+    return float(sums["count"][0] * np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))
