@@ -50,8 +50,7 @@ def main() -> int:
     command = _command(key)
     if options.jobs > 1:
         script = str(Path(__file__).with_name("execute_pages.py"))
-        ahead = [sys.executable, script, str(ROOT), str(_cache(key)), str(options.jobs)]
-        subprocess.run(ahead, env=_environment(), check=True)
+        _watch([sys.executable, script, str(ROOT), str(_cache(key)), str(options.jobs)])
     status, complaints = _watch(command)
     if status:
         print("\nThe book was not built:", *complaints[:20], sep="\n  ", file=sys.stderr)
