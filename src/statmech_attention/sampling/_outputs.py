@@ -14,8 +14,6 @@ from statmech_attention.paths import AttentionedInputs
 from statmech_attention.predictor import Prediction
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
 
-_AT_ONCE = 8
-
 
 class CrossKernels(NamedTuple):
     """What the kernels of test inputs are made from.
@@ -60,7 +58,8 @@ def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKer
 @jax.jit
 def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
     """The same for many order parameters."""
-    return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps, batch_size=_AT_ONCE)
+    # One by one, as in `evidence`: batched Cholesky factors inside a loop can block each other.
+    return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps)
 
 
 def _crossed(left, right, p: int, q: int):

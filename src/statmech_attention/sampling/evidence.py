@@ -30,7 +30,6 @@ from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, ou
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, Estimate, MixingWarning
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
-_AT_ONCE = 64
 _REPLICATES = 16
 _PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
 
@@ -223,7 +222,8 @@ def _weighted(
     def sequence(points):
         whites, chains = points
         points = jnp.concatenate([around.mode[None] + whites @ around.root.T, chains])
-        logs, values = jax.lax.map(one, points, batch_size=_AT_ONCE)
+        # One by one: batches of Cholesky factors inside a loop can wait for each other for ever on two threads.
+        logs, values = jax.lax.map(one, points)
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)
         means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
