@@ -31,6 +31,12 @@ def dataset(
     return diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), quiet=quiet)
 
 
+def named_overlaps(overlaps) -> dict:
+    """$U^{(1)}, U^{(2)}, ..$ under the names that they have in the Dataset."""
+    first, *rest = overlaps
+    return {"order_parameter": first} | {f"order_parameter_{layer}": one for layer, one in enumerate(rest, start=2)}
+
+
 def _axes(name: str, count: int) -> tuple[str, ...]:
     """Names of the axes after chain and draw."""
     kind, _, layer = name.rpartition("_") if name[-1].isdigit() else (name, "", "")

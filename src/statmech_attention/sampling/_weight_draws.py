@@ -8,12 +8,12 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from statmech_attention import _checks
-from statmech_attention._architecture import Architecture, architecture
-from statmech_attention.kernels import check_pair
+from statmech_attention._architecture import Architecture
 from statmech_attention.network import Weights, forward_paths, sample_weights, weights_order_parameters
-from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention.paths import AttentionedInputs
+from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._chains import check_counts, run
-from statmech_attention.sampling._dataset import dataset
+from statmech_attention.sampling._dataset import dataset, named_overlaps
 
 
 class WeightPosterior(NamedTuple):
@@ -23,22 +23,19 @@ class WeightPosterior(NamedTuple):
     labels: Float[Array, " examples"]
     temperature: Float[Array, ""]
     test: AttentionedInputs | None
+    variances: Float[Array, " layers"]
 
 
 def prepared(attentioned, labels, test, *, width, temperature, variance, heads, counts):
     """The posterior and the architecture, all arguments checked."""
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0])
-    temperature = _checks.positive("temperature", temperature)
-    layout = architecture(inputs.heads, width, variance)
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
     for number in layout.widths:
         if not _checks.whole(number, 1):
             raise ValueError(f"width: wanted whole numbers of at least 1 to sample weights, got {number}.")
     check_counts(**counts)
-    if test is not None:
-        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-        check_pair(inputs, test, "test")
-    return WeightPosterior(inputs, labels, jnp.asarray(temperature, float), test), layout
+    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(layout.variances, float)
+    return WeightPosterior(inputs, labels, temperature, test, variances), layout
 
 
 def starts(start, key, chains: int, features: int, layout: Architecture) -> Weights:
@@ -51,8 +48,7 @@ def starts(start, key, chains: int, features: int, layout: Architecture) -> Weig
         if "projection" not in start:
             raise ValueError("start: wanted draws with their weights, got none. Sample them with keep_weights=True.")
         last = start.isel(draw=-1)
-        values = tuple(jnp.asarray(last[f"values_{layer}"].values) for layer in range(1, len(layout.heads) + 1))
-        start = Weights(jnp.asarray(last["projection"].values), values, jnp.asarray(last["readout"].values))
+        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(layout.heads)))
     wanted, got = (jax.tree.map(jnp.shape, weights) for weights in (drawn, start))
     if wanted != got:
         raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")
@@ -61,21 +57,29 @@ def starts(start, key, chains: int, features: int, layout: Architecture) -> Weig
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    overlaps = weights_order_parameters(weights)
-    found = {"order_parameter": overlaps[0]}
-    found |= {f"order_parameter_{layer}": overlap for layer, overlap in enumerate(overlaps[1:], start=2)}
+    found = named_overlaps(weights_order_parameters(weights))
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:
-        found |= {"projection": weights.projection, "readout": weights.readout}
-        found |= {f"values_{layer}": values for layer, values in enumerate(weights.values, start=1)}
+        found |= named(weights)
     return found
 
 
+def named(weights: Weights) -> dict:
+    """Every layer's weights under a name, as sites of NumPyro and as variables of the Dataset."""
+    values = {f"values_{layer}": value for layer, value in enumerate(weights.values, start=1)}
+    return {"projection": weights.projection, **values, "readout": weights.readout}
+
+
+def weights_of(parts, layers: int) -> Weights:
+    """The inverse of `named`."""
+    values = tuple(parts[f"values_{layer}"] for layer in range(1, layers + 1))
+    return Weights(parts["projection"], values, parts["readout"])
+
+
 def sampled(
-    transition, everything, start, key, *, name: str, layout: Architecture, quiet: bool, **options
+    transition, data: WeightPosterior, start, key, *, name: str, layout: Architecture, quiet: bool, **options
 ) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
-    data = everything if isinstance(everything, WeightPosterior) else everything[0]
-    found = run(transition, everything, start, key, settings={"sampler": name}, **options)
+    found = run(transition, data, start, key, settings={"sampler": name}, **options)
     return dataset(found, name, layout, float(data.temperature), quiet)

@@ -19,10 +19,9 @@ from jaxtyping import Array, Float
 
 from statmech_attention._architecture import Architecture
 from statmech_attention.action import coordinates_of
-from statmech_attention.kernels import check_pair
-from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.predictor import Prediction
 from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._arguments import test_inputs
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, half_action, posterior_density
 from statmech_attention.sampling._laplace import hessian
@@ -68,11 +67,8 @@ def corrected(solution: Solution, test=None) -> Corrected:
     inputs = solution.attentioned
     layout = Architecture(inputs.heads, widths, solution.variance)
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
-    kernels = None
-    if test is not None:
-        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-        check_pair(inputs, test, "test")
-        kernels = cross_kernels(inputs, test, solution.variance)
+    test = test_inputs(test, inputs)
+    kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
     return _corrected(coordinates_of(solution.order_parameters, layout), data, kernels, _bartlett.full_rank(layout))
 
 

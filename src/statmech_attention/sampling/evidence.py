@@ -18,11 +18,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from scipy.stats import chi2, qmc
 
 from statmech_attention import _checks
-from statmech_attention._architecture import architecture
-from statmech_attention.kernels import check_pair
-from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.saddle_point import solve
 from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
 from statmech_attention.sampling._laplace import Laplace, laplace
@@ -96,16 +94,10 @@ def importance(
     """
     if not _checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {_PER_PRIOR_POINT}, as in 512, got {points!r}.")
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0])
-    temperature = _checks.positive("temperature", temperature)
-    layout = architecture(inputs.heads, width, variance)
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
     shape = _bartlett.bartlett(layout)
-    kernels = None
-    if test is not None:
-        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-        check_pair(inputs, test, "test")
-        kernels = cross_kernels(inputs, test, layout.variances)
+    kernels = None if test is None else cross_kernels(inputs, test, layout.variances)
     data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
     found = solve(inputs, labels, width=layout.widths, temperature=temperature, variance=layout.variances)
     around = laplace(data, jnp.zeros(shape.coordinates), shape)
@@ -116,15 +108,16 @@ def importance(
     proposals = (_around_mode(uniforms, degrees), _of_prior(uniforms, layout.widths, shape))
     sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, shape, degrees, constant))
     constant += 0.5 * len(labels) * math.log(2 * math.pi)
-    size = _effective(sums)
+    count = sum(part.shape[0] * part.shape[1] for part in proposals)
+    size = count * _efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
         warnings.warn(
-            f"The weights of {int(sums['count'][0])} points are worth {size:.0f} independent draws at width {width}, "
+            f"The weights of {count} points are worth {size:.0f} independent draws at width {width}, "
             f"T = {temperature}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
             MixingWarning,
             stacklevel=2,
         )
-    entropy = sum(size * share for size, share in zip(layout.partial_paths, layout.shares, strict=True))
+    entropy = sum(paths * share for paths, share in zip(layout.partial_paths, layout.shares, strict=True))
     return Importance(
         _log_mean(sums["weight"], sums["largest"] - constant),
         _ratio(sums["order_parameter"], sums["weight"], sums["largest"]),
@@ -229,9 +222,7 @@ def _weighted(
         means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
         return {"weight": weights.mean(), "square": jnp.mean(weights**2), "largest": largest, **means}
 
-    found = jax.lax.map(sequence, proposals)
-    counts = [part.shape[0] * part.shape[1] for part in proposals]
-    return {**found, "count": jnp.full(1, sum(counts))}
+    return jax.lax.map(sequence, proposals)
 
 
 def _log_mean(weights, largest) -> Estimate:
@@ -249,6 +240,7 @@ def _ratio(sums, weights, largest) -> Estimate:
     return Estimate(mean, residual.std(axis=0, ddof=1) / math.sqrt(len(weights)))
 
 
-def _effective(sums) -> float:
+def _efficiency(sums) -> float:
+    """How many independent draws a point is worth."""
     scale = np.exp(sums["largest"] - sums["largest"].max())
-    return float(sums["count"][0] * np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))
+    return float(np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))

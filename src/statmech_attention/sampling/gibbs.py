@@ -83,17 +83,16 @@ def gibbs_posterior(
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
     options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
     about = {"name": "weights, Gibbs", "layout": layout, "quiet": quiet}
-    everything = (data, jnp.asarray(layout.variances))
-    return _weight_draws.sampled(chain, everything, first, chain_key, **about, **options)
+    return _weight_draws.sampled(chain, data, first, chain_key, **about, **options)
 
 
 def _begin(key, weights: Weights, data):
     return key, weights
 
 
-def _sweep(state, data: tuple[WeightPosterior, Array]):
+def _sweep(state, posterior: WeightPosterior):
     """Draw V0, then every layer's values, then the readout."""
-    (key, weights), (posterior, variances) = state, data
+    (key, weights), variances = state, posterior.variances
     key, *keys = jax.random.split(key, len(weights.values) + 3)
     weights = weights._replace(
         projection=_draw(
@@ -128,8 +127,8 @@ def _draw(place, block, key, posterior: WeightPosterior, variance):
 
 
 def _record(state, data):
-    return _weight_draws.record(state[1], data[0], False)
+    return _weight_draws.record(state[1], data, False)
 
 
 def _record_all(state, data):
-    return _weight_draws.record(state[1], data[0], True)
+    return _weight_draws.record(state[1], data, True)

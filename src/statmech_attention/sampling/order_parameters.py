@@ -12,14 +12,11 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
-from statmech_attention import _checks
-from statmech_attention._architecture import architecture
-from statmech_attention.kernels import check_pair
-from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._chains import check_counts, run
-from statmech_attention.sampling._dataset import dataset
+from statmech_attention.sampling._dataset import dataset, named_overlaps
 from statmech_attention.sampling._density import Posterior, posterior_density, potential
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
@@ -83,15 +80,10 @@ def posterior(
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0])
-    temperature = _checks.positive("temperature", temperature)
-    layout = architecture(inputs.heads, width, variance)
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
     shape = _bartlett.bartlett(layout)
     check_counts(draws=draws, chains=chains, warmup=warmup, thinning=thinning)
-    if test is not None:
-        test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-        check_pair(inputs, test, "test")
 
     data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
     around = laplace(data, jnp.zeros(shape.coordinates), shape)
@@ -126,6 +118,4 @@ def _whitened(position, data: tuple[Posterior, Laplace], shape: Bartlett):
 
 def _record(position, data: tuple[Posterior, Laplace], shape: Bartlett) -> dict:
     _, around = data
-    found = _bartlett.order_parameters(around.mode + around.root @ position, shape)
-    names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(found) + 1))]
-    return dict(zip(names, found, strict=True))
+    return named_overlaps(_bartlett.order_parameters(around.mode + around.root @ position, shape))

@@ -14,7 +14,6 @@ import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 from numpyro.infer.util import potential_energy
 
-from statmech_attention._architecture import Architecture
 from statmech_attention.network import Weights, forward_paths
 from statmech_attention.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
@@ -109,7 +108,7 @@ def weights_posterior(
     static = (replace(layout, widths=tuple(int(number) for number in layout.widths)), keep_weights)
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
     chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
-    unit = _sites(_scaled(first, layout.variances, -1))
+    unit = _weight_draws.named(_scaled(first, layout.variances, -1))
     options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
     about = {"name": "weights, NUTS", "layout": layout, "quiet": quiet}
     return _weight_draws.sampled(chain, data, unit, chain_key, **about, **options)
@@ -117,25 +116,15 @@ def weights_posterior(
 
 def _potential(position: dict, data: WeightPosterior, static):
     layout, _ = static
-    shapes = jax.tree.map(jnp.shape, _weights(position, layout))
+    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(layout.heads)))
     arguments = (data.inputs, data.labels, data.temperature)
     return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": layout.variances}, position)
 
 
 def _record(position: dict, data: WeightPosterior, static) -> dict:
     layout, keep_weights = static
-    weights = _scaled(_weights(position, layout), layout.variances)
+    weights = _scaled(_weight_draws.weights_of(position, len(layout.heads)), layout.variances)
     return _weight_draws.record(weights, data, keep_weights)
-
-
-def _weights(sites: dict, layout: Architecture) -> Weights:
-    values = tuple(sites[f"values_{layer}"] for layer in range(1, len(layout.heads) + 1))
-    return Weights(sites["projection"], values, sites["readout"])
-
-
-def _sites(weights: Weights) -> dict:
-    values = {f"values_{layer}": value for layer, value in enumerate(weights.values, start=1)}
-    return {"projection": weights.projection, **values, "readout": weights.readout}
 
 
 def _scaled(weights: Weights, variances, power: int = 1) -> Weights:

@@ -1,0 +1,38 @@
+"""The arguments that the samplers have in common, checked before anything is compiled."""
+
+from typing import NamedTuple
+
+from jaxtyping import Array, Float
+
+from statmech_attention import _checks
+from statmech_attention._architecture import Architecture, architecture
+from statmech_attention.kernels import check_pair
+from statmech_attention.paths import AttentionedInputs, as_attentioned
+
+
+class Problem(NamedTuple):
+    """Training inputs, labels, temperature, the architecture, and test inputs or None."""
+
+    inputs: AttentionedInputs
+    labels: Float[Array, " examples"]
+    temperature: float
+    layout: Architecture
+    test: AttentionedInputs | None
+
+
+def problem(attentioned, labels, test, *, width, temperature, variance, heads) -> Problem:
+    """What the public functions take, as `Problem`; widths are not yet looked at."""
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = _checks.labels(labels, inputs.values.shape[0])
+    temperature = _checks.positive("temperature", temperature)
+    layout = architecture(inputs.heads, width, variance)
+    return Problem(inputs, labels, temperature, layout, test_inputs(test, inputs))
+
+
+def test_inputs(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
+    """Test inputs that fit the training inputs, of the same heads where they are a plain array; None stays None."""
+    if test is None:
+        return None
+    test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+    check_pair(inputs, test, "test")
+    return test
