@@ -1,6 +1,6 @@
 """Mean-field dynamics of 1-bit self-attention networks, after Poc-López & Aguilera (2024).
 
-patterns -> dynamics -> window -> step, trajectory, advance; `simulate` for the same network at finite size. For example, with
+patterns -> dynamics -> window -> step, trajectory, advance; `simulate` and `damage` for the same network at finite size. For example, with
 tables of one's own, pairs of words `(features, sites)` and positions `(features, bits)`:
 
     patterns = dmft.given(query=(wq, pq), key=(wk, pk), value=(wv, pv), output=(wo, po))
@@ -25,17 +25,16 @@ from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajecto
 from statmech_attention.dmft.model import Dynamics, dynamics
 from statmech_attention.dmft.network import Simulation, simulate
 from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
+from statmech_attention.dmft.pattern_correlations import Correlations, correlations, pair_correlations
 from statmech_attention.dmft.patterns import (
-    Correlations,
     PatternMatrix,
     Patterns,
-    correlations,
     given,
     independent,
-    pair_correlations,
     positional_code,
     segments,
 )
+from statmech_attention.dmft.spreading import damage
 from statmech_attention.dmft.windows import (
     Window,
     start,
@@ -62,6 +61,7 @@ __all__ = [
     "bifurcation_diagram",
     "continuation",
     "correlations",
+    "damage",
     "dynamics",
     "floquet_multipliers",
     "given",

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.dmft.patterns import MATRICES, Correlations, Patterns
+from statmech_attention.dmft.pattern_correlations import Correlations
+from statmech_attention.dmft.patterns import MATRICES, Patterns
 
 
 class Terms(NamedTuple):

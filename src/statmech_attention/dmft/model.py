@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._terms import Terms, character_terms, site_terms
-from statmech_attention.dmft.patterns import MATRICES, Patterns, correlations, positional_code
+from statmech_attention.dmft.pattern_correlations import correlations
+from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
 
 
 @jax.tree_util.register_dataclass

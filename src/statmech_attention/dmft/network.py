@@ -75,7 +75,7 @@ def simulate(
     rings, kept, words = _simulate(
         laws_of(copies),
         rings,
-        jnp.stack([getattr(model.patterns, name).words for name in MATRICES]),
+        tables_of(model),
         key,
         steps=int(steps),
         greedy=bool(greedy),
@@ -88,23 +88,33 @@ def simulate(
 
 @jax.jit(static_argnames=("steps", "greedy", "keep", "keep_words"))
 def _simulate(laws, rings, tables: Float[Array, "4 features sites"], key, *, steps, greedy, keep, keep_words):
-    _, features, sites = tables.shape
-    rows = tables.reshape(-1, sites)
-
     def body(rings, number):
-        slot = (rings.slot + 1) % rings.keys.shape[0]
-        fields = tables[_map.OUTPUT].T @ rings.attention[rings.slot]
-        if greedy:
-            up = fields >= 0
-        else:
-            uniform = jax.random.uniform(jax.random.fold_in(key, number), fields.shape)
-            up = (1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniform
-        bits = jnp.where(up, 1.0, -1.0)
-        words = (rows @ bits / sites).reshape(4, features, -1)
-        overlaps = _map.mixed(laws, words, slot)
-        rings, _ = _map.append(laws, rings, overlaps, slot)
-        seen = Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot])
+        fields = fields_of(rings, tables)
+        uniforms = None if greedy else jax.random.uniform(jax.random.fold_in(key, number), fields.shape)
+        rings, seen, bits = write(laws, rings, tables, fields, uniforms)
         return rings, ({name: getattr(seen, name) for name in keep}, bits.astype(jnp.int8) if keep_words else None)
 
     rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
     return rings, kept, words
+
+
+def tables_of(model: Dynamics) -> Float[Array, "4 features sites"]:
+    """The words of all four matrices."""
+    return jnp.stack([getattr(model.patterns, name).words for name in MATRICES])
+
+
+def fields_of(rings: _map.Rings, tables) -> Float[Array, "sites batch"]:
+    """$h_i$ of (4) for the next token."""
+    return tables[_map.OUTPUT].T @ rings.attention[rings.slot]
+
+
+def write(laws: _map.Laws, rings: _map.Rings, tables, fields, uniforms=None):
+    """The next token, its bits below their probability where `uniforms` are, else the most probable ones."""
+    _, features, sites = tables.shape
+    up = fields >= 0 if uniforms is None else (1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniforms
+    bits = jnp.where(up, 1.0, -1.0)
+    slot = (rings.slot + 1) % rings.keys.shape[0]
+    words = (tables.reshape(-1, sites) @ bits / sites).reshape(4, features, -1)
+    overlaps = _map.mixed(laws, words, slot)
+    rings, _ = _map.append(laws, rings, overlaps, slot)
+    return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot]), bits

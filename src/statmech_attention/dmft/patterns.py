@@ -4,9 +4,7 @@ Each of $W^q, W^k, W^v, W^o$ has $M$ rows of $\pm1$, one a stored pattern: $N$ s
 a token, and $N_P$ positional bits. The window has $L = 2^{N_P}$ tokens. Ensembles: `segments`, `independent`, `given`.
 """
 
-import itertools
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from statmech_attention import _checks
+from statmech_attention.dmft import _published
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 
 MATRICES = ("query", "key", "value", "output")
-_LEGACY_ORDER = ("output", "value", "query", "key")
 
 
 @jax.tree_util.register_dataclass
@@ -88,21 +86,6 @@ class Patterns:
                 for name, matrix in ((name, getattr(self, name)) for name in MATRICES)
             }
         )
-
-
-class Correlations(NamedTuple):
-    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (9).
-
-    Attributes:
-        subsets: the sets $T$, smallest first; the first $M$ are single patterns.
-        query, key, value, output: `(subsets, features)`.
-    """
-
-    subsets: tuple[tuple[int, ...], ...]
-    query: Float[Array, "subsets features"]
-    key: Float[Array, "subsets features"]
-    value: Float[Array, "subsets features"]
-    output: Float[Array, "subsets features"]
 
 
 def given(*, query, key, value, output) -> Patterns:
@@ -179,7 +162,7 @@ def segments(
     if _source(key, seed) is None:
         blocks, positions = _random_tables(key, features, segments, bits)
     else:
-        blocks, positions = _legacy_segments(seed, features, segments, bits)
+        blocks, positions = _published.segments(MATRICES, seed, features, segments, bits)
     return _of_tables(np.repeat(blocks, sites // segments, axis=2), positions)
 
 
@@ -206,11 +189,7 @@ def independent(
         _whole(name, number, 1)
     if _source(key, seed) is None:
         return _of_tables(*_random_tables(key, features, sites, bits))
-    random = np.random.RandomState(seed)
-    _legacy_signs(random, features, sites)  # a matrix that the authors' code draws and does not use
-    words = {name: _legacy_signs(random, features, sites) for name in _LEGACY_ORDER}
-    positions = {name: _legacy_signs(random, features, bits) for name in _LEGACY_ORDER}
-    return _of_tables(*(np.stack([table[name] for name in MATRICES]) for table in (words, positions)))
+    return _of_tables(*_published.independent(MATRICES, seed, features, sites, bits))
 
 
 def positional_code(window: int) -> Float[Array, "slots bits"]:
@@ -230,38 +209,6 @@ def positional_code(window: int) -> Float[Array, "slots bits"]:
     return jnp.asarray(2.0 * digits - 1)
 
 
-def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
-    r"""$C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
-
-    Args:
-        one: $W$, the rows of the result.
-        other: $W'$, its columns.
-
-    Returns:
-        `(features, features)`.
-    """
-    return one.words @ other.words.T / one.words.shape[1]
-
-
-def correlations(patterns: Patterns) -> Correlations:
-    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (9) for every set $T$ of odd size.
-
-    Args:
-        patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.
-
-    Returns:
-        `Correlations`.
-    """
-    subsets = tuple(
-        subset
-        for size in range(1, patterns.features + 1, 2)
-        for subset in itertools.combinations(range(patterns.features), size)
-    )
-    words = {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
-    products = np.stack([np.prod(words["output"][list(subset)], axis=0) for subset in subsets])
-    return Correlations(subsets, *(jnp.asarray(products @ words[name].T / patterns.sites) for name in MATRICES))
-
-
 def _of_tables(words, positions) -> Patterns:
     """Patterns from arrays with one more axis, over the four matrices, in front."""
     pairs = zip(jnp.asarray(words, dtype=float), jnp.asarray(positions, dtype=float), strict=True)
@@ -272,22 +219,6 @@ def _random_tables(key, features: int, sites: int, bits: int):
     first, second = jax.random.split(key)
     words = jax.random.rademacher(first, (len(MATRICES), features, sites))
     return np.asarray(words), np.asarray(jax.random.rademacher(second, (len(MATRICES), features, bits)))
-
-
-def _legacy_segments(seed: int, features: int, segments: int, bits: int):
-    """Values on the segments and positional bits, both with the four matrices in front."""
-    columns = 99  # of the tables that are drawn first, whatever the number of sites
-    random = np.random.RandomState(seed)
-    _legacy_signs(random, features, columns)
-    positions = {name: _legacy_signs(random, features, columns)[:, columns - bits :] for name in _LEGACY_ORDER}
-    blocks = {
-        name: np.concatenate([_legacy_signs(random, 1, segments) for _ in range(features)]) for name in _LEGACY_ORDER
-    }
-    return tuple(np.stack([table[name] for name in MATRICES]) for table in (blocks, positions))
-
-
-def _legacy_signs(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray:
-    return random.randint(2, size=(rows, columns)) * 2 - 1
 
 
 def _source(key, seed) -> int | None:

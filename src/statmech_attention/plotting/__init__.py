@@ -3,17 +3,10 @@
 from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
 from statmech_attention.plotting.drawings import attended, one_shot_sequence
 from statmech_attention.plotting.dynamics import (
-    REGIME_COLOURS,
-    REGIMES,
     against_sites,
     attention_loop,
-    bifurcation,
-    exponents,
-    multipliers,
     overlap_series,
-    phase_portrait,
     predicted_and_measured,
-    spectrum,
     token_raster,
 )
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
@@ -29,6 +22,15 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
+from statmech_attention.plotting.regimes import (
+    REGIME_COLOURS,
+    REGIMES,
+    bifurcation,
+    exponents,
+    multipliers,
+    phase_portrait,
+    spectrum,
+)
 from statmech_attention.plotting.sampling import SAMPLERS, distance_against_width, estimates, evidences, law, traces
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.slider import Slider, portrait_slider
@@ -44,9 +46,9 @@ __all__ = [
     "HIDDEN_MARKOV_PATHS",
     "REGIMES",
     "REGIME_COLOURS",
+    "SAMPLERS",
     "Slider",
     "against_sites",
-    "SAMPLERS",
     "against_temperature",
     "against_width",
     "architecture",
@@ -55,11 +57,11 @@ __all__ = [
     "attention_matrix",
     "best_temperatures",
     "bifurcation",
-    "entries_compared",
-    "exponents",
     "distance_against_width",
+    "entries_compared",
     "estimates",
     "evidences",
+    "exponents",
     "groups",
     "hidden_chains",
     "kernel_matrix",

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 
-from statmech_attention.plotting.dynamics import REGIME_COLOURS, phase_portrait, spectrum
 from statmech_attention.plotting.panels import new_figure
+from statmech_attention.plotting.regimes import REGIME_COLOURS, phase_portrait, spectrum
 
 _LEVELS = 4096  # of a coordinate: two characters of base 64
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
