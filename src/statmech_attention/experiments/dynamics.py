@@ -10,6 +10,7 @@ import xarray as xr
 from tqdm import tqdm
 
 from statmech_attention import _checks, dmft, results
+from statmech_attention.experiments._parts import Parts
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 
@@ -102,27 +103,18 @@ def dynamics(
     if results.is_current(path, parameters):
         return path
     first = dmft.advance(begin, dmft.start(begin), transient)
-    kept, found = path.parent / "checkpoints" / path.stem, []
+    kept, found = Parts(path, parameters, _MODULES), []
     pieces = np.array_split(np.arange(networks), parts)
     for number in tqdm(range(parts), unit="part", disable=None if progress is None else not progress):
-        file = kept / f"part{number}.nc"
-        if not results.is_current(file, parameters):
+
+        def compute(piece=pieces[number], before=found[-1] if found else None):
             began = time.perf_counter()
-            part = kinds[diagram](begin, first, parameters, pieces[number], found[-1] if found else None)
-            part["seconds"] = (
-                "part",
-                [time.perf_counter() - began],
-                {"units": "s", "long_name": "wall time of a part"},
-            )
-            results.save(part, file, parameters=parameters, modules=_MODULES)
-        found.append(results.load(file))
-    dataset = _together(found)
-    seconds = float(dataset["seconds"].sum())
-    results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=seconds, modules=_MODULES)
-    for file in kept.iterdir():
-        file.unlink()
-    kept.rmdir()
-    return path
+            part = kinds[diagram](begin, first, parameters, piece, before)
+            about = {"units": "s", "long_name": "wall time of a part"}
+            return part.assign(seconds=("part", [time.perf_counter() - began], about))
+
+        found.append(kept.part(f"part{number}", compute))
+    return kept.finish(_together(found), seed)
 
 
 def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
