@@ -12,11 +12,19 @@ from tqdm import tqdm
 from statmech_attention import _checks
 from statmech_attention.dmft._map import Laws, Rings
 
-_PIECE = 256  # networks; fastest on CPUs, measured by `python -m benchmarks.dmft`
+# Networks, fastest on CPUs as measured by `python -m benchmarks.dmft`.
+_PIECE = 256
+_FEWEST = 32  # below which neither a second thread nor a shorter piece is worth it
 
 
 def in_pieces(
-    function: Callable, laws: Laws, rings: Rings, *, progress: bool | None = False, unit: str = "piece"
+    function: Callable,
+    laws: Laws,
+    rings: Rings,
+    *,
+    copies: int = 1,
+    progress: bool | None = False,
+    unit: str = "piece",
 ) -> Any:
     """`function(laws, rings)` on pieces of the batch, the results put together along their last axis.
 
@@ -24,6 +32,7 @@ def in_pieces(
         function: of the laws and rings of a piece; compiled, and of results with the batch last, or scalars common to all.
         laws: `Laws`.
         rings: `Rings`.
+        copies: of the state that a network carries along, such as its tangent vectors; the more, the shorter the pieces.
         progress: True or False for a progress bar or none, None for one on a terminal.
         unit: what the bar counts.
 
@@ -32,8 +41,9 @@ def in_pieces(
     """
     size = laws.beta.size
     threads = _cores()
-    pieces = threads * -(-size // (_PIECE * threads))
-    alone = size <= _PIECE or jax.default_backend() != "cpu"
+    longest = max(_FEWEST, _PIECE // copies)
+    pieces = threads * -(-size // (longest * threads))
+    alone = size <= (longest if threads == 1 else _FEWEST) or jax.default_backend() != "cpu"
     if alone or not _checks.concrete(*jax.tree.leaves((laws, rings))):
         return function(laws, rings)
     length = -(-size // pieces)

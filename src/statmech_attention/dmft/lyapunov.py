@@ -114,7 +114,9 @@ def lyapunov_spectrum(
     run = partial(
         _spectrum, length=-(-int(steps) // int(blocks)), discard=int(discard), count=int(count), blocks=int(blocks)
     )
-    rings, means, rounding = in_pieces(run, laws_of(model), rings_of(window, model), progress=progress)
+    rings, means, rounding = in_pieces(
+        run, laws_of(model), rings_of(window, model), copies=int(count), progress=progress
+    )
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
