@@ -29,7 +29,7 @@ fi
 configuration=workflow/smoke.yaml
 case ${1:-} in *.yaml | *.yml) configuration=$1 && shift ;; esac
 
-state=$(mktemp -d /tmp/one-node-slurm.XXXXXX)
+state=$(mktemp -d -t one-node-slurm.XXXXXX)
 mkdir "$state/controller" "$state/node"
 chmod 755 "$state" # munged wants to be sure of the folders above its socket
 user=$(id -un)

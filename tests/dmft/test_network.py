@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.stats
 
 from statmech_attention import dmft
 
@@ -64,6 +65,40 @@ def test_overlaps_scatter_as_predicted(first_tokens):
     products = centred[:, :, None] * centred[:, None]
     error = products.std(0) / np.sqrt(len(overlaps))
     assert np.all(np.abs(products.mean(0) - wanted) < 4.5 * error + 1e-15)
+
+
+def test_bits_of_equal_sites_are_counted(published):
+    """Three segments of 33 sites: the number of +1 in each is binomial, whether words are drawn or counts."""
+    model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
+    columns = [0, 33, 66]
+    tables = np.asarray(published.output.words)[:, columns]
+    attention = np.asarray(dmft.start(model).attention[0])
+    up = (1 + np.tanh(model.beta * tables.T @ attention)) / 2
+    found = dmft.simulate(model, jax.random.key(6), 1, replicas=20_000, keep="output_words").overlaps.output_words[:, 0]
+    counts = 33 * (np.linalg.solve(tables / 3, np.asarray(found).T) + 1) / 2
+    np.testing.assert_allclose(counts, counts.round(), rtol=0, atol=1e-9)
+    for segment, probability in zip(counts.round().astype(int), up, strict=True):
+        expected = 20_000 * scipy.stats.binom.pmf(np.arange(34), 33, probability)
+        seen = np.bincount(segment, minlength=34)
+        likely = expected > 5
+        seen, expected = (np.append(part[likely], part[~likely].sum()) for part in (seen, expected))
+        assert scipy.stats.chi2.sf(np.sum((seen - expected) ** 2 / expected), likely.sum()) > 1e-5
+    assert np.all(np.abs(np.corrcoef(counts)[np.triu_indices(3, 1)]) < 4.5 / np.sqrt(20_000))
+
+
+def test_counts_and_words_have_the_same_law_later_on(published):
+    model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
+    runs = [
+        np.asarray(
+            dmft.simulate(model, jax.random.key(7), 6, replicas=4000, keep="attention", keep_words=kept)[0].attention
+        )
+        for kept in (False, True)
+    ]
+    for moment in (1, 2):
+        means, errors = zip(
+            *(((run**moment).mean(0), (run**moment).std(0) / np.sqrt(4000)) for run in runs), strict=True
+        )
+        assert np.all(np.abs(means[0] - means[1]) < 4.5 * np.hypot(*errors))
 
 
 def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statmech_attention import dmft
+from statmech_attention.dmft._terms import distinct_columns
 from statmech_attention.dmft.patterns import MATRICES
 
 from .reference import code
@@ -139,3 +140,15 @@ def test_bad_numbers_are_refused(call, message):
 def test_matrices_of_other_patterns_can_be_given(published):
     again = dmft.given(**{name: getattr(published, name) for name in MATRICES})
     np.testing.assert_array_equal(again.key.words, published.key.words)
+
+
+@pytest.mark.parametrize("rows", [2, 9, 70])
+def test_distinct_columns_are_found(rows):
+    """Against comparing all columns with all, for tables that fit into one number of 64 bits and for one that does not."""
+    rng = np.random.default_rng(rows)
+    table = rng.choice([-1.0, 1.0], size=(rows, 6))[:, rng.integers(6, size=40)]
+    first, place = distinct_columns(table)
+    same = (table[:, :, None] == table[:, None]).all(axis=0)
+    np.testing.assert_array_equal(place[:, None] == place[None], same)
+    np.testing.assert_array_equal(table[:, first[place]], table)
+    assert [np.argmax(same[column]) for column in first] == list(first)

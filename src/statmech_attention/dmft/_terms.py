@@ -37,10 +37,9 @@ def site_terms(patterns: Patterns) -> Terms:
     """
     words = np.stack([np.asarray(getattr(patterns, name).words) for name in MATRICES])
     words = words * words[-1, 0]  # turn every site so that its first output pattern is +1
-    signs, place = np.unique(words[-1], axis=1, return_inverse=True)
-    sums = np.zeros((*words.shape[:2], signs.shape[1]))
-    np.add.at(sums, (slice(None), slice(None), place.ravel()), words)
-    return Terms(jnp.asarray(signs.T), jnp.asarray(sums / words.shape[2]))
+    first, place = distinct_columns(words[-1])
+    sums = [[np.bincount(place, weights=row, minlength=len(first)) for row in table] for table in words]
+    return Terms(jnp.asarray(words[-1][:, first].T), jnp.asarray(np.array(sums) / words.shape[2]))
 
 
 def character_terms(correlations: Correlations) -> Terms:
@@ -59,3 +58,13 @@ def character_terms(correlations: Correlations) -> Terms:
     characters = np.stack([np.prod(signs[:, subset], axis=1) for subset in correlations.subsets], axis=1)
     tables = np.stack([np.asarray(table) for table in correlations[1:]])
     return Terms(jnp.asarray(signs), jnp.asarray(np.einsum("jt,xta->xaj", characters, tables) / len(signs)))
+
+
+def distinct_columns(table) -> tuple[np.ndarray, np.ndarray]:
+    r"""Where each distinct column of a table of $\pm1$ first stands, and to which of them every column is equal."""
+    packed = np.packbits(np.asarray(table) > 0, axis=0)
+    padded = np.pad(packed, ((0, -len(packed) % 8), (0, 0)))  # to whole numbers of 64 bits, which sort fast
+    codes = np.ascontiguousarray(padded.T).view(np.uint64)
+    codes, axis = (codes[:, 0], None) if codes.shape[1] == 1 else (codes, 0)
+    _, first, place = np.unique(codes, axis=axis, return_index=True, return_inverse=True)
+    return first, place.ravel()

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int8
 
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
+from statmech_attention.dmft._terms import distinct_columns
 from statmech_attention.dmft.mean_field import Overlaps, kept_names
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES, Key
@@ -44,7 +46,9 @@ def simulate(
 ) -> Simulation:
     r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (4).
 
-    The positional bits of a token are those of its slot; overlaps follow from (1), $\hat A$ from (2) and (3).
+    The positional bits of a token are those of its slot; overlaps follow from (1), $\hat A$ from (2) and (3). Sites with the
+    same patterns are drawn together, by how many of their bits are $+1$, which is binomial; so the cost of a step grows with
+    the number of different columns of the tables, not with $N$, unless the words are kept.
 
     Args:
         model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
@@ -72,10 +76,12 @@ def simulate(
             raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
     copies = model.at(beta=jnp.broadcast_to(model.beta, (int(replicas),)))
     rings = rings_of(start(model) if window is None else window, copies)
+    tables, counts = sites_of(model) if keep_words else _groups(model)
     rings, kept, words = _simulate(
         laws_of(copies),
         rings,
-        tables_of(model),
+        tables,
+        counts,
         key,
         steps=int(steps),
         greedy=bool(greedy),
@@ -87,34 +93,51 @@ def simulate(
 
 
 @jax.jit(static_argnames=("steps", "greedy", "keep", "keep_words"))
-def _simulate(laws, rings, tables: Float[Array, "4 features sites"], key, *, steps, greedy, keep, keep_words):
+def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, key, *, steps, greedy, keep, keep_words):
     def body(rings, number):
         fields = fields_of(rings, tables)
-        uniforms = None if greedy else jax.random.uniform(jax.random.fold_in(key, number), fields.shape)
-        rings, seen, bits = write(laws, rings, tables, fields, uniforms)
-        return rings, ({name: getattr(seen, name) for name in keep}, bits.astype(jnp.int8) if keep_words else None)
+        if greedy:
+            means = jnp.where(fields >= 0, 1.0, -1.0)
+        elif keep_words:
+            means = bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
+        else:
+            up = (1 + jnp.tanh(laws.beta[None] * fields)) / 2
+            means = 2 * jax.random.binomial(jax.random.fold_in(key, number), counts[:, None], up) / counts[:, None] - 1
+        rings, seen = write(laws, rings, tables, counts, means)
+        return rings, ({name: getattr(seen, name) for name in keep}, means.astype(jnp.int8) if keep_words else None)
 
     rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
     return rings, kept, words
 
 
-def tables_of(model: Dynamics) -> Float[Array, "4 features sites"]:
-    """The words of all four matrices."""
-    return jnp.stack([getattr(model.patterns, name).words for name in MATRICES])
+def sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
+    """The words of all four matrices, and how many sites each of their columns stands for: one."""
+    return jnp.stack([getattr(model.patterns, name).words for name in MATRICES]), jnp.ones(model.patterns.sites)
 
 
-def fields_of(rings: _map.Rings, tables) -> Float[Array, "sites batch"]:
+def fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
     """$h_i$ of (4) for the next token."""
     return tables[_map.OUTPUT].T @ rings.attention[rings.slot]
 
 
-def write(laws: _map.Laws, rings: _map.Rings, tables, fields, uniforms=None):
-    """The next token, its bits below their probability where `uniforms` are, else the most probable ones."""
-    _, features, sites = tables.shape
-    up = fields >= 0 if uniforms is None else (1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniforms
-    bits = jnp.where(up, 1.0, -1.0)
+def bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
+    """Bits of the next token: +1 where a uniform number is below its probability (4)."""
+    return jnp.where((1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniforms, 1.0, -1.0)
+
+
+def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:
+    """The window after the next token, given the mean of its bits over the sites that share a column of the tables."""
+    _, features, groups = tables.shape
     slot = (rings.slot + 1) % rings.keys.shape[0]
-    words = (tables.reshape(-1, sites) @ bits / sites).reshape(4, features, -1)
+    shares = counts / jnp.sum(counts)
+    words = (tables.reshape(-1, groups) @ (shares[:, None] * means)).reshape(4, features, -1)
     overlaps = _map.mixed(laws, words, slot)
     rings, _ = _map.append(laws, rings, overlaps, slot)
-    return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot]), bits
+    return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot])
+
+
+def _groups(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
+    """Sites whose patterns are the same have the same field: only how many of their bits are +1 enters the overlaps."""
+    tables, _ = sites_of(model)
+    first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))
+    return tables[..., first], jnp.asarray(np.bincount(place), float)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.network import fields_of, tables_of, write
+from statmech_attention.dmft.network import bits_below, fields_of, sites_of, write
 from statmech_attention.dmft.patterns import Key
 from statmech_attention.dmft.windows import Window, rings_of
 
@@ -56,15 +56,16 @@ def damage(
         rings_of(second, copies),
     )
     both = model.at(beta=jnp.broadcast_to(model.beta, (2 * int(pairs),)))
-    return _damage(laws_of(both), begin, tables_of(model), key, steps=int(steps))
+    return _damage(laws_of(both), begin, *sites_of(model), key, steps=int(steps))
 
 
 @jax.jit(static_argnames="steps")
-def _damage(laws: _map.Laws, rings: _map.Rings, tables: Float[Array, "4 features sites"], key, *, steps):
+def _damage(laws: _map.Laws, rings: _map.Rings, tables: Float[Array, "4 features sites"], counts, key, *, steps):
     def body(rings, number):
         fields = fields_of(rings, tables)
         uniforms = jax.random.uniform(jax.random.fold_in(key, number), (fields.shape[0], fields.shape[1] // 2))
-        rings, _, bits = write(laws, rings, tables, fields, jnp.tile(uniforms, 2))
+        bits = bits_below(laws, fields, jnp.tile(uniforms, 2))
+        rings, _ = write(laws, rings, tables, counts, bits)
         one, other = jnp.split(bits, 2, axis=1)
         return rings, jnp.mean(one != other, axis=0)
 

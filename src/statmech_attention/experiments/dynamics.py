@@ -9,7 +9,13 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from statmech_attention import _checks, dmft, results
+from statmech_attention import _checks, results
+from statmech_attention.dmft.diagrams import Bifurcation, attractors, bifurcation_diagram, continuation
+from statmech_attention.dmft.mean_field import advance
+from statmech_attention.dmft.model import dynamics as dynamics_of
+from statmech_attention.dmft.patterns import segments
+from statmech_attention.dmft.windows import start as start_of
+from statmech_attention.dmft.windows import window_from_attention
 from statmech_attention.experiments._parts import Parts
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
@@ -98,11 +104,11 @@ def dynamics(
         raise ValueError(
             f"low, high, parts: wanted 0 <= low < high and at most {networks} parts, got {low}, {high} and {parts}."
         )
-    begin = dmft.dynamics(dmft.segments(seed=seed, window=window), beta=start, gamma=gamma, epsilon=epsilon)
+    begin = dynamics_of(segments(seed=seed, window=window), beta=start, gamma=gamma, epsilon=epsilon)
     path = dynamics_file(folder, diagram, seed, low, high)
     if results.is_current(path, parameters):
         return path
-    first = dmft.advance(begin, dmft.start(begin), transient)
+    first = advance(begin, start_of(begin), transient)
     kept, found = Parts(path, parameters, _MODULES), []
     pieces = np.array_split(np.arange(networks), parts)
     for number in tqdm(range(parts), unit="part", disable=None if progress is None else not progress):
@@ -140,8 +146,8 @@ def _continuation(begin, first, parameters, piece, before) -> xr.Dataset:
     betas = _betas(parameters)
     model = begin.at(beta=np.stack([betas[piece], betas[::-1][piece]]))
     if before is not None:
-        first = dmft.window_from_attention(begin.at(beta=np.zeros(2)), before["state"].values, slot=int(before["slot"]))
-    found = dmft.continuation(model, first, _values(parameters))
+        first = window_from_attention(begin.at(beta=np.zeros(2)), before["state"].values, slot=int(before["slot"]))
+    found = continuation(model, first, _values(parameters))
     state = xr.Dataset({"state": (("way", "age", "feature"), found.window.newest_first())})
     return _levels(found, ("way", "network"), model.beta).merge(state.assign(slot=int(found.window.slot)))
 
@@ -162,10 +168,10 @@ def _betas(parameters) -> np.ndarray:
 
 def _values(parameters):
     options = {name: parameters[name] for name in ("transient", "steps", "levels", "limit")}
-    return partial(dmft.bifurcation_diagram, pairs=PAIRS, **options)
+    return partial(bifurcation_diagram, pairs=PAIRS, **options)
 
 
-def _levels(found: dmft.Bifurcation, axes: tuple[str, ...], beta) -> xr.Dataset:
+def _levels(found: Bifurcation, axes: tuple[str, ...], beta) -> xr.Dataset:
     """The first overlap's values and sections, eight levels a byte."""
     visited, sections = (np.packbits(part, axis=-1) for part in (found.visited[..., 0, :], found.sections))
     return xr.Dataset(
@@ -179,7 +185,7 @@ def _levels(found: dmft.Bifurcation, axes: tuple[str, ...], beta) -> xr.Dataset:
 
 def _attractors(model, window, parameters, axes: tuple[str, ...]) -> xr.Dataset:
     options = {name: parameters[name] for name in ("transient", "steps", "count")}
-    found = dmft.attractors(model, window, **options)
+    found = attractors(model, window, **options)
     table = {
         "exponents": ("1 a step", "Lyapunov exponents"),
         "errors": ("1 a step", "standard errors of the exponents, from blocks of the run"),
