@@ -38,6 +38,8 @@ serve: book  ## build the book and show it at http://localhost:8000
 
 bench: venv  ## measure speed and memory
 	$(python) -m benchmarks
+	$(python) -m benchmarks.dmft
+	$(python) -m benchmarks.sampling
 
 images: venv  ## install what reads the image data sets the first time
 	@$(python) -m pip install --quiet -r requirements-images.txt -c $(constraints)
