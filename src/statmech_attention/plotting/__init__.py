@@ -29,7 +29,15 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
-from statmech_attention.plotting.sampling import SAMPLERS, distance_against_width, estimates, evidences, law, traces
+from statmech_attention.plotting.sampling import (
+    SAMPLERS,
+    distance_against_width,
+    entries_sampled,
+    estimates,
+    evidences,
+    law,
+    traces,
+)
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
@@ -58,6 +66,7 @@ __all__ = [
     "entries_compared",
     "exponents",
     "distance_against_width",
+    "entries_sampled",
     "estimates",
     "evidences",
     "groups",
