@@ -14,6 +14,7 @@ from statmech_attention._trained_network import load_network
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._theory_points import Draw, draw_of
 from statmech_attention.paths import AttentionedInputs
+from statmech_attention.sampling._chains import check_counts
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.diagnostics import Estimate, effective_size, estimate, mean_accuracy, r_hat
@@ -78,6 +79,7 @@ def one_shot_sampling(
     _checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
     counts = {"chains": chains, "warmup": warmup, "draws": draws, "thinning": thinning}
+    check_counts(**counts)
     parameters = {
         "sampler": sampler,
         "data": data,
@@ -155,10 +157,9 @@ def _sampled(sampler: str, drawn: Draw, options: dict) -> xr.Dataset:
         data = posterior_density(
             train.inputs, train.labels, options["temperature"], found.attrs["width"], found.attrs["variance"]
         )
-        overlaps = found["order_parameter"].values
-        vectors = predictors(
-            overlaps.reshape(-1, *overlaps.shape[2:]), data, train.inputs, tuple(found.attrs["variance"])
-        )
+        overlaps = jnp.asarray(found["order_parameter"].values)
+        variances = tuple(found.attrs["variance"])
+        vectors = predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, train.inputs, variances)
         # One product for all draws and test sequences.
         outputs = (
             np.asarray(vectors).reshape(len(vectors), -1) @ np.asarray(tests.values).reshape(len(tests.values), -1).T
