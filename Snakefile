@@ -1,4 +1,4 @@
-# The heavy runs: train -> theory -> pruning, for every network and seed of a configuration (workflow/*.yaml).
+# The heavy runs: train -> theory -> pruning and samples, for every network and seed of a configuration (workflow/*.yaml).
 #
 #   snakemake -n                                              what would run, and why
 #   snakemake --profile workflow/local                        the paper's scale, on this machine: `make reproduce`
@@ -69,7 +69,7 @@ rule all:
     localrule: True
 
 
-for stage in ("train", "theory", "pruning"):
+for stage in ("train", "theory", "pruning", "posterior", "weights", "sampling"):
 
     rule:
         name:

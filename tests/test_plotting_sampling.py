@@ -60,3 +60,14 @@ def test_traces_are_one_line_a_chain():
     assert [line.get_label() for line in axes.lines] == ["chain 1", "chain 2"]
     with pytest.raises(ValueError, match=r"wanted one number a draw, \(chain, draw\)"):
         plotting.traces([1.0, 2.0])
+
+
+def test_sampled_entries_stand_above_those_of_the_saddle_point():
+    saddle = np.array([[2.0, -0.5], [-0.5, 1.0]])
+    axes = plotting.entries_sampled(saddle, saddle + 0.3, np.full((2, 2), 0.1))
+    points = {one.get_label(): one.lines[0].get_xydata() for one in axes.containers}
+    np.testing.assert_allclose(points["on the diagonal"], [[2.0, 2.3], [1.0, 1.3]])
+    np.testing.assert_allclose(points["off the diagonal"], [[-0.5, -0.2]])
+    assert axes.lines[0].get_xydata().tolist() == [[-0.5, -0.5], [2.3, 2.3]]
+    with pytest.raises(ValueError, match="wanted three square matrices of one size"):
+        plotting.entries_sampled(saddle, saddle[:1], saddle)

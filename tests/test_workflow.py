@@ -41,13 +41,15 @@ def record(plan, folder, name, values, **changes):
     """A result as the run of that name would record it, but with other numbers in it."""
     kind = name.split("-")[0]
     stage = next(stage for stage, writes in plan.WRITES.items() if writes == kind)
-    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / f"{stage}.md").values()}
+    notebook = "one_shot_sampling" if stage in plan.SAMPLERS else stage
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / f"{notebook}.md").values()}
     parameters |= {"data": "glyphs", "layers": 1, "heads": 2, "seed": 0, **changes}
+    parameters |= {"sampler": stage} if stage in plan.SAMPLERS else {}
     parameters = {key: value for key, value in parameters.items() if key not in ("folder", "progress")}
     for need in plan.NEEDS[stage]:
         source = plan.WRITES[need]
         parameters[source] = _files.digest(folder / name.replace(kind, source))
-    module = "experiments.trained" if stage == "train" else f"experiments.{stage}"
+    module = "experiments.trained" if stage == "train" else f"experiments.{notebook}"
     dataset = xr.Dataset({"numbers": ("entry", np.asarray(values, float))})
     return results.save(dataset, folder / name, parameters=parameters, modules=[module])
 
@@ -130,9 +132,57 @@ def test_attempts_are_numbered(plan, tmp_path):
     assert [job.number for job in plan.jobs(configured(tmp_path))] == ["001", "002", "001"]
 
 
+def sampled(place, **changes):
+    network = {"layers": 1, "heads": 2, "seeds": [0], "posterior": {}, "weights": {"widths": [10]}}
+    return configured(place, networks=[network], **changes)
+
+
+def test_samples_are_drawn_for_networks_that_name_them(plan, recorded):
+    samples = ["posterior-1x2-seed0", "weights-1x2-seed0"]
+    found = {job.name: job for job in plan.jobs(sampled(recorded))}
+    assert list(found) == [*NAMES, *samples]
+    assert all(found[name].reason == "not there" and found[name].needs == NAMES[:2] for name in samples)
+    for name, sampler in zip(samples, ("posterior", "weights"), strict=True):
+        command = found[name].command
+        assert command[command.index("sampler") + 1] == sampler and any(
+            "one_shot_sampling.md" in one for one in command
+        )
+        record(plan, recorded, f"{name}.nc", [1], **({"widths": [10.0]} if sampler == "weights" else {}))
+    assert stale(plan, sampled(recorded)) == {}
+    assert stale(plan, sampled(recorded, posterior={"draws": 501})) == {samples[0]: "draws was 500"}
+    record(plan, recorded, f"{NAMES[1]}.nc", [17])
+    assert stale(plan, sampled(recorded))[samples[1]] == "another theory"
+
+
+def test_every_width_of_the_hidden_markov_chains_is_a_job(plan, recorded, tmp_path_factory):
+    place = tmp_path_factory.mktemp("sampling")
+    run = {"folder": str(place), "widths": [10, 30], "draws": 100}
+    found = [job for job in plan.jobs(configured(recorded, sampling=[run])) if job.stage == "sampling"]
+    assert [job.name for job in found] == ["weights-all-noise1-width10-seed0", "weights-all-noise1-width30-seed0"]
+    assert all(job.reason == "not there" and not job.needs for job in found)
+    assert found[1].command[found[1].command.index("widths") + 1] == "30"
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "sampling.md").values()}
+    parameters = {name: value for name, value in parameters.items() if name not in ("folder", "progress", "widths")}
+    for width in (10, 30):
+        kept = {**parameters, "draws": 100, "width": width}
+        path = place / f"weights-all-noise1-width{width}-seed0.nc"
+        results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, modules=["experiments.sampling"])
+    assert stale(plan, configured(recorded, sampling=[run])) == {}
+    changed = {**run, "thinning": 2}
+    assert set(stale(plan, configured(recorded, sampling=[changed])).values()) == {"thinning was 1"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"sampling": [{"folder": "x"}]}, "sampling: wanted a folder and widths"),
+        ({"sampling": [{"folder": "x", "widths": [10, 10]}]}, "there twice"),
+        ({"sampling": [{"folder": "x", "widths": [0]}]}, "sampling: widths"),
+        ({"sampling": [{"folder": "x", "widths": [10], "drawz": 1}]}, "sampling: unknown: drawz"),
+        (
+            {"networks": [{"layers": 1, "heads": 2, "seeds": [0], "posterior": {"sampler": "weights"}}]},
+            "unknown: sampler",
+        ),
         ({"folder": ""}, "folder: not in the configuration"),
         ({"networks": []}, "networks: not in the configuration"),
         ({"nets": []}, "unknown: nets"),
@@ -155,7 +205,11 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
     found = plan.jobs({**configuration, "folder": str(tmp_path)})
-    assert len(found) == 3 * sum(len(network["seeds"]) for network in configuration["networks"])
+    stages = [3 + ("posterior" in network) + ("weights" in network) for network in configuration["networks"]]
+    of_networks = sum(
+        count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
+    )
+    assert len(found) == of_networks + sum(len(run["widths"]) for run in configuration["sampling"])
 
 
 # From here on with Snakemake, in a folder of its own.

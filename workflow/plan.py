@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from statmech_attention import runs
-from statmech_attention.experiments import experiment_file, reason_to_run
+from statmech_attention.experiments import experiment_file, reason_to_remake, reason_to_run, sampling_file
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
-# A stage is a notebook in book/runs; it writes one file for every network, and reads those of the stages it needs.
-WRITES = {"train": "network", "theory": "theory", "pruning": "pruning"}
-NEEDS = {"train": (), "theory": ("train",), "pruning": ("train", "theory")}
+# A stage writes one file for every network, and reads those of the stages it needs.
+WRITES = {"train": "network", "theory": "theory", "pruning": "pruning", "posterior": "posterior", "weights": "weights"}
+NEEDS = {"train": (), "theory": ("train",)} | dict.fromkeys(("pruning", "posterior", "weights"), ("train", "theory"))
+# It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter. They are
+# of those networks alone that name them.
+SAMPLERS = ("posterior", "weights")
 _COMMON = ("data", "layers", "heads", "seed")
 _NOT_RECORDED = ("folder", "progress")
 
@@ -36,7 +39,7 @@ class Job:
 
     Attributes:
         name: of its file, without suffix.
-        stage: "train", "theory" or "pruning".
+        stage: a key of `WRITES`, or "sampling", of the hidden Markov chains.
         command: arguments that make it, without the executed notebook's path.
         needs: names of the results it is computed from.
         number: the first that no earlier attempt has.
@@ -58,12 +61,12 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
         configuration: as in `workflow/paper.yaml`, where its entries are explained.
 
     Returns:
-        A `Job` for every stage, network and seed.
+        A `Job` for every stage, network and seed, then for every width of the hidden Markov chains' runs.
 
     Raises:
         Wrong: an entry that is missing, unknown or out of range.
     """
-    allowed = {"folder", "data", "networks", *WRITES}
+    allowed = {"folder", "data", "networks", "sampling", *WRITES}
     _only(configuration, allowed, "configuration")
     for name in ("folder", "networks"):
         if not configuration.get(name):
@@ -80,11 +83,18 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
             common = {"data": configuration.get("data", "omniglot"), "seed": seed}
             common |= {name: network[name] for name in ("layers", "heads")}
             for stage in WRITES:
+                if stage in SAMPLERS and stage not in network:
+                    continue
                 given = {**(configuration.get(stage) or {}), **(own.get(stage) or {})}
                 job = _job(folder, stage, common, given, found)
                 if job.name in found:
                     raise Wrong(f"networks: {job.name} is there twice. Give every network and seed once.")
                 found[job.name] = job
+    for run in configuration.get("sampling") or ():
+        for job in _sampling_jobs(folder, run):
+            if job.name in found:
+                raise Wrong(f"sampling: {job.name} is there twice. Give every run and width once.")
+            found[job.name] = job
     return list(found.values())
 
 
@@ -97,23 +107,51 @@ def _only(entries, allowed, where: str) -> None:
 
 
 def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Job]) -> Job:
-    notebook = RUNS / f"{stage}.md"
+    notebook = RUNS / f"{'one_shot_sampling' if stage in SAMPLERS else stage}.md"
     known = runs.parameters_of(notebook)
-    _only(own, set(known) - {*_COMMON, *_NOT_RECORDED}, stage)
-    try:
-        given = {name: known[name].convert(value) for name, value in {**common, **own}.items()}
-    except runs.Refused as error:
-        raise Wrong(f"{stage}: {error}") from None
+    fixed = {"sampler": stage} if stage in SAMPLERS else {}
+    _only(own, set(known) - {*_COMMON, *_NOT_RECORDED, *fixed}, stage)
+    given = _converted(stage, known, {**common, **own, **fixed})
     network = f"{given['layers']}x{given['heads']}-seed{given['seed']}"
     wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
     path = experiment_file(WRITES[stage], folder, given["layers"], given["heads"], given["seed"])
     needs = [f"{WRITES[need]}-{network}" for need in NEEDS[stage]]
     reason = reason_to_run(WRITES[stage], folder, wanted)
     reason = reason or next((f"{need} comes first" for need in needs if before[need].reason), None)
-    command = [sys.executable, "-m", "statmech_attention", "run", str(notebook), "--overwrite"]
+    return Job(path.stem, stage, _command(notebook, given, folder), needs, _number(folder, path.stem), reason)
+
+
+def _sampling_jobs(folder: Path, run) -> list[Job]:
+    """One for every width, so that each is made again by itself."""
+    notebook = RUNS / "sampling.md"
+    known = runs.parameters_of(notebook)
+    _only(run, set(known) - {"progress"}, "sampling")
+    if not {"folder", "widths"} <= set(run):
+        raise Wrong(f"sampling: wanted a folder and widths (a list) of each run, got {run!r}.")
+    given = _converted("sampling", known, run)
+    place = Path(given.pop("folder")).absolute()
+    wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
+    found = []
+    for width in wanted.pop("widths"):
+        path = sampling_file(place, width, wanted["seed"], wanted["network"], wanted["noise"])
+        reason = reason_to_remake(path, {**wanted, "width": width}, {}) or None
+        command = _command(notebook, {**given, "widths": [width]}, place)
+        found.append(Job(path.stem, "sampling", command, [], _number(folder, path.stem), reason))
+    return found
+
+
+def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {name: known[name].convert(value) for name, value in values.items()}
+    except runs.Refused as error:
+        raise Wrong(f"{stage}: {error}") from None
+
+
+def _command(notebook: Path, given: Mapping[str, Any], folder: Path) -> list[str]:
+    found = [sys.executable, "-m", "statmech_attention", "run", str(notebook), "--overwrite"]
     for name, value in {**given, "folder": str(folder), "progress": False}.items():
-        command += ["-p", name, _text(value)]
-    return Job(path.stem, stage, command, needs, _number(folder, path.stem), reason)
+        found += ["-p", name, _text(value)]
+    return found
 
 
 def _text(value) -> str:

@@ -13,7 +13,7 @@ import xarray as xr
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention.sampling import _chains, _nuts
+from statmech_attention.sampling import _chains, _density, _nuts, _outputs
 
 VARIANCES = (0.8, 1.5, 1.2)
 sampling = sma.sampling
@@ -191,6 +191,28 @@ def test_chains_apart_are_said_to_be():
     assert sampling.estimate(chain).error == pytest.approx(chain.std() * 3 / np.sqrt(80_000), rel=0.1)
 
 
+def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
+    rng = np.random.default_rng(4)
+    outputs, labels = 0.3 * rng.normal(size=300), np.sign(rng.normal(size=300))
+    error = 0.1 * rng.random(300)
+    found = sampling.mean_accuracy(sampling.Estimate(outputs, error), labels)
+    assert found.mean == np.mean(np.sign(outputs) == labels)
+    repeated = np.mean(np.sign(outputs + error * rng.normal(size=(20_000, 300))) == labels, axis=1)
+    assert found.error == pytest.approx(repeated.std(), rel=0.03)
+    sure = sampling.mean_accuracy(sampling.Estimate(outputs, np.zeros(300)), labels)
+    assert sure.mean == found.mean and sure.error == 0
+
+
+def test_predictors_give_the_mean_outputs(drawn):
+    (train, labels), named = options(2, 10, 0)
+    inputs, tests = sma.AttentionedInputs(jnp.asarray(train), (2,)), jnp.asarray(named["test"])
+    data = _density.posterior_density(inputs, jnp.asarray(labels), problem.TEMPERATURE, (10.0,) * 2, VARIANCES)
+    overlaps = jnp.asarray(drawn[10]["order_parameter"].values[0, :5])
+    vectors = _outputs.predictors(overlaps, data, inputs, VARIANCES)
+    outputs = jnp.einsum("dpi,epi->de", vectors, tests)
+    np.testing.assert_allclose(outputs, drawn[10]["output"].values[0, :5], rtol=1e-9, atol=1e-12)
+
+
 def test_few_draws_are_warned_of(drawn):
     data, named = options(2, 10, 1, draws=50, warmup=200)
     with pytest.warns(sampling.MixingWarning, match="effective size of order_parameter down to"):
@@ -232,6 +254,8 @@ def test_bad_draws_are_refused():
         sampling.r_hat(np.zeros((1, 10)))
     with pytest.raises(ValueError, match="at least 4 draws"):
         sampling.effective_size(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="wanted a mean, an error and a label for each input"):
+        sampling.mean_accuracy(sampling.Estimate(np.zeros(3), np.zeros(2)), np.ones(3))
     with pytest.raises(ValueError, match="wanted outputs, got none"):
         sampling.prediction(xr.Dataset())
 

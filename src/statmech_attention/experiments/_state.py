@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from statmech_attention import results
@@ -15,7 +16,7 @@ def reason_to_run(kind: str, folder: str | os.PathLike, parameters: Mapping[str,
     was computed from are what they are now. When files were written does not count.
 
     Args:
-        kind: "network", "theory" or "pruning".
+        kind: as for `experiment_file`.
         folder: of the results.
         parameters: of the experiment, as its notebook takes them, `layers`, `heads` and `seed` among them; what the
             record does not keep is passed over.
@@ -23,7 +24,22 @@ def reason_to_run(kind: str, folder: str | os.PathLike, parameters: Mapping[str,
     Returns:
         A text.
     """
-    path = experiment_file(kind, folder, *(parameters[name] for name in ("layers", "heads", "seed")))
+    network = [parameters[name] for name in ("layers", "heads", "seed")]
+    sources = {source: experiment_file(source, folder, *network) for source in ("network", "theory")}
+    return reason_to_remake(experiment_file(kind, folder, *network), parameters, sources)
+
+
+def reason_to_remake(path: str | os.PathLike, parameters: Mapping[str, Any], sources: Mapping[str, Path]) -> str:
+    """Why the record in a file has to be made, in a few words; empty where it stands.
+
+    Args:
+        path: the file.
+        parameters: of the experiment; what the record does not keep is passed over.
+        sources: by name the records that it may have been computed from.
+
+    Returns:
+        A text.
+    """
     try:
         kept = results.record(path)["parameters"]
     except FileNotFoundError:
@@ -33,11 +49,9 @@ def reason_to_run(kind: str, folder: str | os.PathLike, parameters: Mapping[str,
     for name, value in parameters.items():
         if name in kept and _plain(kept[name]) != _plain(value):
             return f"{name} was {kept[name]}"
-    for source in ("network", "theory"):
-        if source in kept:
-            used = experiment_file(source, folder, *(parameters[name] for name in ("layers", "heads", "seed")))
-            if not used.is_file() or digest(used) != kept[source]:
-                return f"another {source}"
+    for name, used in sources.items():
+        if name in kept and (not used.is_file() or digest(used) != kept[name]):
+            return f"another {name}"
     return "" if results.is_current(path, kept) else "the code changed"
 
 

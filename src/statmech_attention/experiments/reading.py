@@ -1,4 +1,7 @@
-"""Reading what `theory` recorded: accuracies at the best temperature, and the gain over the Gaussian-process limit."""
+"""Reading what `theory` recorded: accuracies at the best temperature, and the gain over the Gaussian-process limit.
+
+And the samples that `one_shot_sampling` recorded beside it.
+"""
 
 import os
 from pathlib import Path
@@ -33,6 +36,28 @@ def recorded_theories(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
         made = results.record(path)
         facts = {"made": made["parameters"], "wall_seconds": made["wall_seconds"], "device": made["device"]}
         found[path.stem.removeprefix("theory-")] = results.load(path).assign_attrs(facts)
+    return found
+
+
+def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Dataset]:
+    """All samples in a folder that one sampler drew on trained networks.
+
+    Args:
+        folder: of the results.
+        sampler: "posterior" or "weights", as for `one_shot_sampling`.
+
+    Returns:
+        By the network's name, such as "2x4-seed0", the dataset with attributes as `recorded_theories` gives them; empty
+        where there are none.
+
+    Raises:
+        ValueError: as `results.load`.
+    """
+    found = {}
+    for path in sorted(Path(folder).glob(f"{sampler}-*x*-seed*.nc")):
+        made = results.record(path)
+        facts = {"made": made["parameters"], "wall_seconds": made["wall_seconds"], "device": made["device"]}
+        found[path.stem.removeprefix(f"{sampler}-")] = results.load(path).assign_attrs(facts)
     return found
 
 

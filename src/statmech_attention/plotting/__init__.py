@@ -31,7 +31,15 @@ from statmech_attention.plotting.regimes import (
     phase_portrait,
     spectrum,
 )
-from statmech_attention.plotting.sampling import SAMPLERS, distance_against_width, estimates, evidences, law, traces
+from statmech_attention.plotting.sampling import (
+    SAMPLERS,
+    distance_against_width,
+    entries_sampled,
+    estimates,
+    evidences,
+    law,
+    traces,
+)
 from statmech_attention.plotting.schematics import architecture
 from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
@@ -59,6 +67,7 @@ __all__ = [
     "bifurcation",
     "distance_against_width",
     "entries_compared",
+    "entries_sampled",
     "estimates",
     "evidences",
     "exponents",

@@ -81,6 +81,38 @@ def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
     return axes
 
 
+def entries_sampled(saddle_point, means, errors, *, axes=None):
+    """Posterior means of a matrix's entries, upwards, against the saddle point's, across, with the line of agreement.
+
+    Args:
+        saddle_point: $U$, `(paths, paths)`.
+        means: $E[U]$, the same shape.
+        errors: their standard errors, the same shape.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with one point for each entry on the diagonal and one for each pair off it.
+
+    Raises:
+        ValueError: matrices of unequal shapes.
+    """
+    matrices = [np.asarray(values, float) for values in (saddle_point, means, errors)]
+    if matrices[0].ndim != 2 or len({one.shape for one in matrices}) > 1:
+        raise ValueError(f"means: wanted three square matrices of one size, got {[one.shape for one in matrices]}.")
+    axes = axes_or_new(axes, figsize=(4.2, 4.0))
+    size = len(matrices[0])
+    low, high = min(np.min(one) for one in matrices[:2]), max(np.max(one) for one in matrices[:2])
+    axes.plot([low, high], [low, high], color="0.7", linewidth=0.8, zorder=0)
+    for label, places, colour, marker in (
+        ("off the diagonal", np.triu_indices(size, 1), "#999999", "o"),
+        ("on the diagonal", np.diag_indices(size), "#4D4D4D", "s"),
+    ):
+        across, upwards, error = (one[places] for one in matrices)
+        axes.errorbar(across, upwards, error, fmt=marker, color=colour, markersize=3.5, elinewidth=0.8, label=label)
+    axes.set(xlabel="$U$, saddle point", ylabel="$E[U]$, exact posterior")
+    return axes
+
+
 def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None = None, slopes=(), axes=None):
     """How far estimates lie apart, against the width, both logarithmic, with lines of given slopes to compare.
 

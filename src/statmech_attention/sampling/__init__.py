@@ -13,6 +13,7 @@ from statmech_attention.sampling.diagnostics import (
     MixingWarning,
     effective_size,
     estimate,
+    mean_accuracy,
     prediction,
     r_hat,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "evidence_by_temperature",
     "gibbs_posterior",
     "importance",
+    "mean_accuracy",
     "posterior",
     "prediction",
     "r_hat",

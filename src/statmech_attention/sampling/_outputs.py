@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.kernels import kernel_scale
@@ -60,6 +60,23 @@ def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: 
     """The same for many order parameters."""
     # One by one, as in `evidence`: batched Cholesky factors inside a loop can block each other.
     return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps)
+
+
+def predictors(overlaps: Float[Array, "draws paths paths"], data: Posterior, inputs: AttentionedInputs, variances):
+    r"""For many order parameters $v$, `(draws, paths, features)`, of the mean (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
+
+    No kernel of test inputs is needed, so that thousands of them cost hardly more than none.
+    """
+    return kernel_scale(inputs, variances) * _predictors(overlaps, data, inputs)
+
+
+@jax.jit
+def _predictors(overlaps, data: Posterior, inputs: AttentionedInputs):
+    def one(overlap):
+        solved = cho_solve((jnp.linalg.cholesky(gram(overlap, data)), True), data.labels)
+        return overlap @ jnp.einsum("e,epi->pi", solved, inputs.values)
+
+    return jax.lax.map(one, overlaps)
 
 
 def _crossed(left, right, p: int, q: int):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from scipy.special import ndtr
 
 from statmech_attention.predictor import Prediction
 
@@ -39,6 +40,32 @@ def estimate(draws) -> Estimate:
     values = _values(draws)
     spread = values.std(axis=(0, 1), ddof=1)
     return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
+
+
+def mean_accuracy(outputs: Estimate, labels) -> Estimate:
+    r"""How often the sign of a mean output is that of the label, and what Monte Carlo errors leave in doubt of it.
+
+    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
+    $\sqrt{\sum p (1 - p)} / n$, doubts counted as independent. The error that comes from few test inputs is not in it.
+
+    Args:
+        outputs: means and their errors, `(examples,)`.
+        labels: `(examples,)`.
+
+    Returns:
+        `Estimate` of one number.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    mean, error = (np.asarray(values, dtype=float) for values in outputs)
+    labels = np.asarray(labels, dtype=float)
+    if mean.ndim != 1 or not mean.shape == error.shape == labels.shape:
+        raise ValueError(
+            f"outputs: wanted a mean, an error and a label for each input, got {mean.shape}, {error.shape}, {labels.shape}."
+        )
+    doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
+    return Estimate(np.mean(0.5 + 0.5 * np.sign(mean) * labels), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
 def effective_size(draws) -> np.ndarray:

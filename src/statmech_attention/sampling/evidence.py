@@ -13,14 +13,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.scipy.special import gammaln, ndtri
+from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
 from statmech_attention import _checks
 from statmech_attention.saddle_point import solve
 from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._arguments import problem
+from statmech_attention.sampling._arguments import Problem, problem
 from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
 from statmech_attention.sampling._laplace import Laplace, laplace
@@ -92,18 +93,86 @@ def importance(
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
+    task = _task(attentioned, labels, test, width, temperature, variance, heads, points)
+    return _averaged(task, key, quiet)
+
+
+def evidence_by_temperature(
+    attentioned, labels, *, width, temperatures, key: Key, variance=1.0, heads=None, points=512, quiet: bool = False
+) -> xr.Dataset:
+    r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
+
+    Args:
+        attentioned: as for `importance`.
+        labels: as for `importance`.
+        width: as for `importance`.
+        temperatures: temperatures in any order.
+        key: a JAX random key.
+        variance: as for `importance`.
+        heads: as for `importance`.
+        points: as for `importance`.
+        quiet: as for `importance`; then look at `effective_size`.
+
+    Returns:
+        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
+        `found.temperature[int(found.log_evidence.values.argmax())]`.
+
+    Raises:
+        ValueError: as for `importance`, or no temperatures.
+    """
+    if not hasattr(temperatures, "__len__") or not len(temperatures):
+        raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
+    temperatures = [_checks.positive("temperatures", temperature) for temperature in temperatures]
+    # Kernels of the pairs are the same at all temperatures.
+    task = _task(attentioned, labels, None, width, temperatures[0], variance, heads, points)
+    keys = jax.random.split(key, len(temperatures))
+    found = [_averaged(task.at(heat), one, quiet) for heat, one in zip(temperatures, keys, strict=True)]
+    columns = {
+        "log_evidence": [float(one.log_evidence.mean) for one in found],
+        "error": [float(one.log_evidence.error) for one in found],
+        "effective_size": [one.effective_size for one in found],
+        "laplace": [one.laplace for one in found],
+        "theory": [one.theory for one in found],
+    }
+    variables = {name: ("temperature", values) for name, values in columns.items()}
+    return xr.Dataset(variables, {"temperature": temperatures})
+
+
+class _Task(NamedTuple):
+    """What is to be averaged: the posterior with its pairs' kernels, and how many points."""
+
+    problem: Problem
+    shape: Bartlett
+    data: Posterior
+    kernels: CrossKernels | None
+    points: int
+
+    def at(self, temperature: float) -> "_Task":
+        """The same at another temperature."""
+        data = self.data._replace(temperature=jnp.asarray(temperature, float))
+        return self._replace(problem=self.problem._replace(temperature=temperature), data=data)
+
+
+def _task(attentioned, labels, test, width, temperature, variance, heads, points) -> _Task:
     if not _checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {_PER_PRIOR_POINT}, as in 512, got {points!r}.")
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
+    checked = problem(attentioned, labels, test, **options)
+    inputs, labels, temperature, layout, test = checked
     shape = _bartlett.bartlett(layout)
     kernels = None if test is None else cross_kernels(inputs, test, layout.variances)
     data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
+    return _Task(checked, shape, data, kernels, int(points))
+
+
+def _averaged(task: _Task, key, quiet: bool) -> Importance:
+    """Posterior averages from weighted points."""
+    (inputs, labels, temperature, layout, _), shape, data, kernels, points = task
     found = solve(inputs, labels, width=layout.widths, temperature=temperature, variance=layout.variances)
     around = laplace(data, jnp.zeros(shape.coordinates), shape)
 
     degrees = float(max(10, 2 * shape.coordinates))
-    uniforms = _uniforms(key, shape.coordinates + 1, int(points))
+    uniforms = _uniforms(key, shape.coordinates + 1, points)
     constant = _bartlett.prior_constant(layout.widths, shape)
     proposals = (_around_mode(uniforms, degrees), _of_prior(uniforms, layout.widths, shape))
     sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, shape, degrees, constant))
@@ -112,10 +181,10 @@ def importance(
     size = count * _efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
         warnings.warn(
-            f"The weights of {count} points are worth {size:.0f} independent draws at width {width}, "
-            f"T = {temperature}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
+            f"The weights of {count} points are worth {size:.0f} independent draws at N = {layout.widest:g}, "
+            f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
             MixingWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     entropy = sum(paths * share for paths, share in zip(layout.partial_paths, layout.shares, strict=True))
     return Importance(
@@ -128,40 +197,6 @@ def importance(
     )
 
 
-def evidence_by_temperature(attentioned, labels, *, temperatures, key: Key, **options) -> xr.Dataset:
-    r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
-
-    Args:
-        attentioned: as for `importance`.
-        labels: as for `importance`.
-        temperatures: temperatures in any order.
-        key: a JAX random key.
-        options: all else that `importance` takes. With `quiet=True` look at `effective_size`.
-
-    Returns:
-        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
-        `found.temperature[int(found.log_evidence.values.argmax())]`.
-
-    Raises:
-        ValueError: as for `importance`, or no temperatures.
-    """
-    if not hasattr(temperatures, "__len__") or not len(temperatures):
-        raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
-    found = [
-        importance(attentioned, labels, temperature=temperature, key=one, **options)
-        for temperature, one in zip(temperatures, jax.random.split(key, len(temperatures)), strict=True)
-    ]
-    columns = {
-        "log_evidence": [float(one.log_evidence.mean) for one in found],
-        "error": [float(one.log_evidence.error) for one in found],
-        "effective_size": [one.effective_size for one in found],
-        "laplace": [one.laplace for one in found],
-        "theory": [one.theory for one in found],
-    }
-    coordinates = {"temperature": [float(temperature) for temperature in temperatures]}
-    return xr.Dataset({name: ("temperature", values) for name, values in columns.items()}, coordinates)
-
-
 def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
     """Randomly shifted Sobol sequences in the unit cube, `(replicates, points, dimensions)`."""
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
@@ -172,7 +207,7 @@ def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
 def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points coordinates"]:
     """Antithetic points of a standard multivariate t."""
     radius = np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
-    points = np.asarray(ndtri(jnp.asarray(uniforms[..., :-1]))) * radius
+    points = ndtri(uniforms[..., :-1]) * radius
     return jnp.asarray(np.concatenate([points, -points], axis=1))
 
 
@@ -184,7 +219,7 @@ def _of_prior(uniforms, widths, shape: Bartlett) -> Float[Array, "replicates poi
     for width, (rank, below) in zip(widths, shape.counts, strict=True):
         diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
         pieces += [0.5 * np.log(chi2.ppf(diagonal, width - np.arange(rank)) / width)]
-        pieces += [np.asarray(ndtri(jnp.asarray(lower))) / math.sqrt(width)]
+        pieces += [ndtri(lower) / math.sqrt(width)]
         start += rank + below
     return jnp.asarray(np.concatenate(pieces, axis=-1))
 

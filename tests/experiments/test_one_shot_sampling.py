@@ -1,0 +1,171 @@
+"""Recorded samples on images: those of the samplers called directly, done once, resumed by blocks and widths, refused."""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention import experiments, results, sampling
+from statmech_attention._path_training import initial
+from statmech_attention._trained_network import save_network, trained_network
+from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
+
+# The functions have the same names.
+module = importlib.import_module("statmech_attention.experiments.one_shot_sampling")
+theory_module = importlib.import_module("statmech_attention.experiments.theory")
+
+THEORY = dict(data="glyphs", layers=1, heads=2, draws=2, examples=20, test_examples=30, widths=(50, 10))
+THEORY |= dict(temperatures=(0.5, 0.05))
+SETTINGS = dict(data="glyphs", layers=1, heads=2, number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
+WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 20, "draws": 20}
+
+
+@pytest.fixture(scope="module")
+def suite():
+    task = OneShot(glyphs(24, 4))
+    split = glyph_split(task.images)
+    other = OneShot(glyphs(8, 4, seed=1))
+    tests = {"new": TestSet(task, split.test, split.test), "others": TestSet(other, np.arange(8), np.arange(8))}
+    return OneShotSuite(task, split, tests)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch, suite):
+    monkeypatch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
+
+
+def network_in(folder, seed=7):
+    network = trained_network(initial(jax.random.key(seed), (2,), 16, 8, 192))
+    save_network(network, experiments.network_file(folder, 1, 2, 0), parameters={"made": "at random"})
+    return network
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, suite):
+    """A network that was not trained, and the theory on its queries and keys."""
+    place = tmp_path_factory.mktemp("samples")
+    network_in(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theory_module, "one_shot_suite", {"glyphs": suite}.__getitem__)
+        experiments.theory(place, progress=False, **THEORY)
+    return place
+
+
+@pytest.fixture(scope="module")
+def recorded(folder, suite):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
+        return experiments.one_shot_sampling(folder, progress=False, **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def sequences(suite):
+    """The theory's second draw, drawn here once more: training inputs, labels, test inputs and labels by set."""
+    network = trained_network(initial(jax.random.key(7), (2,), 16, 8, 192))
+    train_key, _, *keys = jax.random.split(jax.random.fold_in(jax.random.key(0), 1), 4)
+    train = suite.train(train_key, 20)
+    tests = [suite.test(key, 30, name) for key, name in zip(keys, suite.test_sets, strict=True)]
+    xi, *seen = (sma.attentioned_inputs(one.inputs, network.attention, "mean") for one in (train, *tests))
+    test = sma.AttentionedInputs(jnp.concatenate([one.values for one in seen]), (2,))
+    return xi, train.labels, test, np.stack([one.labels for one in tests])
+
+
+@pytest.mark.parametrize("sampler", ["posterior", "weights"])
+def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorded, sequences, sampler):
+    xi, labels, test, test_labels = sequences
+    if sampler == "posterior":
+        settings, draw, path = SETTINGS, sampling.posterior, recorded
+    else:
+        settings, draw = WEIGHTS, sampling.weights_posterior
+        path = experiments.one_shot_sampling(folder, progress=False, **WEIGHTS)
+    assert path == folder / f"{sampler}-1x2-seed0.nc"
+    found = results.load(path)
+    theory = results.load(experiments.experiment_file("theory", folder, 1, 2, 0))
+    assert found["width"].values.tolist() == sorted(settings["widths"])
+    one = found.sel(width=10)
+    assert one["temperature"] == theory["best_temperature"].sel(draw=1, width=10)
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 1), 10)
+    counts = {name: settings[name] for name in ("chains", "warmup", "draws")}
+    temperature = float(one["temperature"])
+    wanted = draw(xi, labels, width=10, temperature=temperature, key=key, test=test, quiet=True, **counts)
+    # Chains follow each other's last bits for a while only; these are short.
+    np.testing.assert_allclose(one["steps"], wanted["steps"])
+    np.testing.assert_allclose(
+        one["order_parameter"], wanted["order_parameter"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(one["order_parameter_r_hat"], wanted["order_parameter_r_hat"], rtol=1e-4)
+    np.testing.assert_allclose(
+        one["output"].values.ravel(), wanted["output"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_array_equal(one["test_labels"], test_labels)
+    means = sampling.estimate(wanted["output"])
+    for place, mine in enumerate((slice(0, 30), slice(30, 60))):
+        accuracy = sampling.mean_accuracy(sampling.Estimate(means.mean[mine], means.error[mine]), test_labels[place])
+        assert one["accuracy"][place] == accuracy.mean
+        np.testing.assert_allclose(one["accuracy_error"][place], accuracy.error, rtol=1e-3, atol=1e-12)
+    assert one["seconds"] > 0
+
+
+def test_it_is_done_once_and_again_for_another_theory(folder, recorded, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "posterior", lambda *_, **__: pytest.fail("sampled again"))
+    assert experiments.one_shot_sampling(folder, progress=False, **SETTINGS) == recorded
+    names = ("network", "theory", "posterior")
+    assert experiments.reason_to_run("posterior", folder, SETTINGS | {"seed": 0, "sampler": "posterior"}) == ""
+    for name in names:
+        path = experiments.experiment_file(name, folder, 1, 2, 0)
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    network_in(tmp_path, seed=5)
+    assert experiments.reason_to_run("posterior", tmp_path, SETTINGS | {"seed": 0}) == "another network"
+    with pytest.raises(ValueError, match="the theory of another network"):
+        experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
+
+
+def test_an_interrupted_run_goes_on(folder, recorded, tmp_path, monkeypatch):
+    """Stopped while the second width is summed up: the first is kept, and of the second all draws."""
+    for name in ("network", "theory"):
+        path = experiments.experiment_file(name, folder, 1, 2, 0)
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    original, calls = module._summary, []
+
+    def killed_at_the_second(*arguments):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_summary", killed_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
+    left = sorted(file.name for file in (tmp_path / "checkpoints").rglob("*") if file.is_file())
+    assert left == ["width10.nc", "width50.npz"]
+    path = experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
+    found, wanted = (results.load(one).drop_vars("seconds") for one in (path, recorded))
+    assert found.identical(wanted) and not (tmp_path / "checkpoints" / path.stem).exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sampler": "gibbs"}, "sampler: wanted one of posterior, weights, got 'gibbs'"),
+        ({"widths": ()}, "widths: wanted different whole numbers"),
+        ({"widths": (10, 10)}, "widths: wanted different whole numbers"),
+        ({"widths": (10.5,)}, "widths: wanted different whole numbers"),
+        ({"widths": (10, 11)}, r"widths: wanted some of the theory's, \[10.0, 50.0\], got also \[11.0\]"),
+        ({"number": 2}, "number: wanted a draw of the theory's 2, from 0, got 2"),
+        ({"chains": 1}, "chains: wanted a whole number of at least 2"),
+        ({"draws": 2}, "draws: wanted a whole number of at least 4"),
+    ],
+)
+def test_bad_input_is_refused(folder, change, message):
+    with pytest.raises(ValueError, match=message):
+        experiments.one_shot_sampling(folder, **{**SETTINGS, **change})
+
+
+def test_without_a_theory_it_says_so(tmp_path):
+    network_in(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"theory-1x2-seed0\.nc: no recorded result"):
+        experiments.one_shot_sampling(tmp_path, **SETTINGS)
