@@ -1,4 +1,5 @@
-# The heavy runs: train -> theory -> pruning and samples, for every network and seed of a configuration (workflow/*.yaml).
+# The heavy runs: train -> theory -> pruning and samples, for every network and seed of a configuration (workflow/*.yaml),
+# and those that need no network.
 #
 #   snakemake -n                                              what would run, and why
 #   snakemake --profile workflow/local                        the paper's scale, on this machine: `make reproduce`
@@ -69,7 +70,7 @@ rule all:
     localrule: True
 
 
-for stage in ("train", "theory", "pruning", "posterior", "weights", "sampling"):
+for stage in ("train", "theory", "pruning", "posterior", "weights", "sampling", "dynamics"):
 
     rule:
         name:

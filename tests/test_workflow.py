@@ -172,10 +172,28 @@ def test_every_width_of_the_hidden_markov_chains_is_a_job(plan, recorded, tmp_pa
     assert set(stale(plan, configured(recorded, sampling=[changed])).values()) == {"thinning was 1"}
 
 
+def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
+    place = tmp_path_factory.mktemp("dynamics")
+    run = {"folder": str(place), "diagram": "exponents", "low": 1, "high": 1.5, "networks": 20}
+    found = [job for job in plan.jobs(configured(recorded, dynamics=[run])) if job.stage == "dynamics"]
+    assert [(job.name, job.reason, job.needs) for job in found] == [("exponents-seed1-beta1-1.5", "not there", [])]
+    assert found[0].command[found[0].command.index("diagram") + 1] == "exponents"
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "dynamics.md").values()}
+    kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
+    path = place / "exponents-seed1-beta1-1.5.nc"
+    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, modules=["experiments.dynamics"])
+    assert stale(plan, configured(recorded, dynamics=[run])) == {}
+    changed = {**run, "steps": 30000}
+    assert set(stale(plan, configured(recorded, dynamics=[changed])).values()) == {"steps was 20000"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sampling": [{"folder": "x"}]}, "sampling: wanted a folder and widths"),
+        ({"dynamics": [{"folder": "x"}]}, "dynamics: wanted folder and diagram"),
+        ({"dynamics": [{"folder": "x", "diagram": "phases"}] * 2}, "phases-seed1-beta0-3 is there twice"),
+        ({"dynamics": [{"folder": "x", "diagram": "maps"}]}, "dynamics: diagram"),
+        ({"sampling": [{"folder": "x"}]}, "sampling: wanted folder and widths"),
         ({"sampling": [{"folder": "x", "widths": [10, 10]}]}, "there twice"),
         ({"sampling": [{"folder": "x", "widths": [0]}]}, "sampling: widths"),
         ({"sampling": [{"folder": "x", "widths": [10], "drawz": 1}]}, "sampling: unknown: drawz"),
@@ -209,7 +227,8 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     of_networks = sum(
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )
-    assert len(found) == of_networks + sum(len(run["widths"]) for run in configuration["sampling"])
+    alone = sum(len(run["widths"]) for run in configuration["sampling"]) + len(configuration["dynamics"])
+    assert len(found) == of_networks + alone
 
 
 # From here on with Snakemake, in a folder of its own.

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from statmech_attention import runs
-from statmech_attention.experiments import experiment_file, reason_to_remake, reason_to_run, sampling_file
+from statmech_attention.experiments import (
+    dynamics_file,
+    experiment_file,
+    reason_to_remake,
+    reason_to_run,
+    sampling_file,
+)
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
@@ -25,6 +31,8 @@ NEEDS = {"train": (), "theory": ("train",)} | dict.fromkeys(("pruning", "posteri
 # It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter. They are
 # of those networks alone that name them.
 SAMPLERS = ("posterior", "weights")
+# Runs that need no network, a list of each in a configuration.
+ALONE = ("sampling", "dynamics")
 _COMMON = ("data", "layers", "heads", "seed")
 _NOT_RECORDED = ("folder", "progress")
 
@@ -39,7 +47,7 @@ class Job:
 
     Attributes:
         name: of its file, without suffix.
-        stage: a key of `WRITES`, or "sampling", of the hidden Markov chains.
+        stage: a key of `WRITES`, or one of `ALONE`.
         command: arguments that make it, without the executed notebook's path.
         needs: names of the results it is computed from.
         number: the first that no earlier attempt has.
@@ -61,12 +69,12 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
         configuration: as in `workflow/paper.yaml`, where its entries are explained.
 
     Returns:
-        A `Job` for every stage, network and seed, then for every width of the hidden Markov chains' runs.
+        A `Job` for every stage, network and seed, then those of runs that need no network.
 
     Raises:
         Wrong: an entry that is missing, unknown or out of range.
     """
-    allowed = {"folder", "data", "networks", "sampling", *WRITES}
+    allowed = {"folder", "data", "networks", *ALONE, *WRITES}
     _only(configuration, allowed, "configuration")
     for name in ("folder", "networks"):
         if not configuration.get(name):
@@ -90,11 +98,12 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
                 if job.name in found:
                     raise Wrong(f"networks: {job.name} is there twice. Give every network and seed once.")
                 found[job.name] = job
-    for run in configuration.get("sampling") or ():
-        for job in _sampling_jobs(folder, run):
-            if job.name in found:
-                raise Wrong(f"sampling: {job.name} is there twice. Give every run and width once.")
-            found[job.name] = job
+    for stage in ALONE:
+        for run in configuration.get(stage) or ():
+            for job in _jobs_alone(folder, stage, run):
+                if job.name in found:
+                    raise Wrong(f"{stage}: {job.name} is there twice. Give every run once.")
+                found[job.name] = job
     return list(found.values())
 
 
@@ -121,23 +130,39 @@ def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Jo
     return Job(path.stem, stage, _command(notebook, given, folder), needs, _number(folder, path.stem), reason)
 
 
-def _sampling_jobs(folder: Path, run) -> list[Job]:
-    """One for every width, so that each is made again by itself."""
-    notebook = RUNS / "sampling.md"
+def _jobs_alone(folder: Path, stage: str, run) -> list[Job]:
+    """Those of a run that needs no network; of samples one for every width, so that each is made again by itself."""
+    notebook = RUNS / f"{stage}.md"
     known = runs.parameters_of(notebook)
-    _only(run, set(known) - {"progress"}, "sampling")
-    if not {"folder", "widths"} <= set(run):
-        raise Wrong(f"sampling: wanted a folder and widths (a list) of each run, got {run!r}.")
-    given = _converted("sampling", known, run)
+    _only(run, set(known) - {"progress"}, stage)
+    needed = {"sampling": ("folder", "widths"), "dynamics": ("folder", "diagram")}[stage]
+    if not set(needed) <= set(run):
+        raise Wrong(f"{stage}: wanted {' and '.join(needed)} of each run, got {run!r}.")
+    given = _converted(stage, known, run)
     place = Path(given.pop("folder")).absolute()
     wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
-    found = []
-    for width in wanted.pop("widths"):
-        path = sampling_file(place, width, wanted["seed"], wanted["network"], wanted["noise"])
-        reason = reason_to_remake(path, {**wanted, "width": width}, {}) or None
-        command = _command(notebook, {**given, "widths": [width]}, place)
-        found.append(Job(path.stem, "sampling", command, [], _number(folder, path.stem), reason))
-    return found
+    if stage == "dynamics":
+        path = dynamics_file(place, *(wanted[name] for name in ("diagram", "seed", "low", "high")))
+        files = {path: (given, wanted)}
+    else:
+        fixed = {name: value for name, value in wanted.items() if name != "widths"}
+        names = [wanted[name] for name in ("seed", "network", "noise")]
+        each = [({**given, "widths": [width]}, {**fixed, "width": width}) for width in wanted["widths"]]
+        paths = [sampling_file(place, one["width"], *names) for _, one in each]
+        if len(set(paths)) < len(paths):
+            raise Wrong(f"sampling: {paths[0].stem} is there twice. Give every run and width once.")
+        files = dict(zip(paths, each, strict=True))
+    return [
+        Job(
+            path.stem,
+            stage,
+            _command(notebook, values, place),
+            [],
+            _number(folder, path.stem),
+            reason_to_remake(path, recorded, {}) or None,
+        )
+        for path, (values, recorded) in files.items()
+    ]
 
 
 def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
