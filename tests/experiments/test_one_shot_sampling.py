@@ -20,7 +20,7 @@ theory_module = importlib.import_module("statmech_attention.experiments.theory")
 THEORY = dict(data="glyphs", layers=1, heads=2, draws=2, examples=20, test_examples=30, widths=(50, 10))
 THEORY |= dict(temperatures=(0.5, 0.05))
 SETTINGS = dict(data="glyphs", layers=1, heads=2, number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
-WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 20, "draws": 20}
+WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 60, "draws": 20}
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +74,32 @@ def sequences(suite):
 
 
 @pytest.mark.parametrize("sampler", ["posterior", "weights"])
-def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorded, sequences, sampler):
+def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorded, sequences, sampler, monkeypatch):
     xi, labels, test, test_labels = sequences
     if sampler == "posterior":
         settings, draw, path = SETTINGS, sampling.posterior, recorded
     else:
-        settings, draw = WEIGHTS, sampling.weights_posterior
+        settings, drawn = WEIGHTS, []
+
+        def sampled(*data, **options):
+            drawn.append((data, options, sampling.weights_posterior(*data, **options)))
+            return drawn[-1][-1]
+
+        monkeypatch.setattr(module, "weights_posterior", sampled)
         path = experiments.one_shot_sampling(folder, progress=False, **WEIGHTS)
+
+        def draw(*data, **options):
+            """What was drawn, after a look at what it was drawn from: long trajectories do not bear other last bits."""
+            ((used, used_options, result),) = drawn
+            for one, other in zip(
+                jax.tree.leaves((used, used_options["test"])), jax.tree.leaves((data, test)), strict=True
+            ):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+            assert jnp.array_equal(jax.random.key_data(used_options["key"]), jax.random.key_data(options["key"]))
+            same = ("width", "temperature", "chains", "warmup", "draws")
+            assert [used_options[name] for name in same] == [options[name] for name in same]
+            return result
+
     assert path == folder / f"{sampler}-1x2-seed0.nc"
     found = results.load(path)
     theory = results.load(experiments.experiment_file("theory", folder, 1, 2, 0))
@@ -91,7 +110,6 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorde
     counts = {name: settings[name] for name in ("chains", "warmup", "draws")}
     temperature = float(one["temperature"])
     wanted = draw(xi, labels, width=10, temperature=temperature, key=key, test=test, quiet=True, **counts)
-    # Chains follow each other's last bits for a while only; these are short.
     np.testing.assert_allclose(one["steps"], wanted["steps"])
     np.testing.assert_allclose(
         one["order_parameter"], wanted["order_parameter"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7
