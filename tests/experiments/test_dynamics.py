@@ -1,5 +1,7 @@
 """Recorded diagrams at tiny size: what is in them, and that they go on where they stopped."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,7 +44,7 @@ def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments, **options)
 
-    monkeypatch.setattr(dmft, "continuation", once)
+    monkeypatch.setattr(sys.modules[dynamics.__module__], "continuation", once)
     with pytest.raises(KeyboardInterrupt):
         dynamics(tmp_path / "cut", diagram="continuation", **TINY)
     again = results.load(dynamics(tmp_path / "cut", diagram="continuation", **TINY))
