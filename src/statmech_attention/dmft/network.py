@@ -67,13 +67,7 @@ def simulate(
     Raises:
         ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape.
     """
-    if model.shape:
-        raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
-        )
-    for name, number in (("steps", steps), ("replicas", replicas)):
-        if not _checks.whole(number, 1):
-            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
+    check_run(model, steps=steps, replicas=replicas)
     copies = model.at(beta=jnp.broadcast_to(model.beta, (int(replicas),)))
     rings = rings_of(start(model) if window is None else window, copies)
     tables, counts = sites_of(model) if keep_words else _groups(model)
@@ -101,13 +95,24 @@ def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, ke
         elif keep_words:
             means = bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
         else:
-            up = (1 + jnp.tanh(laws.beta[None] * fields)) / 2
-            means = 2 * jax.random.binomial(jax.random.fold_in(key, number), counts[:, None], up) / counts[:, None] - 1
+            ups = jax.random.binomial(jax.random.fold_in(key, number), counts[:, None], _probability(laws, fields))
+            means = 2 * ups / counts[:, None] - 1
         rings, seen = write(laws, rings, tables, counts, means)
         return rings, ({name: getattr(seen, name) for name in keep}, means.astype(jnp.int8) if keep_words else None)
 
     rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
     return rings, kept, words
+
+
+def check_run(model: Dynamics, **numbers) -> None:
+    """Refuse a batch of networks, and numbers that are not whole or less than 1."""
+    if model.shape:
+        raise ValueError(
+            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
+        )
+    for name, number in numbers.items():
+        if not _checks.whole(number, 1):
+            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
 
 
 def sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
@@ -122,7 +127,12 @@ def fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
 
 def bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
     """Bits of the next token: +1 where a uniform number is below its probability (4)."""
-    return jnp.where((1 + jnp.tanh(laws.beta[None] * fields)) / 2 > uniforms, 1.0, -1.0)
+    return jnp.where(_probability(laws, fields) > uniforms, 1.0, -1.0)
+
+
+def _probability(laws: _map.Laws, fields) -> Float[Array, "groups batch"]:
+    """Of +1, (4)."""
+    return (1 + jnp.tanh(laws.beta[None] * fields)) / 2
 
 
 def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from statmech_attention import _checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.network import bits_below, fields_of, sites_of, write
+from statmech_attention.dmft.network import bits_below, check_run, fields_of, sites_of, write
 from statmech_attention.dmft.patterns import Key
 from statmech_attention.dmft.windows import Window, rings_of
 
@@ -38,13 +38,7 @@ def damage(
     Raises:
         ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
     """
-    if model.shape:
-        raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
-        )
-    for name, number in (("steps", steps), ("pairs", pairs)):
-        if not _checks.whole(number, 1):
-            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
+    check_run(model, steps=steps, pairs=pairs)
     for name in ("slot", "filled"):
         one, other = (getattr(window, name) for window in (first, second))
         if _checks.concrete(one, other) and int(one) != int(other):
