@@ -1,7 +1,7 @@
 """Mean-field dynamics of 1-bit self-attention networks, after Poc-López & Aguilera (2024).
 
-patterns -> dynamics -> window -> step, trajectory, advance; `simulate` and `damage` for the same network at finite size. For example, with
-tables of one's own, pairs of words `(features, sites)` and positions `(features, bits)`:
+patterns -> dynamics -> window -> step, trajectory, advance; `simulate` and `damage` for the same network at finite size.
+For example, with tables of one's own, pairs of words `(features, sites)` and positions `(features, bits)`:
 
     patterns = dmft.given(query=(wq, pq), key=(wk, pk), value=(wv, pv), output=(wo, po))
     model = dmft.dynamics(patterns, beta=1.27, gamma=220, epsilon=0.02)

@@ -1,5 +1,6 @@
 """Samples of the posterior on a trained network's queries and keys, recorded: Figures 3(b) and 3(c) beyond the theory."""
 
+import functools
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import xarray as xr
 from statmech_attention import _checks, results
 from statmech_attention._trained_network import load_network
 from statmech_attention.experiments._files import digest, experiment_file
+from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of
 from statmech_attention.paths import AttentionedInputs
 from statmech_attention.sampling._chains import check_counts
@@ -96,27 +98,25 @@ def one_shot_sampling(
     if results.is_current(path, parameters):
         return path
     temperatures = _best_temperatures(sources["theory"], parameters)
-    parts, drawn, rows, seconds = path.parent / "checkpoints" / path.stem, None, [], 0.0
+    parts, rows = Parts(path, parameters, _MODULES), []
+    sequences = functools.cache(lambda: _sequences(sources, parameters))
     for width, temperature in zip(parameters["widths"], temperatures, strict=True):
-        part = parts / f"width{width:g}.nc"
-        if not results.is_current(part, parameters):
-            drawn = drawn or _sequences(sources, parameters)
-            began = time.monotonic()
+
+        def compute(width=width, temperature=temperature):
+            drawn, began = sequences(), time.monotonic()
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), number), int(width))
             options = {"width": int(width), "temperature": temperature, "key": key, **counts, "progress": progress}
-            state = part.with_suffix(".npz")
-            row = _sampled(sampler, drawn, options | {"checkpoint": state})
-            row["seconds"] = time.monotonic() - began
-            results.save(row, part, parameters=parameters, modules=_MODULES)
-            state.unlink()
-        rows.append(results.load(part))
-        seconds += float(rows[-1]["seconds"])
-    dataset = xr.concat(rows, xr.DataArray(parameters["widths"], dims="width", name="width"))
-    results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=seconds, modules=_MODULES)
-    for file in parts.iterdir():
-        file.unlink()
-    parts.rmdir()
-    return path
+            row = _sampled(sampler, drawn, options | {"checkpoint": _state(path, width)})
+            return row.assign(seconds=time.monotonic() - began)
+
+        rows.append(parts.part(f"width{width:g}", compute))
+        _state(path, width).unlink(missing_ok=True)
+    return parts.finish(xr.concat(rows, xr.DataArray(parameters["widths"], dims="width", name="width")), seed)
+
+
+def _state(path: Path, width: float) -> Path:
+    """Of the chains at one width, beside the parts while they are drawn."""
+    return path.parent / "checkpoints" / path.stem / f"width{width:g}.npz"
 
 
 def _best_temperatures(source: Path, parameters: dict) -> list[float]:
