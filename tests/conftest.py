@@ -1,6 +1,8 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
+import gc
 import os
+from pathlib import Path
 
 import hypothesis
 import jax
@@ -14,6 +16,16 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("local", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _room_for_compiled_code():
+    """Every compiled function holds memory maps, of which Linux gives a process 65,530; without one left it crashes."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > 20_000:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

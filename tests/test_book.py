@@ -56,6 +56,16 @@ def test_every_page_of_the_table_of_contents_is_there():
     assert [name for name in pages if not (ROOT / f"{name}.md").is_file()] == []
 
 
+def test_links_between_pages_lead_to_pages_of_the_book():
+    import check_book
+
+    # Sphinx says so too, but after all pages were executed.
+    pages = [ROOT / f"{name}.md" for name in check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
+    for page in pages:
+        links = re.findall(r"\]\((?!\w+:)([^)#\s]+\.(?:md|ipynb))[^)]*\)", page.read_text())
+        assert [link for link in links if (page.parent / link).resolve() not in pages] == [], page
+
+
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
     from statmech_attention import runs
 

@@ -457,6 +457,14 @@ BAD = {
         (lambda: sma.prune(weights(), [0, 1]), "removed: .*layer 1"),
         (lambda: sma.prune("network", [0]), "network: wanted a TrainedNetwork, .* got str"),
     ],
+    # Here as elsewhere, the module's own tests have the others.
+    "relative_bias": [(lambda: sma.relative_bias(np.zeros((2, 4)), 3), "table: wanted an odd number of distances")],
+    "train_weights": [
+        (lambda: sma.train_weights(XI, LABELS, **WELL | {"width": 2.5}, key=jax.random.key(0)), "width"),
+    ],
+    "check_layer": [
+        (lambda: sma.check_layer(2), "layer: wanted a `Layer`, got 2"),
+    ],
 }
 
 

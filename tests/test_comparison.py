@@ -8,6 +8,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from statmech_attention.comparison import agreement, block_share
+from statmech_attention.layers.chain import chain
+from statmech_attention.layers.skip import SkipHeads
 
 
 def symmetric(random, size):
@@ -76,6 +78,29 @@ def test_blocks_alone_are_no_agreement():
     assert np.mean(np.array(p_values) <= 0.2) < 0.2 + 4 * math.sqrt(0.16 / 60)
     noisy = one + one.T + 0.01 * symmetric(random, 16)
     assert agreement(one + one.T, noisy, heads).p_value < 0.01
+
+
+def test_a_skip_is_not_renumbered():
+    """Two layers of two heads beside a skip: paths renumbered by hand, the skip in its place."""
+    random, layers = np.random.default_rng(7), (SkipHeads(2), SkipHeads(2))
+    heads = np.array(chain(layers).path_heads)  # a skip is -1
+    matrix = symmetric(random, 9)
+
+    def renumbered(first, second):
+        def moved(head, order):
+            return head if head < 0 else order[head]
+
+        wanted = [(moved(one, first), moved(two, second)) for one, two in heads]
+        order = [next(i for i, path in enumerate(heads) if tuple(path) == one) for one in wanted]
+        return matrix[np.ix_(order, order)]
+
+    other, pairs = symmetric(random, 9), np.triu_indices(9)
+    orders = itertools.product(itertools.permutations(range(2)), repeat=2)
+    each = [spearmanr(other[pairs], renumbered(*order)[pairs]).statistic for order in orders]
+    found = agreement(other, matrix, layers)
+    assert found.value == pytest.approx(each[0])
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
+    assert found.p_value == np.mean(np.array(each) >= each[0] - 1e-12)
 
 
 def test_many_heads_are_renumbered_at_random():

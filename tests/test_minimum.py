@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from statmech_attention import _minimum
 from statmech_attention._architecture import architecture
 from statmech_attention._derivatives import dense_hessian, entropy_curvature
 from statmech_attention._minimum import is_dense, problem_of
@@ -31,3 +32,20 @@ def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
     point = jnp.asarray(np.random.default_rng(5).normal(size=coordinate_count(layout)))
     hessian = dense_hessian(point, problem, layout)[2]
     np.testing.assert_allclose(hessian, np.diag(entropy_curvature(point, problem, layout)), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [(2, 3), (2, sma.SkipHeads(1), sma.Outputs(2))])
+def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, heads):
+    rng = np.random.default_rng(6)
+    paths, outputs = (6, ()) if heads == (2, 3) else (4, (2,))
+    problem = rng.normal(size=(9, paths, 4)), rng.normal(size=(9, *outputs))
+    options = {"heads": heads, "width": 5.0, "temperature": 0.1, "method": "products"}
+    double = sma.solve(*problem, **options)
+    monkeypatch.setattr(_minimum, "_LARGEST_DOUBLE", 0)
+    _minimum.minimise_action.clear_cache()
+    single = sma.solve(*problem, **options)
+    assert float(single.gradient_norm) <= 1e-8
+    np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
+    # Not the same steps: the other precision was really used.
+    assert float(single.gradient_norm) != float(double.gradient_norm)
+    _minimum.minimise_action.clear_cache()

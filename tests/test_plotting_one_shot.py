@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import statmech_attention as sma
 from statmech_attention import plotting
 
 
@@ -48,6 +49,9 @@ def test_blocks_of_the_first_layer_are_framed():
     assert corners == [(-0.5, -0.5, 3, 3), (2.5, 2.5, 3, 3)]
     np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
     assert axes.images[0].get_clim() == (-5, 5) and axes.get_title() == "theory"
+    # The skip of layer 1 has a frame of its own, and layer 2 three branches.
+    axes = plotting.path_blocks(np.eye(9), (sma.SkipHeads(2), sma.SkipHeads(2)))
+    assert [(frame.get_x(), frame.get_width()) for frame in axes.patches] == [(-0.5, 3), (2.5, 3), (5.5, 3)]
 
 
 def test_every_pair_of_paths_is_a_dot_in_units_of_the_mean_diagonal():

@@ -320,3 +320,95 @@ def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
         assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
     with pytest.raises(ValueError, match="at least two examples"):
         pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, "mean"))
+
+
+CHAIN = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
+
+
+def chain_network():
+    """A network with a skip, a linear block and three outputs, its attention, inputs and labels of classes."""
+    keys = jax.random.split(jax.random.key(9), 4)
+    weights = sma.sample_weights(keys[0], heads=CHAIN, width=WIDTH, features=FEATURES)
+    inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
+    matrices = [jax.random.normal(key, (EXAMPLES, 2, TOKENS, TOKENS)) for key in jax.random.split(keys[2])]
+    labels = jnp.eye(3)[jax.random.randint(keys[3], (EXAMPLES,), 0, 3)]
+    return weights, inputs, matrices, labels
+
+
+def silenced(weights, inputs, matrices, removed):
+    """Layer by layer: values at zero, and the values of the heads left of a layer times sqrt(H / H')."""
+    values = []
+    for place, block in enumerate(weights.values):
+        heads = [head for head in range(2) if place == 2 or 2 * place + head not in removed]
+        factor = np.sqrt(2 / max(len(heads), 1)) if place < 2 else 1.0
+        mask = jnp.asarray([float(head in heads) for head in range(len(block))])
+        values.append(factor * mask[:, None, None] * block)
+    return sma.forward(weights._replace(values=tuple(values)), inputs, matrices, heads=CHAIN)
+
+
+@pytest.mark.parametrize("removed", [[0], [3], [2, 3], [1, 2, 3], []])
+def test_smaller_chains_equal_the_masked_ones(removed):
+    weights, inputs, matrices, _ = chain_network()
+    wanted = silenced(weights, inputs, matrices, removed)
+    smaller, left = sma.prune(weights, removed, CHAIN), pruning.heads_left(CHAIN, removed)
+    assert left[2:] == CHAIN[2:] and left[1] == sma.SkipHeads(2 - len({2, 3} & set(removed)))
+    fewer = sma.prune(matrices, removed, CHAIN)
+    np.testing.assert_allclose(sma.forward(smaller, inputs, fewer, heads=left), wanted, rtol=1e-9, atol=1e-10)
+    attentioned = sma.attentioned_inputs(inputs, matrices, heads=CHAIN)
+    pruned = sma.prune(attentioned, removed)
+    assert pruned.heads == left
+    np.testing.assert_allclose(sma.forward_paths(smaller, pruned), wanted, rtol=1e-9, atol=1e-10)
+    kept = ~np.isin(np.arange(4), removed)[None]
+    contributions = pruning.path_contributions(weights, attentioned)
+    assert contributions.shape == (EXAMPLES, 6, 3)
+    np.testing.assert_allclose(pruning.masked_outputs(contributions, CHAIN, kept)[0], wanted, rtol=1e-9, atol=1e-10)
+
+
+def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
+    weights, inputs, matrices, labels = chain_network()
+    contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, heads=CHAIN))
+
+    def right(removed):
+        outputs = np.asarray(silenced(weights, inputs, matrices, removed))
+        return (outputs.argmax(axis=1) == np.asarray(labels).argmax(axis=1)).astype(float)
+
+    drops = pruning.head_drops(contributions, labels, CHAIN)
+    for head in range(4):
+        assert drops.value[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
+    # The only layer that must keep a head is the first.
+    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], CHAIN).tolist() == [1, 2, 3]
+    order = pruning.greedy_order(contributions, labels, CHAIN)
+    assert len(order) == 3 and {2, 3} < set(order.tolist())
+    curve = pruning.pruning_curve(contributions, labels, CHAIN, order)
+    assert curve.value[-1] == pytest.approx(right(order).mean(), abs=1e-12)
+
+    def errors(gates):
+        values = [block * gate[:, None, None] for block, gate in zip(weights.values[:2], gates, strict=True)]
+        gated = weights._replace(values=(*values, weights.values[2]))
+        return jnp.sum((sma.forward(gated, inputs, matrices, heads=CHAIN) - labels) ** 2, axis=1)
+
+    slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
+    found = pruning.taylor_importance(contributions, labels, CHAIN)
+    np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
+
+
+def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
+    """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
+    matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
+    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),)), [1, 3 / 4])
+    either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
+    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),), "either"), either / either.max())
+    assert sma.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
+    # Of a path (path, output) is an entry each.
+    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), (sma.SkipHeads(2), sma.Outputs(2)))
+    np.testing.assert_allclose(doubled, [1, 3 / 4])
+    with pytest.raises(ValueError, match="heads: wanted a layer with heads to score, got none"):
+        sma.head_scores(np.eye(1), (sma.Linear(),))
+
+
+def test_removals_that_do_not_fit_the_chain_are_refused():
+    weights, _, matrices, _ = chain_network()
+    with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 1"):
+        sma.prune(weights, [0, 1], CHAIN)
+    with pytest.raises(ValueError, match=r"network: wanted attention of \[2, 2\] heads .* got \[2\]"):
+        sma.prune(matrices[:1], [0], CHAIN)

@@ -65,6 +65,25 @@ def test_current_means_same_parameters_and_same_source(tmp_path, dataset, monkey
     assert not results.is_current(path, PARAMETERS)
 
 
+def test_a_confirmed_record_stands_though_the_code_changed(tmp_path, dataset, monkeypatch):
+    path = results.save(dataset, tmp_path / "one.nc", parameters=PARAMETERS, seed=3, modules=["kernels"])
+    monkeypatch.setattr(results, "_source", lambda modules: "another")
+    assert not results.is_current(path, PARAMETERS)
+    before = results.record(path)
+    results.confirm(path, how="a row of it", difference=1e-12)
+    assert results.is_current(path, PARAMETERS) and not results.is_current(path, {})
+    after = results.record(path)
+    (said,) = after.pop("confirmed")
+    assert before.pop("confirmed") == [] and after == before
+    assert (said["source"], said["how"], said["difference"]) == ("another", "a row of it", 1e-12)
+    xr.testing.assert_identical(results.load(path), dataset)
+    monkeypatch.setattr(results, "_source", lambda modules: "a third")
+    assert not results.is_current(path, PARAMETERS)
+    for wrong in (float("nan"), -1.0):
+        with pytest.raises(ValueError, match="difference: wanted a finite number"):
+            results.confirm(path, how="", difference=wrong)
+
+
 def test_a_truncated_file_is_named_and_not_used(tmp_path, dataset):
     path = results.save(dataset, tmp_path / "one.nc", parameters=PARAMETERS)
     path.write_bytes(path.read_bytes()[:-200])

@@ -132,6 +132,16 @@ def test_attempts_are_numbered(plan, tmp_path):
     assert [job.number for job in plan.jobs(configured(tmp_path))] == ["001", "002", "001"]
 
 
+def test_networks_with_skips_have_files_of_their_own(plan, recorded):
+    networks = [{"layers": 1, "heads": 2, "seeds": [0]}, {"layers": 1, "heads": 2, "kind": "skip", "seeds": [0]}]
+    found = {job.name: job for job in plan.jobs(configured(recorded, networks=networks))}
+    skips = [name.replace("1x2", "1x2-skip") for name in NAMES]
+    assert list(found) == [*NAMES, *skips] and found[skips[2]].needs == skips[:2]
+    assert not any(found[name].reason or "kind" in found[name].command for name in NAMES)
+    assert all(found[name].command[found[name].command.index("kind") + 1] == "skip" for name in skips)
+    assert found[skips[0]].reason == "not there"
+
+
 def sampled(place, **changes):
     network = {"layers": 1, "heads": 2, "seeds": [0], "posterior": {}, "weights": {"widths": [10]}}
     return configured(place, networks=[network], **changes)
@@ -190,6 +200,11 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"networks": [{"layers": 1, "heads": 2, "seeds": [0], "kind": "gated"}]}, "train: kind"),
+        (
+            {"networks": [{"layers": 1, "heads": 2, "seeds": [0], "kind": "skip", "weights": {}}]},
+            "weights: drawn on networks of plain heads alone",
+        ),
         ({"dynamics": [{"folder": "x"}]}, "dynamics: wanted folder and diagram"),
         ({"dynamics": [{"folder": "x", "diagram": "phases"}] * 2}, "phases-seed1-beta0-3 is there twice"),
         ({"dynamics": [{"folder": "x", "diagram": "maps"}]}, "dynamics: diagram"),
@@ -223,7 +238,7 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
     found = plan.jobs({**configuration, "folder": str(tmp_path)})
-    stages = [3 + ("posterior" in network) + ("weights" in network) for network in configuration["networks"]]
+    stages = [3 + sum(stage in network for stage in plan.NAMED) for network in configuration["networks"]]
     of_networks = sum(
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )

@@ -26,14 +26,17 @@ from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
 # A stage writes one file for every network, and reads those of the stages it needs.
-WRITES = {"train": "network", "theory": "theory", "pruning": "pruning", "posterior": "posterior", "weights": "weights"}
-NEEDS = {"train": (), "theory": ("train",)} | dict.fromkeys(("pruning", "posterior", "weights"), ("train", "theory"))
-# It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter. They are
-# of those networks alone that name them.
+WRITES = {"train": "network", "theory": "theory", "pruning": "pruning", "evidence_lost": "evidence"}
+WRITES |= {"posterior": "posterior", "weights": "weights"}
+NEEDS = {"train": (), "theory": ("train",)}
+NEEDS |= dict.fromkeys(("pruning", "evidence_lost", "posterior", "weights"), ("train", "theory"))
+# It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter.
 SAMPLERS = ("posterior", "weights")
+# These are of those networks alone that name them.
+NAMED = ("evidence_lost", *SAMPLERS)
 # Runs that need no network, a list of each in a configuration.
 ALONE = ("sampling", "dynamics")
-_COMMON = ("data", "layers", "heads", "seed")
+_COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
 
 
@@ -85,13 +88,15 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
         if not isinstance(network, Mapping) or not {"layers", "heads", "seeds"} <= set(network):
             raise Wrong(f"networks: wanted layers, heads and seeds (a list) of each, got {network!r}.")
         # What is named beside these belongs to the training.
-        own = {name: value for name, value in network.items() if name not in ("layers", "heads", "seeds", *WRITES)}
+        own = {
+            name: value for name, value in network.items() if name not in ("layers", "heads", "kind", "seeds", *WRITES)
+        }
         own = {**network, "train": {**own, **(network.get("train") or {})}}
         for seed in network["seeds"]:
             common = {"data": configuration.get("data", "omniglot"), "seed": seed}
-            common |= {name: network[name] for name in ("layers", "heads")}
+            common |= {name: network[name] for name in ("layers", "heads", "kind") if name in network}
             for stage in WRITES:
-                if stage in SAMPLERS and stage not in network:
+                if stage in NAMED and stage not in network:
                     continue
                 given = {**(configuration.get(stage) or {}), **(own.get(stage) or {})}
                 job = _job(folder, stage, common, given, found)
@@ -119,12 +124,14 @@ def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Jo
     notebook = RUNS / f"{'one_shot_sampling' if stage in SAMPLERS else stage}.md"
     known = runs.parameters_of(notebook)
     fixed = {"sampler": stage} if stage in SAMPLERS else {}
+    if not set(common) <= set(known):
+        raise Wrong(f"{stage}: drawn on networks of plain heads alone. Leave it out where a network has a `kind`.")
     _only(own, set(known) - {*_COMMON, *_NOT_RECORDED, *fixed}, stage)
     given = _converted(stage, known, {**common, **own, **fixed})
-    network = f"{given['layers']}x{given['heads']}-seed{given['seed']}"
     wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
-    path = experiment_file(WRITES[stage], folder, given["layers"], given["heads"], given["seed"])
-    needs = [f"{WRITES[need]}-{network}" for need in NEEDS[stage]]
+    network = [wanted[name] for name in ("layers", "heads", "seed")] + ([given["kind"]] if "kind" in given else [])
+    path = experiment_file(WRITES[stage], folder, *network)
+    needs = [experiment_file(WRITES[need], folder, *network).stem for need in NEEDS[stage]]
     reason = reason_to_run(WRITES[stage], folder, wanted)
     reason = reason or next((f"{need} comes first" for need in needs if before[need].reason), None)
     return Job(path.stem, stage, _command(notebook, given, folder), needs, _number(folder, path.stem), reason)

@@ -9,20 +9,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import _checks
+from statmech_attention.layers.chain import Chain, chain
+from statmech_attention.layers.kind import Kind
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Heads $(H_1..H_L)$, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
+    """Layers as `heads` spells them, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
 
-    heads: tuple[int, ...]
+    heads: tuple[int | Kind, ...]
     widths: tuple
     variances: tuple[float, ...]
 
     @property
+    def chain(self) -> Chain:
+        """The layers and the readout."""
+        return chain(self.heads)
+
+    @property
     def partial_paths(self) -> tuple[int, ...]:
-        """$d_l = \\prod_{m \\ge l} H_m$ for $l = 1..L+1$; the last is 1."""
-        return tuple(math.prod(self.heads[layer:]) for layer in range(len(self.heads) + 1))
+        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
+        branches = [kind.branches for kind in self.chain.kinds]
+        return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
 
     @property
     def widest(self):
@@ -40,12 +48,14 @@ class Architecture:
 
 def architecture(heads, width, variance=1.0) -> Architecture:
     """Checked `Architecture`: scalars stand for one number a layer."""
-    heads = _checks.heads(heads)
-    widths = _per_layer("width", width, len(heads) + 1, "(N_1, .., N_{L+1})", infinite=True)
+    layers = chain(heads)
+    widths = _per_layer("width", width, len(layers.kinds), "(N_1, .., N_{L+1})", infinite=True)
     infinite = [_checks.concrete(number) and math.isinf(number) for number in widths]
     if any(infinite) and not all(infinite):
         raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
-    return Architecture(heads, widths, variances(variance, len(heads)))
+    for number, (layer, entering, leaving) in enumerate(zip(layers.layers, widths, widths[1:], strict=False), start=1):
+        layer.check_widths(number, entering, leaving)
+    return Architecture(layers.spelled, widths, variances(variance, len(layers.layers)))
 
 
 def variances(variance, layers: int) -> tuple[float, ...]:

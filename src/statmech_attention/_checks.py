@@ -70,7 +70,7 @@ def whole(number, least: int) -> bool:
     """Whether `number` is a whole number, of any type but bool, and not too small."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
         return False
-    return math.isfinite(number) and int(number) == number and number >= least
+    return bool(math.isfinite(number) and int(number) == number and number >= least)
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:
@@ -81,6 +81,14 @@ def same(what: str, first: str, size: int, second: str, other: int) -> None:
 
 def heads(value) -> tuple[int, ...]:
     """Heads of every layer as a tuple of positive whole numbers."""
+    value = heads_listed(value)
+    if not all(whole(number, 1) for number in value):
+        raise ValueError(f"heads: wanted whole numbers of at least 1, got {value!r}.")
+    return tuple(int(number) for number in value)
+
+
+def heads_listed(value) -> tuple:
+    """What stands for the layers as a tuple, whatever is in it."""
     if value is None:
         raise ValueError(
             "heads: plain arrays carry no head structure. Pass heads=(H_1, .., H_L), or the result of attentioned_inputs."
@@ -89,15 +97,19 @@ def heads(value) -> tuple[int, ...]:
         raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {value!r}.")
     if not len(value):
         raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
-    if not all(whole(number, 1) for number in value):
-        raise ValueError(f"heads: wanted whole numbers of at least 1, got {tuple(value)!r}.")
-    return tuple(int(number) for number in value)
+    return tuple(value)
 
 
-def labels(value, examples: int, *, signs: bool = False):
-    """Labels or targets of `examples` examples in float64; `signs`: every one is +1 or -1."""
-    result = array("labels", value, "examples", double=True)
+def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] = ()):
+    """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
+    if not axes and getattr(value, "ndim", 1) == 2:
+        raise ValueError(
+            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end heads with Outputs(C)."
+        )
+    result = array("labels", value, "examples outputs" if axes else "examples", double=True)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)
+    if axes:
+        same("labels", "the outputs axis", result.shape[1], "the network's outputs", axes[0])
     if signs and concrete(result) and not np.all(np.abs(np.asarray(result)) == 1):
         odd = np.asarray(result)[np.abs(np.asarray(result)) != 1][0]
         raise ValueError(f"labels: wanted +1 or -1 everywhere, got {odd}. Map the two classes with 2 * labels - 1.")

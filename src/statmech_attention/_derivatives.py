@@ -3,7 +3,8 @@ r"""First and second derivatives of the action in the good coordinates.
 The energy depends on the point only through $U$, so its derivatives are taken in $U$ by hand, where
 they are cheap, and carried to the coordinates by automatic differentiation of the small map
 point -> $U$. With $R = (K + T)^{-1}$, $c = \sigma_0^2 / (N_0 \prod H)$, $Z_a$ the examples seen along
-path $a$, $G = Z^\top R Z$ and $v = Z^\top R Y$:
+path $a$, $G = Z^\top R Z$ and $v = Z^\top R Y$, and `kernel_inputs` for $Z$, where several outputs are rows and paths of
+their own, so that nothing here knows of them:
 
     dE/dU_ab         = c/P sum_i (G_{ai,bi} - v_ai v_bi)
     d2E/dU_ab dU_cd  = c^2/P sum_ij G_{bi,cj} (2 v_ai v_dj - G_{ai,dj})
@@ -22,7 +23,10 @@ from statmech_attention.action import coordinate_entropy, order_parameter_factor
 
 
 class Problem(NamedTuple):
-    """Everything the action depends on besides the point; only arrays, so that it can be vmapped."""
+    """Everything the action depends on besides the point; only arrays, so that it can be vmapped.
+
+    Examples are rows of `kernel_inputs`: `alpha` counts a label for every output.
+    """
 
     inputs: Float[Array, "examples paths features"]
     labels: Float[Array, " examples"]
@@ -41,9 +45,9 @@ class Factored(NamedTuple):
 
 
 def energy_and_entropy(point: Float[Array, " coordinates"], problem: Problem, layout: Architecture):
-    """Energy and entropy at a point, for the record."""
+    """Energy, for each example, and entropy at a point, for the record."""
     energy, *_ = _energy(point, problem, layout)
-    return energy, coordinate_entropy(point, layout, problem.shares)
+    return layout.chain.outputs * energy, coordinate_entropy(point, layout, problem.shares)
 
 
 def entropy_curvature(point: Float[Array, " coordinates"], problem: Problem, layout: Architecture):
@@ -100,20 +104,21 @@ def factored_derivatives(point: Float[Array, " coordinates"], problem: Problem, 
 def hessian_product(
     vector: Float[Array, " coordinates"], curvature: Factored, problem: Problem, layout: Architecture
 ) -> Float[Array, " coordinates"]:
-    """The Hessian of the action times a vector, at the cost of about two gradients."""
-    examples = problem.labels.shape[0]
+    """The Hessian of the action times a vector, at the cost of about two gradients, in the precision of the inputs."""
+    examples, inputs = problem.labels.shape[0], problem.inputs
+    own, double = inputs.dtype, vector.dtype
     change, pull = _order_parameter_change(curvature.point, vector, layout)
-    moved = jnp.einsum("mai,ab->mbi", problem.inputs, change).reshape(examples, -1)
-    kernel_change = problem.scale * moved @ problem.inputs.reshape(examples, -1).T
+    moved = jnp.einsum("mai,ab->mbi", inputs, change.astype(own)).reshape(examples, -1)
+    kernel_change = problem.scale * (moved @ inputs.reshape(examples, -1).T).astype(double)
     solved = curvature.inverse @ problem.labels
     bent = curvature.inverse @ kernel_change @ curvature.inverse
-    projected = jnp.einsum("m,mai->ai", solved, problem.inputs)
-    drift = jnp.einsum("m,mai->ai", bent @ problem.labels, problem.inputs)
+    projected = jnp.einsum("m,mai->ai", solved.astype(own), inputs)
+    drift = jnp.einsum("m,mai->ai", (bent @ problem.labels).astype(own), inputs)
     slope_change = (
         drift @ projected.T
         + projected @ drift.T
-        - jnp.einsum("mai,mbi->ab", problem.inputs, jnp.einsum("mn,nai->mai", bent, problem.inputs))
-    )
+        - jnp.einsum("mai,mbi->ab", inputs, jnp.einsum("mn,nai->mai", bent.astype(own), inputs))
+    ).astype(double)
     (through_kernel,) = pull(problem.alpha * problem.scale / examples * slope_change)
     surrogate = _linearised(curvature.gradient, problem, layout)
     return through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]

@@ -53,7 +53,9 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
                 progress_bar=progress,
                 log_output=not progress,
                 cwd=source.parent,  # as in the book's build
-                extra_arguments=["--IPKernelApp.log_level=40"],  # no warning from every kernel about local TCP
+                # No warning from every kernel about local TCP, and no error from one that is interrupted as it ends, which is how
+                # kernels are ended. What a cell raises is told by papermill.
+                extra_arguments=["--IPKernelApp.log_level=50"],
             )
 
         try:

@@ -34,8 +34,8 @@ def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> 
     $\frac{\partial f_\mu}{\partial g}$ the sum of the contributions of all paths through the head.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`.
-        labels: $Y$, `(examples,)`.
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
         heads: number of heads in every layer.
         signed: instead the rise of the mean squared error to first order when the gate closes,
             $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$.
@@ -49,9 +49,10 @@ def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> 
     Source: Michel et al. (2019), with the squared error for their loss.
     """
     contributions, heads = checked_contributions(contributions, heads)
-    labels = np.asarray(_checks.labels(labels, len(contributions)))
+    labels = np.asarray(_checks.labels(labels, len(contributions), axes=heads.readout.axes))
     residual = contributions.sum(axis=1) - labels
-    slope = 2 * residual[:, None] * (contributions @ path_heads(heads))
+    through = np.moveaxis(contributions, 1, -1) @ path_heads(heads)
+    slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
 
 

@@ -23,6 +23,7 @@ from statmech_attention.paths import AttentionedInputs
 _MAX_PRODUCTS = 200
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+_LARGEST_DOUBLE = 2**24  # entries of the inputs; of larger ones the Hessian's products are in single precision
 
 
 @partial(jax.jit, static_argnames=("layout", "dense"))
@@ -35,13 +36,16 @@ def minimise_action(problem, start, tolerance, max_steps, layout: Architecture, 
 
         step = exact_step
     else:
+        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+        large = problem.inputs.size > _LARGEST_DOUBLE
+        rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
 
         def local(point):
             return factored_derivatives(point, problem, layout)
 
         def step(gradient, curvature, radius):
             def product(vector):
-                return hessian_product(vector, curvature, problem, layout)
+                return hessian_product(vector, curvature, rough, layout)
 
             # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
             scale = 0.5 * entropy_curvature(curvature.point, problem, layout)
@@ -66,13 +70,14 @@ def minimise_batch(problems: list, starts, tolerance, max_steps, layout: Archite
     )(shared, starts)
 
 
-def problem_of(compressed, inputs: AttentionedInputs, labels, temperature, layout: Architecture):
+def problem_of(seen, inputs: AttentionedInputs, labels, temperature, layout: Architecture):
+    """The problem with the inputs `seen` as its kernel sees them, `kernel_inputs` or fewer features of the same kernel."""
     return Problem(
-        compressed,
-        labels,
+        seen,
+        labels.reshape(-1),
         jnp.asarray(temperature, float),
         jnp.asarray(kernel_scale(inputs, layout.variances)),
-        jnp.asarray(labels.shape[0] / layout.widest, float),
+        jnp.asarray(labels.size / layout.widest, float),
         jnp.stack([jnp.asarray(share, float) for share in layout.shares]),
     )
 
@@ -85,6 +90,8 @@ def compressed(values):
     eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
     kept = eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]
     kept[-1] = True
+    if kept.all():
+        return values
     return jnp.asarray(np.asarray(values) @ directions[:, kept])
 
 

@@ -1,13 +1,14 @@
 r"""The network in path form on compact tokens: cheap outputs and gradients of all its parameters.
 
 The output is $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$ with effective weights $v^\pi$ that are the same for all
-examples, so products of width by width matrices are done once a step and not once a token. A token is
+examples, so products of width by width matrices are done once a step and not once a token. A path takes one branch of
+every layer, a head or the skip beside them; without a head it passes the layer by. A token is
 $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$, and so lies in the span of a few known vectors: logits need products of
 patches with small matrices and tables that depend on position and $y_1$ alone.
 
 Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$, and of the square
 roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a \cdot x^L$,
-$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$. `Parameters.weights` converts to the scaling of (1), (2),
+$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights` converts to the scaling of (1), (2),
 (4), which all the rest of the package uses.
 """
 
@@ -18,6 +19,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
+from statmech_attention.layers.chain import Chain, chain
+from statmech_attention.layers.kind import Layer, mixed
 from statmech_attention.network import Weights
 from statmech_attention.tasks._sequences import CHANNELS, CompactTokens
 
@@ -29,7 +32,7 @@ class Parameters(NamedTuple):
         queries: $Q^{(l,h)}$, one array `(H_l, dimension, features)` a layer.
         keys: $K^{(l,h)}$, the same shapes.
         projection: $V^{(0)}$.
-        values: $V^{(l,h)}$, one array `(H_l, width, width)` a layer.
+        values: $V^{(l,h)}$, one array `(matrices, width, width)` a layer; for heads there are $H_l$ of them.
         readout: $a$.
     """
 
@@ -39,30 +42,24 @@ class Parameters(NamedTuple):
     values: tuple[Float[Array, "_heads width width"], ...]
     readout: Float[Array, " width"]
 
-    @property
-    def heads(self) -> tuple[int, ...]:
-        """$(H_1, .., H_L)$."""
-        return tuple(len(values) for values in self.values)
-
     def weights(self) -> Weights:
         r"""The same network in the scaling of (1), (2), (4): $\sqrt{N_0} V^{(0)}$, $\sqrt N V^{(l,h)}$, $\sqrt N a$.
 
         Returns:
-            `Weights` for `forward`, which then gives the outputs of this network.
+            `Weights` for `forward`, which then gives the outputs of this network, with its `heads` where it is not of
+            heads alone.
         """
         width, features = (math.sqrt(size) for size in self.projection.shape)
         values = tuple(width * layer for layer in self.values)
         return Weights(features * self.projection, values, width * self.readout)
 
 
-def initial(
-    key: PRNGKeyArray | UInt32[Array, "2"], heads: tuple[int, ...], width: int, dimension: int, features: int
-) -> Parameters:
+def initial(key: PRNGKeyArray | UInt32[Array, "2"], heads, width: int, dimension: int, features: int) -> Parameters:
     """Parameters before training, uniform in plus or minus the inverse root of the number of inputs, in float32.
 
     Args:
         key: a JAX random key.
-        heads: number of heads in every layer.
+        heads: number of heads in every layer, or layers of other kinds among them.
         width: $N$.
         dimension: $G$, of queries and keys.
         features: $N_0$.
@@ -70,7 +67,8 @@ def initial(
     Returns:
         `Parameters`.
     """
-    layers = len(heads)
+    kinds = chain(heads).layers
+    layers = len(kinds)
     keys = jax.random.split(key, 3 * layers + 2)
 
     def uniform(number: int, *shape: int):
@@ -78,27 +76,33 @@ def initial(
         return jax.random.uniform(keys[number], shape, jnp.float32, -bound, bound)
 
     return Parameters(
-        tuple(uniform(layer, count, dimension, features) for layer, count in enumerate(heads)),
-        tuple(uniform(layers + layer, count, dimension, features) for layer, count in enumerate(heads)),
+        tuple(uniform(layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
+        tuple(uniform(layers + layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
         uniform(3 * layers, width, features),
-        tuple(uniform(2 * layers + layer, count, width, width) for layer, count in enumerate(heads)),
+        tuple(uniform(2 * layers + layer, kind.value_matrices, width, width) for layer, kind in enumerate(kinds)),
         uniform(3 * layers + 1, width),
     )
 
 
-def effective_vectors(parameters: Parameters) -> Float[Array, "paths features"]:
+def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$; in (5), $(N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$.
 
     Args:
         parameters: `Parameters`.
+        heads: the layers, where they are not of heads alone.
 
     Returns:
         `(paths, features)`, paths with $h_1$ slowest.
     """
+    layers = chain(tuple(len(values) for values in parameters.values) if heads is None else heads)
     rows = parameters.readout[None, :]
-    for values in reversed(parameters.values):
-        rows = jnp.einsum("dm,hmn->hdn", rows, values).reshape(-1, values.shape[2])
-    return rows @ parameters.projection / math.sqrt(len(rows))
+    for layer, values in zip(reversed(layers.layers), reversed(parameters.values), strict=True):
+        seeds = jnp.einsum("dm,hmn->hdn", rows, values)
+        if layer.keeps:
+            seeds = jnp.concatenate([rows[None], seeds])
+        rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
+    gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
+    return gains * (rows @ parameters.projection / math.sqrt(layers.divisor))
 
 
 def outputs(
@@ -106,6 +110,7 @@ def outputs(
     compact: CompactTokens,
     patches: Float[Array, "examples tokens pixels"],
     first: Float[Array, " examples"],
+    layers: Chain,
 ) -> Float[Array, " examples"]:
     """The network's outputs, read out as the mean over tokens; fast to differentiate with respect to `parameters` only.
 
@@ -114,6 +119,7 @@ def outputs(
         compact: the constant parts of the tokens.
         patches: the normalised patches.
         first: label of the first image, +1 or -1.
+        layers: the network's.
 
     Returns:
         `(examples,)`.
@@ -121,20 +127,38 @@ def outputs(
     flat = patches.reshape(-1, patches.shape[-1])
     phases = jnp.stack([jnp.ones_like(first), first], axis=1)
     label = first[:, None] * compact.signs[None, :]
+    mean = jnp.full((len(first), 1, label.shape[1]), 1 / label.shape[1], flat.dtype)
     columns = None
-    for queries, keys in zip(reversed(parameters.queries), reversed(parameters.keys), strict=True):
-        matrices = _matrices(_products(queries, keys, compact), compact.signs, flat, phases, label)
-        if columns is None:
-            columns = jnp.mean(matrices, axis=1)
-        else:
-            columns = jnp.einsum("edt,eths->edhs", columns, matrices).reshape(*columns.shape[:1], -1, columns.shape[2])
-    # The columns' paths have h_L slowest.
-    layers = len(parameters.heads)
-    vectors = effective_vectors(parameters)
-    vectors = vectors.reshape(*parameters.heads, -1).transpose(*reversed(range(layers)), layers).reshape(vectors.shape)
+    for layer, queries, keys in reversed(list(zip(layers.layers, parameters.queries, parameters.keys, strict=True))):
+        attended = None
+        if layer.heads:
+            matrices = _matrices(_products(queries, keys, compact), compact.signs, flat, phases, label)
+            if columns is None:
+                attended = jnp.mean(matrices, axis=1)[:, None]
+            else:
+                attended = jnp.einsum("edt,eths->edhs", columns, matrices)
+        columns = _branches(layer, mean if columns is None else columns, attended).reshape(
+            len(first), -1, mean.shape[2]
+        )
+    # The columns' paths have the branch of layer L slowest.
+    depth = len(layers.layers)
+    vectors = effective_vectors(parameters, layers)
+    vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = _affine(flat, phases, _over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     return jnp.einsum("eps,esp->e", columns, seen)
+
+
+def _branches(
+    layer: Layer,
+    along: Float[Array, "examples paths tokens"],
+    attended: Float[Array, "examples paths heads tokens"] | None,
+) -> Float[Array, "examples paths branches tokens"]:
+    """The columns of every branch: those that come in where it passes through no head, else those of its head."""
+    if layer.branch_heads == tuple(range(layer.heads)):
+        return attended
+    columns = [along[:, :, None] if head < 0 else attended[:, :, head : head + 1] for head in layer.branch_heads]
+    return jnp.concatenate(columns, axis=2)
 
 
 def _products(

@@ -1,7 +1,8 @@
 """A trained network in what the theory and the pruning need of it, small enough to be stored with the results."""
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -12,8 +13,14 @@ from jaxtyping import Array, Float
 from statmech_attention import results
 from statmech_attention._path_training import Parameters, effective_vectors
 from statmech_attention.attention import QueryKeyAttention, attention_from_queries_and_keys
+from statmech_attention.layers.chain import chain
+from statmech_attention.layers.kind import Kind
+from statmech_attention.layers.linear import Linear
+from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.network import weights_order_parameters
 from statmech_attention.paths import AttentionedInputs
+
+_KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads)}
 
 CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
 
@@ -26,12 +33,13 @@ class TrainedNetwork:
         queries: $Q^{(l,h)}$, one array `(H_l, dimension, features)` a layer, float32.
         keys: $K^{(l,h)}$, the same shapes.
         vectors: $v^\pi = (N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$, `(paths, features)`, float32; the output is
-            $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$.
+            $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$. Along a skip $H_l$ is left out.
         order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ of these weights by (13); the last is a scalar.
         value_norms: Frobenius norms of $V^{(l,h)}$, one array `(H_l,)` a layer.
         width: $N$.
         curve: one row a validation, with columns `CURVE`.
         best_step: after how many steps these weights were reached.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
     """
 
     queries: tuple[Float[np.ndarray, "_heads dimension features"], ...]
@@ -42,24 +50,20 @@ class TrainedNetwork:
     width: int
     curve: Float[np.ndarray, "validations 5"]
     best_step: int
+    heads: tuple[int | Kind, ...]
 
     @property
-    def heads(self) -> tuple[int, ...]:
-        """$(H_1, .., H_L)$."""
-        return tuple(len(queries) for queries in self.queries)
-
-    @property
-    def attention(self) -> QueryKeyAttention:
-        """The attention of equation (3), in JAX's default precision."""
+    def attention(self) -> QueryKeyAttention | tuple[()]:
+        """The attention of equation (3), in JAX's default precision, of the layers that have heads."""
         dtype = jnp.result_type(float)
-        layers = (tuple(jnp.asarray(layer, dtype) for layer in side) for side in (self.queries, self.keys))
-        return attention_from_queries_and_keys(*layers)
+        layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]
+        return attention_from_queries_and_keys(*layers) if layers[0] else ()
 
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
         r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
         Args:
-            attentioned: `attentioned_inputs(inputs, network.attention, "mean")`.
+            attentioned: `attentioned_inputs(inputs, network.attention, "mean", network.heads)`.
 
         Returns:
             `(examples,)`.
@@ -75,29 +79,32 @@ class TrainedNetwork:
         return jnp.einsum("epi,pi->e", attentioned.values, jnp.asarray(self.vectors, attentioned.values.dtype))
 
 
-def trained_network(parameters: Parameters, curve=None, best_step: int = 0) -> TrainedNetwork:
+def trained_network(parameters: Parameters, curve=None, best_step: int = 0, heads=None) -> TrainedNetwork:
     """What is kept of trained parameters.
 
     Args:
         parameters: in the trained scaling.
         curve: the learning curve, if there is one.
         best_step: after how many steps the parameters were reached.
+        heads: the layers, where they are not of heads alone.
 
     Returns:
         `TrainedNetwork`.
     """
     weights = parameters.weights()
-    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights))
+    layers = chain(tuple(len(values) for values in weights.values) if heads is None else heads)
+    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers))
     norms = tuple(np.sqrt(np.sum(np.asarray(layer, np.float64) ** 2, axis=(1, 2))) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),
         tuple(np.asarray(layer) for layer in parameters.keys),
-        np.asarray(effective_vectors(parameters)),
+        np.asarray(effective_vectors(parameters, layers)),
         overlaps,
         norms,
         len(parameters.readout),
         np.zeros((0, len(CURVE))) if curve is None else np.asarray(curve),
         best_step,
+        layers.spelled,
     )
 
 
@@ -132,16 +139,18 @@ def save_network(
     }
     for layer in range(1, len(network.heads) + 1):
         head = f"head_{layer}"
+        value = f"value_{layer}" if len(network.value_norms[layer - 1]) != len(network.queries[layer - 1]) else head
         partial = (f"partial_path_{layer}", f"partial_path_{layer}_other")
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
-        variables[f"value_norms_{layer}"] = ((head,), network.value_norms[layer - 1])
+        variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
         variables[f"order_parameter_{layer}"] = (partial, network.order_parameters[layer - 1])
     for column, name in enumerate(CURVE):
         variables[name] = (("validation",), network.curve[:, column])
-    dataset = xr.Dataset(
-        variables, attrs={"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
-    )
+    attributes = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
+    if any(isinstance(layer, Kind) for layer in network.heads):
+        attributes["heads"] = json.dumps([_written(layer) for layer in network.heads])
+    dataset = xr.Dataset(variables, attrs=attributes)
     return results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=wall_seconds, modules=modules)
 
 
@@ -167,8 +176,13 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
     def each(name: str) -> tuple:
         return tuple(dataset[f"{name}_{layer}"].values for layer in layers)
 
+    queries = each("queries")
+    if "heads" in dataset.attrs:
+        heads = tuple(_read(written) for written in json.loads(dataset.attrs["heads"]))
+    else:
+        heads = tuple(len(layer) for layer in queries)
     return TrainedNetwork(
-        each("queries"),
+        queries,
         each("keys"),
         dataset["vectors"].values,
         (*each("order_parameter"), dataset["readout_order_parameter"].values),
@@ -176,4 +190,16 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
         int(dataset.attrs["best_step"]),
+        chain(heads).spelled,
     )
+
+
+def _written(layer: int | Kind):
+    """A layer as JSON can hold it."""
+    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
+        raise ValueError(f"heads: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
+    return [type(layer).__name__, asdict(layer)] if isinstance(layer, Kind) else layer
+
+
+def _read(written) -> int | Kind:
+    return _KINDS[written[0]](**written[1]) if isinstance(written, list) else written

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float32, Int32
 
 from statmech_attention._path_training import Parameters, outputs
+from statmech_attention.layers.chain import Chain
 from statmech_attention.tasks._sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 
 _VALIDATION_BATCH = 256
@@ -58,8 +59,10 @@ class Static:
         return isinstance(other, Static) and self._key == other._key
 
 
-@partial(jax.jit, static_argnames=("batch", "optimiser"), donate_argnames="state")
-def advance(state: State, data: Data, order, draw, step, place, count, *, batch: int, optimiser: Static) -> State:
+@partial(jax.jit, static_argnames=("layers", "batch", "optimiser"), donate_argnames="state")
+def advance(
+    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, optimiser: Static
+) -> State:
     """Some steps, with the same numbers however they are divided among calls.
 
     Args:
@@ -70,6 +73,7 @@ def advance(state: State, data: Data, order, draw, step, place, count, *, batch:
         step: number of the first step in the run.
         place: its number in the epoch.
         count: how many steps.
+        layers: the network's.
         batch: sequences a step.
         optimiser: `Static`.
 
@@ -86,7 +90,7 @@ def advance(state: State, data: Data, order, draw, step, place, count, *, batch:
         patches = normalised_patches(data.compact, sequences.drawings, jnp.float32)
 
         def loss(parameters):
-            found = outputs(parameters, data.compact, patches, sequences.first)
+            found = outputs(parameters, data.compact, patches, sequences.first, layers)
             squares = jnp.sum(counts * (found - sequences.labels) ** 2)
             right = jnp.sum(counts * _right(found, sequences.labels))
             return squares / jnp.sum(counts), jnp.stack([squares, right, jnp.sum(counts)])
@@ -114,11 +118,13 @@ def shuffled(key, pairs: int, padded: int) -> Int32[Array, " padded"]:
     return jnp.pad(order, (0, padded - pairs), constant_values=-1)
 
 
-@jax.jit
-def _validate_batches(parameters: Parameters, compact: CompactTokens, sequences: Sequences) -> Float32[Array, "2"]:
+@partial(jax.jit, static_argnames="layers")
+def _validate_batches(
+    parameters: Parameters, compact: CompactTokens, sequences: Sequences, layers: Chain
+) -> Float32[Array, "2"]:
     def one(part):
         patches = normalised_patches(compact, part.drawings, jnp.float32)
-        found = outputs(parameters, compact, patches, part.first)
+        found = outputs(parameters, compact, patches, part.first, layers)
         # The label 0 marks what fills up the last batch.
         counts = part.labels**2
         return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * _right(found, part.labels))])
@@ -126,13 +132,16 @@ def _validate_batches(parameters: Parameters, compact: CompactTokens, sequences:
     return jnp.sum(jax.lax.map(one, sequences), axis=0)
 
 
-def validate(parameters: Parameters, compact: CompactTokens, sequences: Sequences) -> tuple[float, float]:
+def validate(
+    parameters: Parameters, compact: CompactTokens, sequences: Sequences, layers: Chain
+) -> tuple[float, float]:
     """Mean loss and accuracy on given sequences.
 
     Args:
         parameters: `Parameters`.
         compact: what tokens are made of.
         sequences: at least one.
+        layers: the network's.
 
     Returns:
         Two numbers.
@@ -145,7 +154,7 @@ def validate(parameters: Parameters, compact: CompactTokens, sequences: Sequence
         padded = jnp.pad(array, ((0, padding),) + ((0, 0),) * (array.ndim - 1))
         return padded.reshape(-1, batch, *array.shape[1:])
 
-    sums = np.asarray(_validate_batches(parameters, compact, jax.tree.map(batches, sequences)), np.float64)
+    sums = np.asarray(_validate_batches(parameters, compact, jax.tree.map(batches, sequences), layers), np.float64)
     return float(sums[0] / count), float(sums[1] / count)
 
 

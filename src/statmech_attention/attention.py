@@ -25,14 +25,16 @@ class ProductAttention:
 
     products: tuple[Float[Array, "_heads features features"], ...]
     mask: Bool[Array, "tokens tokens"] | None = None
+    bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = _checks.array("inputs", inputs, "examples tokens features")
-        _check_inputs(inputs, self.products[0].shape[-1], self.mask)
+        _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
         logits = (
             jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in self.products
         )
-        return tuple(_softmax_over_keys(logit, self.mask) for logit in logits)
+        biases = self.bias or (None,) * len(self.products)
+        return tuple(_softmax_over_keys(logit, self.mask, bias) for logit, bias in zip(logits, biases, strict=True))
 
 
 @jax.tree_util.register_dataclass
@@ -47,20 +49,22 @@ class QueryKeyAttention:
     queries: tuple[Float[Array, "_heads _dimension features"], ...]
     keys: tuple[Float[Array, "_heads _dimension features"], ...]
     mask: Bool[Array, "tokens tokens"] | None = None
+    bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = _checks.array("inputs", inputs, "examples tokens features")
-        _check_inputs(inputs, self.queries[0].shape[-1], self.mask)
+        _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
         matrices = []
-        for queries, keys in zip(self.queries, self.keys, strict=True):
+        biases = self.bias or (None,) * len(self.queries)
+        for queries, keys, bias in zip(self.queries, self.keys, biases, strict=True):
             query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
             key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
             logits = jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype)
-            matrices.append(_softmax_over_keys(logits, self.mask))
+            matrices.append(_softmax_over_keys(logits, self.mask, bias))
         return tuple(matrices)
 
 
-def attention_from_products(products, mask=None) -> ProductAttention:
+def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
     r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
 
     Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
@@ -68,6 +72,7 @@ def attention_from_products(products, mask=None) -> ProductAttention:
     Args:
         products: one array `(heads, features, features)` a layer, key index before query index.
         mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
+        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
@@ -84,16 +89,17 @@ def attention_from_products(products, mask=None) -> ProductAttention:
             raise ValueError(
                 f"products: wanted shape (heads, {features}, {features}) in every layer, got {product.shape}."
             )
-    return ProductAttention(products, _mask(mask))
+    return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
 
 
-def attention_from_queries_and_keys(queries, keys, mask=None) -> QueryKeyAttention:
+def attention_from_queries_and_keys(queries, keys, mask=None, bias=None) -> QueryKeyAttention:
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
     Args:
         queries: one array `(heads, dimension, features)` a layer.
         keys: the same shapes as `queries`.
         mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
+        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
@@ -112,7 +118,31 @@ def attention_from_queries_and_keys(queries, keys, mask=None) -> QueryKeyAttenti
                 f"queries and keys of layer {layer}: wanted equal shapes (heads, dimension, {queries[0].shape[-1]}), "
                 f"got {query.shape} and {key.shape}."
             )
-    return QueryKeyAttention(queries, keys, _mask(mask))
+    return QueryKeyAttention(queries, keys, _mask(mask), _bias(bias, [query.shape[0] for query in queries]))
+
+
+def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
+    r"""Biases that depend on how far apart two tokens are: $b_{st} = \beta_{s - t}$, relative positions.
+
+    Args:
+        table: $\beta$, `(heads, 2 R + 1)`, for distances $s - t = -R, .., R$ of key and query; beyond, that at the end stays.
+        tokens: how many there are.
+
+    Returns:
+        One layer's `bias`, `(heads, tokens, tokens)`, key by query.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, no tokens.
+
+    Source: Shaw, Uszkoreit, Vaswani, NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
+    """
+    table = _checks.array("table", table, "heads distances")
+    if table.shape[1] % 2 == 0:
+        raise ValueError(f"table: wanted an odd number of distances -R, .., R, got {table.shape[1]}.")
+    if not _checks.whole(tokens, 1):
+        raise ValueError(f"tokens: wanted a whole number of at least 1, got {tokens!r}.")
+    furthest, place = table.shape[1] // 2, np.arange(int(tokens))
+    return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]
 
 
 def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
@@ -145,7 +175,9 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
     return matrices
 
 
-def _softmax_over_keys(logits, mask) -> Float[Array, "examples _heads tokens tokens"]:
+def _softmax_over_keys(logits, mask, bias) -> Float[Array, "examples _heads tokens tokens"]:
+    if bias is not None:
+        logits = logits + bias[None].astype(logits.dtype)
     if mask is not None:
         logits = jnp.where(mask[None, None], logits, -jnp.inf)
     return jax.nn.softmax(logits, axis=-2)
@@ -174,7 +206,21 @@ def _mask(mask):
     return jnp.asarray(mask)
 
 
-def _check_inputs(inputs, features: int, mask) -> None:
+def _bias(bias, heads: list[int]):
+    if bias is None:
+        return None
+    bias = _layers("bias", bias, "heads tokens tokens")
+    _checks.same("bias", "biases", len(bias), "attention (layers)", len(heads))
+    tokens = bias[0].shape[-1]
+    for layer, (one, count) in enumerate(zip(bias, heads, strict=True), start=1):
+        if one.shape != (count, tokens, tokens):
+            raise ValueError(f"bias of layer {layer}: wanted shape ({count}, {tokens}, {tokens}), got {one.shape}.")
+    return bias
+
+
+def _check_inputs(inputs, features: int, mask, bias) -> None:
     _checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", features)
+    if bias is not None:
+        _checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", bias[0].shape[-1])
     if mask is not None:
         _checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", mask.shape[0])

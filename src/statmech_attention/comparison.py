@@ -15,6 +15,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import _checks
+from statmech_attention.layers.chain import Chain, chain
+from statmech_attention.layers.kind import Layer
 from statmech_attention.paths import path_indices
 
 ENTRIES = ("all", "diagonal", "off-diagonal", "blocks")
@@ -51,7 +53,7 @@ class Agreement(NamedTuple):
     p_value: float
 
 
-def block_share(order_parameter, heads: Sequence[int], layer: int = 1) -> BlockShare:
+def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -> BlockShare:
     r"""$\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$: pairs of paths through the same head of layer $l$.
 
     Args:
@@ -79,7 +81,7 @@ def block_share(order_parameter, heads: Sequence[int], layer: int = 1) -> BlockS
 
 
 def agreement(
-    order_parameter, other, heads: Sequence[int], *, entries: str = "all", kind: str = "ranks", seed: int = 0
+    order_parameter, other, heads: Sequence[int | Layer], *, entries: str = "all", kind: str = "ranks", seed: int = 0
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
 
@@ -89,7 +91,7 @@ def agreement(
     Args:
         order_parameter: $U$, `(paths, paths)`, symmetric.
         other: $\tilde U$, the same shape.
-        heads: $(H_1, .., H_L)$.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them; a skip is no head, and not renumbered.
         entries: "all"; "diagonal"; "off-diagonal"; "blocks", the off-diagonal ones with the same head in layer 1.
         kind: "ranks" or "signs".
         seed: of the renumberings, which are drawn where there are too many to try all.
@@ -113,7 +115,7 @@ def agreement(
         one, two = _ranked(one, taken), _ranked(two, taken)
     # A renumbering carries the chosen entries into each other: each pair once on one side is enough.
     once = np.triu(taken)
-    orders = _renumberings(tuple(heads), paths, np.random.default_rng(seed))
+    orders = _renumberings(chain(heads), np.random.default_rng(seed))
     left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
     products = left * right
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,14 +165,27 @@ def _ranked(matrix, taken) -> Float[np.ndarray, "paths paths"]:
     return np.where(np.tri(len(matrix), k=-1, dtype=bool), ranks.T, ranks)
 
 
-def _renumberings(heads: tuple[int, ...], paths, random) -> list[Int[np.ndarray, " paths"]]:
+def _renumberings(layers: Chain, random) -> list[Int[np.ndarray, " paths"]]:
     """Orders of the paths when heads are renumbered within layers: all of them, or some at random; the given one first."""
-    if math.prod(math.factorial(count) for count in heads) <= _MOST_RENUMBERINGS:
-        chosen = itertools.product(*(itertools.permutations(range(count)) for count in heads))
+    counts = layers.heads
+    if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
+        chosen = itertools.product(*(itertools.permutations(range(count)) for count in counts))
     else:
-        drawn = (tuple(random.permutation(count) for count in heads) for _ in range(_MOST_RENUMBERINGS - 1))
-        chosen = itertools.chain([tuple(range(count) for count in heads)], drawn)
-    renumbered = (
-        [np.asarray(order)[column] for order, column in zip(orders, paths.T, strict=True)] for orders in chosen
-    )
-    return [np.ravel_multi_index(columns, heads) for columns in renumbered]
+        drawn = (tuple(random.permutation(count) for count in counts) for _ in range(_MOST_RENUMBERINGS - 1))
+        chosen = itertools.chain([tuple(range(count) for count in counts)], drawn)
+
+    def branches(layer: Layer, order) -> Int[np.ndarray, " branches"]:
+        """The branch that takes the place of each; a skip stays where it is."""
+        heads = layer.branch_heads
+        return np.array([branch if head < 0 else heads.index(order[head]) for branch, head in enumerate(heads)])
+
+    return [
+        np.ravel_multi_index(
+            [
+                branches(layer, order)[column]
+                for layer, order, column in zip(layers.layers, orders, layers.path_branches.T, strict=True)
+            ],
+            layers.branches,
+        )
+        for orders in chosen
+    ]

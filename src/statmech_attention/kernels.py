@@ -3,9 +3,8 @@
 Equation (10), and how well a kernel is aligned with the labels.
 """
 
-import math
-
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import _checks
@@ -13,21 +12,23 @@ from statmech_attention._architecture import variances
 from statmech_attention.paths import AttentionedInputs, as_attentioned
 
 
-def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) -> Float[Array, "examples others"]:
+def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
     The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
-    a single matrix product over (path, feature) does the rest.
+    a single matrix product over (path, feature) does the rest. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$
+    with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ where there are heads alone; with several outputs
+    $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         others: the same for the second argument of the kernel.
-        order_parameter: $U$, `(paths, paths)`, symmetric.
+        order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
         heads: only for plain arrays, $(H_1, .., H_L)$.
 
     Returns:
-        `(examples, others)`.
+        `(examples, others)`, or `(examples, outputs, others, outputs)`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32.
@@ -36,8 +37,9 @@ def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) ->
     """
     left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
     check_pair(left, right, "others")
-    order_parameter = check_order_parameter(order_parameter, left)
-    return kernel_scale(left, variance) * _combined(left.values, right.values, order_parameter)
+    axes = left.chain.readout.axes
+    flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
+    return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
 
 
 def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[Array, "examples others"]:
@@ -112,24 +114,48 @@ def centred_alignment(kernel, labels) -> Float[Array, ""]:
 
 def kernel_scale(attentioned: AttentionedInputs, variance) -> float:
     r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
-    layers = len(attentioned.heads)
-    return variances(variance, layers)[0] / (attentioned.values.shape[-1] * math.prod(attentioned.heads))
+    layers = attentioned.chain
+    return variances(variance, len(layers.layers))[0] / (attentioned.values.shape[-1] * layers.divisor)
+
+
+def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
+    """What the kernel is a product of: inputs times the gains of their paths, one row and one path for every output.
+
+    Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
+    example's values on the paths (path, output) of the same output, and zeros elsewhere.
+    """
+    layers = attentioned.chain
+    values = attentioned.values
+    if np.any(layers.path_gains != 1):
+        values = values * jnp.asarray(layers.path_gains, values.dtype)[None, :, None]
+    if layers.outputs == 1:
+        return values
+    examples, paths, features = values.shape
+    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(layers.outputs, dtype=values.dtype))
+    return spread.reshape(examples * layers.outputs, paths * layers.outputs, features)
+
+
+def flat_kernel(
+    left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
+) -> Float[Array, "rows columns"]:
+    """The kernel over pairs (example, output)."""
+    return kernel_scale(left, variance) * _combined(kernel_inputs(left), kernel_inputs(right), order_parameter)
 
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     """$U$ as a float64 array whose size fits the paths."""
     order_parameter = _checks.array("order_parameter", order_parameter, "paths paths", double=True)
-    paths = attentioned.values.shape[1]
+    paths = attentioned.values.shape[1] * attentioned.chain.outputs
     if order_parameter.shape != (paths, paths):
         raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
     return order_parameter
 
 
 def _combined(
-    left: Float[Array, "examples paths features"],
-    right: Float[Array, "others paths features"],
+    left: Float[Array, "rows paths features"],
+    right: Float[Array, "columns paths features"],
     order_parameter: Float[Array, "paths paths"],
-) -> Float[Array, "examples others"]:
+) -> Float[Array, "rows columns"]:
     weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
     return weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T
 

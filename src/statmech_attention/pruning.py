@@ -23,10 +23,11 @@ from statmech_attention._head_removal import (
     pruning_curve,
     removal_order,
 )
-from statmech_attention._heads import head_indices, kept_heads, path_heads
+from statmech_attention._heads import head_indices, heads_left, kept_heads, path_heads
 from statmech_attention._trained_network import TrainedNetwork
 from statmech_attention.attention import ProductAttention, QueryKeyAttention
-from statmech_attention.network import Weights, effective_weights
+from statmech_attention.layers.chain import chain
+from statmech_attention.network import Weights, path_vectors
 from statmech_attention.paths import AttentionedInputs
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "head_indices",
     "head_scores",
     "head_weight_norms",
+    "heads_left",
     "masked_outputs",
     "path_contributions",
     "path_covariance",
@@ -55,11 +57,13 @@ def head_scores(order_parameter, heads, kind: str = "both") -> Float[Array, " he
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
     The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
-    diagonal once.
+    diagonal once. Where the paths' coefficients differ, beside a skip, an entry counts by its weight in the kernel,
+    $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip has no score, and a path along it counts for the heads of the other layers alone.
 
     Args:
-        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`.
-        heads: number of heads in every layer, $(H_1, .., H_L)$.
+        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
+            its own.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
         kind: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
 
     Returns:
@@ -72,13 +76,17 @@ def head_scores(order_parameter, heads, kind: str = "both") -> Float[Array, " he
     """
     if kind not in DEFINITIONS:
         raise ValueError(f"kind: wanted one of {', '.join(DEFINITIONS)}, got {kind!r}.")
-    through = jnp.asarray(path_heads(heads))
+    layers = chain(heads)
+    if not any(layers.heads):
+        raise ValueError(f"heads: wanted a layer with heads to score, got none in {layers.spelled}.")
+    through = jnp.asarray(np.repeat(path_heads(heads), layers.outputs, axis=0))
     order_parameter = _checks.array("order_parameter", order_parameter, "paths paths")
     if order_parameter.shape != (len(through),) * 2:
         raise ValueError(
             f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
         )
-    magnitude = jnp.abs(order_parameter)
+    gains = np.repeat(layers.path_gains, layers.outputs)
+    magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if _checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
         raise ValueError(
             "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
@@ -89,14 +97,19 @@ def head_scores(order_parameter, heads, kind: str = "both") -> Float[Array, " he
     return scores / jnp.max(scores)
 
 
-def prune(network: _Network, removed) -> _Network:
+def prune(network: _Network, removed, heads=None) -> _Network:
     r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
+
+    A layer with a skip may lose all its heads: the skip is left alone, the layer is then `SkipHeads(0)`, and attention has
+    no entry for it any more.
 
     Args:
         network: what has the heads: a `TrainedNetwork`; `Weights` and the attention that goes with them, each pruned by
             itself, for `forward`; attention matrices, one array `(examples, heads, keys, queries)` a layer;
             `AttentionedInputs`.
         removed: numbers of heads, counted through the network as in `head_indices`.
+        heads: the layers, where they are not of heads alone; `AttentionedInputs` know them. Those of the smaller network
+            are `heads_left(heads, removed)`.
 
     Returns:
         The same kind of object. Nothing is trained anew: of a `TrainedNetwork` the learning curve stays as it was, and
@@ -110,24 +123,25 @@ def prune(network: _Network, removed) -> _Network:
     if isinstance(network, TrainedNetwork):
         return _prune_trained(network, kept_heads(network.heads, removed))
     if isinstance(network, Weights):
-        kept = kept_heads([layer.shape[-3] for layer in network.values], removed)
-        return network._replace(values=_taken(network.values, kept, axis=-3))
+        layers = chain([layer.shape[-3] for layer in network.values] if heads is None else heads)
+        _, parts = layers.keep(kept_heads(layers, removed))
+        return network._replace(values=_taken(network.values, [part.matrices for part in parts], axis=-3))
     if isinstance(network, QueryKeyAttention):
-        kept = kept_heads([len(layer) for layer in network.queries], removed)
-        return replace(network, queries=_taken(network.queries, kept), keys=_taken(network.keys, kept))
+        kept = _attention_kept([len(layer) for layer in network.queries], heads, removed)
+        return replace(network, queries=_left(network.queries, kept), keys=_left(network.keys, kept))
     if isinstance(network, ProductAttention):
-        kept = kept_heads([len(layer) for layer in network.products], removed)
-        return replace(network, products=_taken(network.products, kept))
+        kept = _attention_kept([len(layer) for layer in network.products], heads, removed)
+        return replace(network, products=_left(network.products, kept))
     if isinstance(network, (tuple, list)) and all(getattr(layer, "ndim", 0) == 4 for layer in network):
-        kept = kept_heads([layer.shape[1] for layer in network], removed)
-        return type(network)(_taken(network, kept, axis=1))
+        kept = _attention_kept([layer.shape[1] for layer in network], heads, removed)
+        return type(network)(_left(network, kept, axis=1))
     raise ValueError(
         "network: wanted a TrainedNetwork, Weights, attention, attention matrices (examples, heads, keys, queries) or "
         f"AttentionedInputs, got {type(network).__name__}."
     )
 
 
-def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths"]:
+def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
     r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
 
     Args:
@@ -135,7 +149,7 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
-        `(examples, paths)`; their sums over paths are the outputs.
+        `(examples, paths)`, or `(examples, paths, outputs)`; their sums over paths are the outputs.
 
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
@@ -143,9 +157,11 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
     if isinstance(network, TrainedNetwork):
         heads, vectors = network.heads, jnp.asarray(network.vectors, attentioned.values.dtype)
     elif isinstance(network, Weights):
+        wanted = tuple(layer.value_matrices for layer in attentioned.chain.layers)
         heads = tuple(layer.shape[0] for layer in network.values)
-        size = network.projection.shape[0] * network.projection.shape[1] * math.prod(heads)
-        vectors = effective_weights(network) @ network.projection / math.sqrt(size)
+        if heads == wanted and network.projection.shape[1] == attentioned.values.shape[-1]:
+            return jnp.einsum("epi,p...i->ep...", attentioned.values, path_vectors(network, attentioned))
+        vectors = np.empty((math.prod(heads), network.projection.shape[1]))
     else:
         raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
     if attentioned.heads != heads or attentioned.values.shape[1:] != vectors.shape:
@@ -180,28 +196,46 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:
-    layers = len(kept)
+    whole = chain(network.heads)
+    smaller, parts = whole.keep(kept)
     # Partial paths of layers l..L that are left, for every l.
     partial = []
-    for layer in range(layers):
-        heads = network.heads[layer:]
-        partial.append(np.arange(math.prod(heads)).reshape(heads)[np.ix_(*kept[layer:])].ravel())
-    # The vectors hold the factors 1/sqrt(H_l); the order parameters (13) do not.
-    rescaling = math.sqrt(math.prod(network.heads) / math.prod(len(left) for left in kept))
+    for layer in range(len(parts)):
+        branches, left = whole.branches[layer:], [part.branches for part in parts[layer:]]
+        partial.append(np.arange(math.prod(branches)).reshape(branches)[np.ix_(*left)].ravel())
+    # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
+    rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
     overlaps = (network.order_parameters[layer][np.ix_(left, left)] for layer, left in enumerate(partial))
     return replace(
         network,
         queries=_taken(network.queries, kept),
         keys=_taken(network.keys, kept),
-        vectors=np.asarray(rescaling * network.vectors[partial[0]], network.vectors.dtype),
+        vectors=rescaling[:, None].astype(network.vectors.dtype) * network.vectors[partial[0]],
         order_parameters=(*overlaps, network.order_parameters[-1]),
-        value_norms=_taken(network.value_norms, kept),
+        value_norms=_taken(network.value_norms, [part.matrices for part in parts]),
+        heads=smaller.spelled,
     )
 
 
-def _taken(layers, kept: tuple[tuple[int, ...], ...], axis: int = 0) -> tuple:
+def _attention_kept(counts, heads, removed) -> list[tuple[int, ...]]:
+    """What a removal leaves of attention that has `counts` heads in the layers that have any."""
+    layers = chain(counts if heads is None else heads)
+    wanted = [count for count in layers.heads if count]
+    if counts != wanted:
+        raise ValueError(f"network: wanted attention of {wanted} heads for heads={layers.spelled}, got {counts}.")
+    kept = kept_heads(layers, removed)
+    return [left for left, count in zip(kept, layers.heads, strict=True) if count]
+
+
+def _left(layers, kept, axis: int = 0) -> tuple:
+    """What is kept of every layer, without the layers of which nothing is."""
+    pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
+    return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
+
+
+def _taken(layers, kept, axis: int = 0) -> tuple:
     def take(layer, left):
-        numbers = np.asarray(left)
+        numbers = np.asarray(left, int)
         return layer.take(numbers, axis=axis)
 
     return tuple(take(layer, left) for layer, left in zip(layers, kept, strict=True))

@@ -59,20 +59,10 @@ def save(
         "modules": None if modules is None else list(modules),
         "seed": seed,
         "wall_seconds": wall_seconds,
-        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "written": _now(),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: _json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
-    handle, temporary = tempfile.mkstemp(suffix=".nc.part", prefix=path.stem, dir=path.parent)
-    os.close(handle)
-    try:
-        recorded.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(recorded))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    _write(recorded, path)
     return path
 
 
@@ -101,13 +91,37 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
         path: a file that `save` wrote.
 
     Returns:
-        `parameters` as they were given, `seed`, `wall_seconds`, `written` (UTC), and source hash, versions and device by name.
+        `parameters` as they were given, `seed`, `wall_seconds`, `written` (UTC), source hash, versions and device by name,
+        and `confirmed`, a list of what `confirm` wrote.
 
     Raises:
         FileNotFoundError, ValueError: as `load`.
     """
     attributes = _read(path).attrs
-    return {_PARAMETERS: json.loads(attributes[_PARAMETERS]), **json.loads(attributes[_PROVENANCE])}
+    return {"confirmed": [], _PARAMETERS: json.loads(attributes[_PARAMETERS]), **json.loads(attributes[_PROVENANCE])}
+
+
+def confirm(path: str | os.PathLike, *, how: str, difference: float) -> None:
+    """Add to a record that today's code gives the same numbers, so that `is_current` holds of it; the numbers stay as they are.
+
+    It is for code that changed without changing what it computes. Whoever calls this has computed part of the result again.
+
+    Args:
+        path: a file that `save` wrote.
+        how: what was computed again, in a few words.
+        difference: the largest one that was found, relative.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load`; a module that computed the result is gone; a difference that is no number.
+    """
+    if not 0 <= difference < float("inf"):
+        raise ValueError(f"difference: wanted a finite number of at least 0, got {difference!r}.")
+    dataset = _read(path)
+    facts = json.loads(dataset.attrs[_PROVENANCE])
+    said = {**_provenance.provenance(), "source": _source(facts.get("modules")), "how": how, "difference": difference}
+    said["written"] = _now()
+    facts["confirmed"] = [*facts.get("confirmed", ()), said]
+    _write(dataset.assign_attrs({_PROVENANCE: json.dumps(facts, sort_keys=True)}), Path(path))
 
 
 def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
@@ -118,7 +132,8 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
         parameters: what the run would be asked to do.
 
     Returns:
-        False for a missing or damaged file, other parameters, or a change to the code that it names as its own.
+        False for a missing or damaged file, other parameters, or a change to the code that it names as its own, unless `confirm`
+        said that the numbers are still the same.
 
     Raises:
         ValueError: parameters that JSON cannot hold.
@@ -131,7 +146,7 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
     if made[_PARAMETERS] != wanted:
         return False
     try:
-        return made["source"] == _source(made.get("modules"))
+        return _source(made.get("modules")) in (made["source"], *(one["source"] for one in made["confirmed"]))
     except ValueError:  # a module of that time is gone
         return False
 
@@ -152,6 +167,24 @@ def _read(path) -> xr.Dataset:
     if not {_PARAMETERS, _PROVENANCE} <= set(dataset.attrs):
         raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
     return dataset
+
+
+def _write(dataset: xr.Dataset, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
+    handle, temporary = tempfile.mkstemp(suffix=".nc.part", prefix=path.stem, dir=path.parent)
+    os.close(handle)
+    try:
+        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(dataset))
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _source(modules: Sequence[str] | None) -> str:

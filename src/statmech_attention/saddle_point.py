@@ -17,7 +17,8 @@ from statmech_attention._architecture import Architecture, architecture
 from statmech_attention._minimum import compressed, is_dense, minimise_action, minimise_batch, problem_of
 from statmech_attention._trust_region import Minimum, Outcome
 from statmech_attention.action import coordinate_count, coordinates_of, order_parameters_at
-from statmech_attention.paths import as_attentioned
+from statmech_attention.kernels import kernel_inputs
+from statmech_attention.paths import AttentionedInputs, as_attentioned
 from statmech_attention.solution import NotConverged, Solution
 
 _EXPLANATIONS = {
@@ -51,11 +52,11 @@ def solve(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`; +-1 for classification, any numbers for regression.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
             Gaussian-process limit where None.
         tolerance: largest gradient entry, in the good coordinates, that counts as converged.
@@ -77,7 +78,7 @@ def solve(
     temperature = _checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
     point = _start(start, layout)
-    problem = problem_of(compressed(inputs.values), inputs, labels, temperature, layout)
+    problem = problem_of(_compressed(inputs), inputs, labels, temperature, layout)
     minimum, energy, entropy = minimise_action(
         problem, point, tolerance, max_steps, _static(layout), is_dense(method, problem.inputs)
     )
@@ -105,7 +106,7 @@ def solve_sweep(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
         variance: as for `solve`.
@@ -133,7 +134,7 @@ def solve_sweep(
     inputs, labels, _ = prepared[0]
     layouts = [layout for *_, layout in prepared]
     heat = jnp.asarray([_checks.positive("temperatures", temperature) for temperature in temperatures])
-    small = compressed(inputs.values)
+    small = _compressed(inputs)
     dense = is_dense(method, small)
 
     points = jnp.zeros((len(temperatures), coordinate_count(layouts[0])))
@@ -153,8 +154,12 @@ def solve_sweep(
 
 def _prepare(attentioned, labels, heads, width, variance):
     inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0])
+    labels = _checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     return inputs, labels, architecture(inputs.heads, width, variance)
+
+
+def _compressed(inputs: AttentionedInputs):
+    return kernel_inputs(replace(inputs, values=compressed(inputs.values)))
 
 
 def _check_options(tolerance, max_steps, method) -> None:

@@ -26,7 +26,7 @@ class Solution:
     r"""A minimum of the action, or a batch of them with leading axes.
 
     Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`.
         action: $S = \mathcal L + \alpha E$ at the minimum.
         energy: $E$.
         entropy: $\mathcal L$.
@@ -89,7 +89,7 @@ class Solution:
         test = self._like_training("attentioned_test", attentioned_test)
         return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, self.temperature)
 
-    def kernel(self, attentioned=None, others=None) -> Float[Array, "*batch examples others"]:
+    def kernel(self, attentioned=None, others=None) -> Float[Array, "..."]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
 
         Args:
@@ -97,7 +97,7 @@ class Solution:
             others: inputs of the second argument; the same as the first where None.
 
         Returns:
-            `(examples, others)`, with the leading axes of the solution.
+            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.
 
         Raises:
             ValueError: as `statmech_attention.kernel`.
@@ -113,7 +113,7 @@ class Solution:
     @property
     def _own_axes(self) -> int:
         """Leading axes of the training inputs: those of `jax.vmap`; a sweep has one set of inputs for all."""
-        return self.labels.ndim - 1
+        return self.labels.ndim - 1 - len(self.attentioned.chain.readout.axes)
 
     def _like_training(self, name: str, value) -> AttentionedInputs:
         """Inputs, with or without the leading axes that the training inputs have."""

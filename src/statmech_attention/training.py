@@ -25,6 +25,8 @@ from statmech_attention._checkpoint import load_state, save_state
 from statmech_attention._path_training import Parameters, initial
 from statmech_attention._trained_network import CURVE, TrainedNetwork, load_network, save_network, trained_network
 from statmech_attention._training_steps import Data, State, Static, advance, shuffled, validate
+from statmech_attention.layers.chain import Chain, chain
+from statmech_attention.layers.kind import Kind
 from statmech_attention.tasks.images import Split
 from statmech_attention.tasks.one_shot import OneShot
 
@@ -48,6 +50,7 @@ class Training:
 
     Attributes:
         parameters: those with the best validation accuracy so far, in the trained scaling; `.weights()` converts them.
+        heads: the layers, as `heads` spells them.
         best_step: after how many steps they were reached.
         curve: one row a validation, with columns `CURVE`; losses and accuracies of training are means since the row
             before.
@@ -58,6 +61,7 @@ class Training:
     """
 
     parameters: Parameters
+    heads: tuple[int | Kind, ...]
     best_step: int
     curve: Float[np.ndarray, "validations 5"]
     steps: int
@@ -71,7 +75,7 @@ class Training:
         Returns:
             `TrainedNetwork`.
         """
-        return trained_network(self.parameters, self.curve, self.best_step)
+        return trained_network(self.parameters, self.curve, self.best_step, self.heads)
 
 
 class _Kept(NamedTuple):
@@ -109,7 +113,7 @@ def train(
     Args:
         task: the images and how they become tokens.
         split: classes for training and validation.
-        heads: number of heads in every layer, $(H_1, .., H_L)$.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
         width: $N$.
         dimension: $G$, of queries and keys.
         seed: of the initial parameters and of the sequences.
@@ -131,7 +135,10 @@ def train(
         ValueError: numbers out of range; a checkpoint that is damaged or belongs to another run.
         FloatingPointError: the loss is not finite.
     """
-    settings = _settings(heads, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
+    layers = chain(heads)
+    if layers.readout.axes:
+        raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
+    settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
     _whole("epochs", epochs)
     if stop_after is not None:
         _whole("stop_after", stop_after)
@@ -141,7 +148,7 @@ def train(
     data = Data(task.compact, task.starts, jnp.asarray(task.all_pairs(split.train), jnp.int32))
     begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
-    parameters = initial(begin, tuple(settings["heads"]), width, dimension, task.features)
+    parameters = initial(begin, layers, width, dimension, task.features)
     state = State(parameters, optimiser.init(parameters), jnp.zeros(3, jnp.float32))
     # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
     best = jax.tree.map(np.array, parameters)
@@ -166,7 +173,7 @@ def train(
             stops = (_next(step, _REPORT_EVERY), _next(step, validate_every), (epoch + 1) * per_epoch, last)
             count = min(stops) - step
             place = step - epoch * per_epoch
-            state = advance(state, data, order, draw, step, place, count, batch=batch, optimiser=static)
+            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, optimiser=static)
             step += count
             loss, right, seen = np.asarray(state.sums, np.float64).tolist()
             bar.update(count)
@@ -174,7 +181,7 @@ def train(
             if step % validate_every == 0 or step == total:
                 if not math.isfinite(loss):
                     raise FloatingPointError(f"training diverged before step {step}. Lower learning_rate.")
-                checked = validate(state.parameters, task.compact, held_out)
+                checked = validate(state.parameters, task.compact, held_out, layers)
                 row = np.array([[step, loss / seen, right / seen, *checked]])
                 if not len(curve) or checked[1] > curve[:, 4].max():
                     best, best_step = jax.tree.map(np.array, state.parameters), step
@@ -184,10 +191,13 @@ def train(
                     spent = np.asarray(seconds + time.monotonic() - began)
                     save_state(path, _Kept(state, best, np.array([step, best_step]), curve, spent), settings)
     best = jax.tree.map(jnp.asarray, best)
-    return Training(best, best_step, curve, step, step == total, seconds + time.monotonic() - began, settings)
+    spent = seconds + time.monotonic() - began
+    return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
 
 
-def _settings(heads, width, dimension, seed, batch, learning_rate, weight_decay, validate_every) -> dict[str, Any]:
+def _settings(
+    layers: Chain, width, dimension, seed, batch, learning_rate, weight_decay, validate_every
+) -> dict[str, Any]:
     """Everything that the result depends on, but for the task and how long it takes, checked."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
     for name, value in whole.items():
@@ -195,7 +205,8 @@ def _settings(heads, width, dimension, seed, batch, learning_rate, weight_decay,
     if not 0 <= weight_decay < math.inf:
         raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
     rates = {"learning_rate": _checks.positive("learning_rate", learning_rate), "weight_decay": float(weight_decay)}
-    return {"heads": list(_checks.heads(heads)), "seed": int(seed), **whole, **rates}
+    heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
+    return {"heads": heads, "seed": int(seed), **whole, **rates}
 
 
 def _next(step: int, every: int) -> int:

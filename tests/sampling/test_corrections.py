@@ -170,6 +170,10 @@ def test_bad_input_is_refused():
         sampling.corrected(sweep)
     with pytest.raises(ValueError, match="wanted a finite width"):
         sampling.corrected(sma.solve(train, labels, heads=(1,), width=np.inf, temperature=0.2))
+    wide, _, _ = problem.inputs(2)
+    narrow = sma.solve(wide, labels, heads=(2,), width=(1, 5), temperature=0.2)
+    with pytest.raises(ValueError, match="as many neurons as partial paths, got N_1 = 1 for 2"):
+        sampling.corrected(narrow)
     with pytest.raises(ValueError, match=r"test: wanted \(paths, features\)"):
         sampling.corrected(solution, np.zeros((2, 1, 7)))
     options = {"heads": (1,), "key": jax.random.key(0)}

@@ -158,6 +158,38 @@ def test_a_sampling_that_was_interrupted_goes_on_to_the_same_draws(drawn, tmp_pa
         exact(2, 30, checkpoint=file)
 
 
+def test_more_draws_go_on_from_a_finished_sampling(drawn, tmp_path):
+    file = tmp_path / "state.npz"
+    for draws in (30, 130):
+        more = exact(2, 10, draws=draws, checkpoint=file)
+        np.testing.assert_array_equal(more["output"], drawn[10]["output"][:, :draws])
+
+
+def test_double_precision_of_this_thread_alone_reaches_the_chains():
+    def few():
+        data, named = options(2, 10, 1, draws=4, warmup=2)
+        return sampling.posterior(*data, **named)["order_parameter"]
+
+    expected = few()
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with jax.enable_x64(True):
+            found = few()
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_chains_in_one_program_draw_what_chains_in_threads_do(monkeypatch):
+    # Few steps: rounding grows along a chain.
+    data, named = options(2, 10, 1, draws=6, warmup=4)
+    apart = sampling.posterior(*data, **named)
+    monkeypatch.setattr(jax, "default_backend", lambda: "an accelerator")
+    together = sampling.posterior(*data, **named)
+    for name in ("order_parameter", "output", "steps"):
+        np.testing.assert_allclose(together[name], apart[name], rtol=1e-8)
+
+
 def test_gibbs_goes_on_from_kept_weights():
     first = gibbs(2, 10, draws=20, keep_weights=True)
     assert first["values_1"].dims == ("chain", "draw", "head_1", "width_out_1", "width_in_1")

@@ -7,27 +7,34 @@ from pathlib import Path
 import numpy as np
 
 from statmech_attention import results
+from statmech_attention.experiments._kinds import PLAIN
 from statmech_attention.experiments.trained import network_file
 
 # What a clock measured: the same numbers computed again are the same result.
 _NOT_NUMBERS = ("seconds",)
 
 
-def experiment_file(kind: str, folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
+def experiment_file(
+    experiment: str, folder: str | os.PathLike, layers: int, heads: int, seed: int, kind: str = PLAIN
+) -> Path:
     """Where an experiment is recorded.
 
     Args:
-        kind: "network", "theory" or "pruning".
+        experiment: "network", "theory" or "pruning", or samples, "posterior" or "weights".
         folder: of the results.
         layers: $L$.
         heads: $H$, of every layer.
         seed: of the training.
+        kind: of the layers, as for `network_file`.
 
     Returns:
         A path ending in `.nc`.
+
+    Raises:
+        ValueError: an unknown kind.
     """
-    path = network_file(folder, layers, heads, seed)
-    return path.with_name(path.name.replace("network", kind, 1))
+    path = network_file(folder, layers, heads, seed, kind)
+    return path.with_name(path.name.replace("network", experiment, 1))
 
 
 def digest(path: str | os.PathLike) -> str:

@@ -7,6 +7,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from statmech_attention._trained_network import TrainedNetwork
+from statmech_attention.layers.chain import chain
 from statmech_attention.pruning import (
     DEFINITIONS,
     greedy_order,
@@ -24,14 +25,14 @@ _RANDOM_ORDERS = 100
 _DEFINITIONS = (*DEFINITIONS, "weighted")
 
 
-def head_scores_by(definition: str, order_parameter, covariance, heads: tuple[int, ...]) -> Float[np.ndarray, " heads"]:
+def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -> Float[np.ndarray, " heads"]:
     """Scores by one of the definitions.
 
     Args:
         definition: "both", "either", or "weighted": as "either", each entry times the size of its path-path kernel.
         order_parameter: `(paths, paths)`.
         covariance: the result of `path_covariance`.
-        heads: number of heads in every layer.
+        heads: number of heads in every layer, or layers of other kinds among them.
 
     Returns:
         `(all heads,)`.
@@ -69,7 +70,7 @@ def costs(network: TrainedNetwork, seen: dict[str, Seen]) -> xr.Dataset:
     dimension, features = network.queries[0].shape[1:]
     width = network.width
     head = width**2 + 2 * dimension * features
-    removed = np.arange(len(indices) - len(network.heads) + 1)
+    removed = np.arange(_removals(network.heads) + 1)
     return xr.Dataset(
         {
             "accuracy": ("test_set", np.array([one.value[0] for one in whole])),
@@ -117,7 +118,7 @@ def by_criterion(network: TrainedNetwork, validation: Seen, covariance, seen: di
     followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen)
     greedy = greedy_order(*validation, heads)
     rng = np.random.default_rng(seed)
-    orders = [removal_order(rng.random(sum(heads)), heads) for _ in range(_RANDOM_ORDERS)]
+    orders = [removal_order(rng.random(len(left_out.value)), heads) for _ in range(_RANDOM_ORDERS)]
     random = np.array([[pruning_curve(*one, heads, order).value for one in seen.values()] for order in orders])
     greedy_curves = [pruning_curve(*one, heads, greedy) for one in seen.values()]
     curve = ("test_set", "removed")
@@ -144,7 +145,7 @@ def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, covarianc
         The same as of any criterion, the names beginning with `theory_`.
     """
     matrices = order_parameters.values.astype(float)
-    scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], sum(network.heads)))
+    scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], len(head_indices(network.heads))))
     for place, kind in enumerate(_DEFINITIONS):
         for index in np.ndindex(matrices.shape[:2]):
             scores[(place, *index)] = head_scores_by(kind, matrices[index], covariance, network.heads)
@@ -155,9 +156,9 @@ def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, covarianc
     )
 
 
-def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple[int, ...], seen: dict[str, Seen]) -> xr.Dataset:
+def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Seen]) -> xr.Dataset:
     """Orders of removal, curves and rank correlations with the drops, for scores with leading axes."""
-    leading, removals = scores.shape[:-1], sum(heads) - len(heads)
+    leading, removals = scores.shape[:-1], _removals(heads)
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
     correlations = np.empty((3, *leading, len(seen)))
@@ -177,3 +178,8 @@ def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple[int, ...],
             **{name: ((*axes, "test_set"), values) for name, values in zip(names, correlations, strict=True)},
         }
     )
+
+
+def _removals(heads: tuple) -> int:
+    """How many heads may go: all but one of every layer, and of one with a skip all."""
+    return sum(layer.heads - layer.fewest for layer in chain(heads).layers)

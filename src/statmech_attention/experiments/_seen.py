@@ -1,6 +1,7 @@
 """Sequences as the attention of a trained network presents them, a batch at a time."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +21,10 @@ def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
     Returns:
         `AttentionedInputs` of all batches, one after the other.
     """
-    parts = [_through(network.attention, inputs).values for inputs in batches]
+    parts = [_through(network.attention, inputs, network.heads).values for inputs in batches]
     return AttentionedInputs(jnp.concatenate(parts), network.heads)
 
 
-@jax.jit
-def _through(attention: QueryKeyAttention, inputs) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, "mean")
+@partial(jax.jit, static_argnames="heads")
+def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
+    return attentioned_inputs(inputs, attention, "mean", heads)

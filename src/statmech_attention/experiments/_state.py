@@ -7,26 +7,27 @@ from typing import Any
 
 from statmech_attention import results
 from statmech_attention.experiments._files import digest, experiment_file
+from statmech_attention.experiments._kinds import PLAIN
 
 
-def reason_to_run(kind: str, folder: str | os.PathLike, parameters: Mapping[str, Any]) -> str:
+def reason_to_run(experiment: str, folder: str | os.PathLike, parameters: Mapping[str, Any]) -> str:
     """Why an experiment has to be run, in a few words; empty where its record stands.
 
     A record stands if its parameters, the code that it rests on and the numbers of the network and the theory that it
     was computed from are what they are now. When files were written does not count.
 
     Args:
-        kind: as for `experiment_file`.
+        experiment: as for `experiment_file`.
         folder: of the results.
-        parameters: of the experiment, as its notebook takes them, `layers`, `heads` and `seed` among them; what the
-            record does not keep is passed over.
+        parameters: of the experiment, as its notebook takes them, `layers`, `heads` and `seed` among them, and `kind`
+            where it is not "heads"; what the record does not keep is passed over.
 
     Returns:
         A text.
     """
-    network = [parameters[name] for name in ("layers", "heads", "seed")]
+    network = [*(parameters[name] for name in ("layers", "heads", "seed")), parameters.get("kind", PLAIN)]
     sources = {source: experiment_file(source, folder, *network) for source in ("network", "theory")}
-    return reason_to_remake(experiment_file(kind, folder, *network), parameters, sources)
+    return reason_to_remake(experiment_file(experiment, folder, *network), parameters, sources)
 
 
 def reason_to_remake(path: str | os.PathLike, parameters: Mapping[str, Any], sources: Mapping[str, Path]) -> str:

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from statmech_attention._trained_network import TrainedNetwork
 from statmech_attention.action import gp_order_parameters
 from statmech_attention.experiments._seen import seen_by
-from statmech_attention.kernels import centred_alignment, kernel, kernel_scale, principal_overlaps
+from statmech_attention.kernels import centred_alignment, kernel, kernel_inputs, kernel_scale, principal_overlaps
 from statmech_attention.paths import AttentionedInputs
 from statmech_attention.predictor import accuracy
 from statmech_attention.saddle_point import solve
@@ -152,8 +152,9 @@ def _vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> 
     r"""$v$ with $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, (9): no kernel of test sequences is needed."""
     gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
     coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
-    summed = jnp.einsum("e,epi->pi", coefficients, train.values)
-    return kernel_scale(train, 1.0) * order_parameter @ summed
+    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
+    gains = jnp.asarray(train.chain.path_gains)[:, None]
+    return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
 
 
 def _tested(draw: Draw, rows: list[list[float]], temperatures: Sequence[float]) -> xr.Dataset:

@@ -2,8 +2,10 @@
 
 import os
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -91,9 +93,8 @@ def dynamics(
     Raises:
         ValueError: numbers out of range, an unknown diagram, single precision.
     """
-    kinds = {"bifurcation": _bifurcation, "continuation": _continuation, "exponents": _exponents, "phases": _phases}
-    if diagram not in kinds:
-        raise ValueError(f"diagram: wanted one of {sorted(kinds)}, got {diagram!r}.")
+    if diagram not in _kinds():
+        raise ValueError(f"diagram: wanted one of {sorted(_kinds())}, got {diagram!r}.")
     parameters = {"diagram": diagram, "seed": seed, "window": window, "gamma": gamma, "epsilon": epsilon, "low": low}
     parameters |= {"high": high, "networks": networks, "start": start, "transient": transient, "steps": steps}
     parameters |= {"levels": levels, "limit": limit, "count": count, "gammas": gammas, "parts": parts}
@@ -104,18 +105,17 @@ def dynamics(
         raise ValueError(
             f"low, high, parts: wanted 0 <= low < high and at most {networks} parts, got {low}, {high} and {parts}."
         )
-    begin = dynamics_of(segments(seed=seed, window=window), beta=start, gamma=gamma, epsilon=epsilon)
     path = dynamics_file(folder, diagram, seed, low, high)
     if results.is_current(path, parameters):
         return path
-    first = advance(begin, start_of(begin), transient)
+    begin, first = _beginning(parameters)
     kept, found = Parts(path, parameters, _MODULES), []
-    pieces = np.array_split(np.arange(networks), parts)
+    pieces = _pieces(parameters)
     for number in tqdm(range(parts), unit="part", disable=None if progress is None else not progress):
 
         def compute(piece=pieces[number], before=found[-1] if found else None):
             began = time.perf_counter()
-            part = kinds[diagram](begin, first, parameters, piece, before)
+            part = _kinds()[diagram](begin, first, parameters, piece, before)
             about = {"units": "s", "long_name": "wall time of a part"}
             return part.assign(seconds=("part", [time.perf_counter() - began], about))
 
@@ -134,6 +134,36 @@ def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
         Truth values, `(.., levels)`, for the values `np.linspace(-limit, limit, levels)`.
     """
     return np.unpackbits(packed.values, axis=-1, count=levels).astype(bool)
+
+
+def first_part(parameters: Mapping[str, Any]) -> xr.Dataset:
+    """The first of a run's parts computed again: the networks of lowest beta.
+
+    Args:
+        parameters: as a record keeps them.
+
+    Returns:
+        What the record has of these networks, a continuation on its way up alone.
+    """
+    found = _kinds()[parameters["diagram"]](*_beginning(parameters), parameters, _pieces(parameters)[0], None)
+    found = found[[name for name in found if name not in ("state", "slot")]]
+    return found.isel(way=0).assign(beta=found["beta"].isel(way=0)) if "way" in found.dims else found
+
+
+def _kinds() -> dict[str, Callable]:
+    return {"bifurcation": _bifurcation, "continuation": _continuation, "exponents": _exponents, "phases": _phases}
+
+
+def _beginning(parameters):
+    """The model at the beta of the start, and the window that all networks begin with."""
+    beta, gamma, epsilon = (parameters[name] for name in ("start", "gamma", "epsilon"))
+    patterns = segments(seed=parameters["seed"], window=parameters["window"])
+    begin = dynamics_of(patterns, beta=beta, gamma=gamma, epsilon=epsilon)
+    return begin, advance(begin, start_of(begin), parameters["transient"])
+
+
+def _pieces(parameters) -> list[np.ndarray]:
+    return np.array_split(np.arange(parameters["networks"]), parameters["parts"])
 
 
 def _bifurcation(begin, first, parameters, piece, before) -> xr.Dataset:

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from statmech_attention import _checks, results
 from statmech_attention._trained_network import TrainedNetwork, load_network
 from statmech_attention.experiments._files import digest, experiment_file
+from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
 from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
 from statmech_attention.experiments._seen import seen_by
 from statmech_attention.pruning import path_contributions, path_covariance
@@ -31,6 +32,7 @@ def pruning(
     data: str = "omniglot",
     layers: int = 2,
     heads: int = 4,
+    kind: str = PLAIN,
     seed: int = 0,
     examples: int = 10_000,
     test_examples: int = 10_000,
@@ -47,6 +49,7 @@ def pruning(
         data: a name for `one_shot_suite`.
         layers: $L$.
         heads: $H$, of every layer, at least 2.
+        kind: of the layers, "heads", or "skip", which may lose all their heads.
         seed: of the training; sequences are drawn with it too.
         examples: sequences of the validation classes.
         test_examples: sequences of every test set.
@@ -66,26 +69,26 @@ def pruning(
     if not _checks.whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
     _checks.need_double("contributions", np.zeros(()))
-    sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
+    sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}
     parameters = {
         "data": data,
         "layers": layers,
         "heads": heads,
+        **of_kind(kind),
         "seed": seed,
         "examples": examples,
         "test_examples": test_examples,
         # A network trained anew, or a theory solved anew, puts the result out of date.
         **{name: digest(path) for name, path in sources.items()},
     }
-    path = experiment_file("pruning", folder, layers, heads, seed)
+    path = experiment_file("pruning", folder, layers, heads, seed, kind)
     if results.is_current(path, parameters):
         return path
     began = time.monotonic()
     network = load_network(sources["network"])
-    if network.heads != (heads,) * layers:
-        raise ValueError(
-            f"{sources['network']}: wanted heads {(heads,) * layers}, got {network.heads}. Train it again."
-        )
+    wanted = layers_of(kind, layers, heads)
+    if network.heads != wanted:
+        raise ValueError(f"{sources['network']}: wanted heads {wanted}, got {network.heads}. Train it again.")
     order_parameters = _theory(sources["theory"], network, parameters["network"])
     suite = one_shot_suite(data)
     counts = {None: examples, **dict.fromkeys(suite.test_sets, test_examples)}

@@ -10,15 +10,35 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import results
+from statmech_attention.experiments._kinds import PLAIN
 
 CHOSEN_BY = ("test", "validation")
 
 
-def recorded_theories(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
+def recorded_files(experiment: str, folder: str | os.PathLike, kind: str = PLAIN) -> list[Path]:
+    """All records of an experiment on trained networks in a folder.
+
+    Args:
+        experiment: as for `experiment_file`.
+        folder: of the results.
+        kind: of the networks' layers, "heads" or "skip".
+
+    Returns:
+        Paths, sorted by name.
+
+    Raises:
+        ValueError: as `results.load`.
+    """
+    files = sorted(Path(folder).glob(f"{experiment}-*x*-seed*.nc"))
+    return [path for path in files if results.record(path)["parameters"].get("kind", PLAIN) == kind]
+
+
+def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str, xr.Dataset]:
     """All recorded theories in a folder.
 
     Args:
         folder: of the results.
+        kind: of the networks' layers, "heads" or "skip".
 
     Returns:
         By name, such as "2x4-seed0", the dataset, with the parameters of the run as its attribute `made` and the wall
@@ -28,7 +48,7 @@ def recorded_theories(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
         FileNotFoundError: there is none.
         ValueError: as `results.load`.
     """
-    files = sorted(Path(folder).glob("theory-*.nc"))
+    files = recorded_files("theory", folder, kind)
     if not files:
         raise FileNotFoundError(f"{folder}: no recorded theory. Run `make reproduce`, or name another folder.")
     found = {}

@@ -1,6 +1,8 @@
 """The theory on a trained network's queries and keys, over widths and temperatures, recorded: Figures 3 and 6."""
 
+import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,8 @@ from tqdm import tqdm
 from statmech_attention import _checks, results
 from statmech_attention._trained_network import load_network
 from statmech_attention.experiments._files import digest, experiment_file
+from statmech_attention.experiments._kinds import PLAIN, of_kind
+from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of, gp_limit, one_width
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
@@ -25,6 +29,7 @@ def theory(
     data: str = "omniglot",
     layers: int = 2,
     heads: int = 4,
+    kind: str = PLAIN,
     seed: int = 0,
     draws: int = 3,
     widths=WIDTHS,
@@ -43,6 +48,7 @@ def theory(
         data: a name for `one_shot_suite`.
         layers: $L$.
         heads: $H$, of every layer.
+        kind: of the layers, "heads" or "skip".
         seed: of the training; the draws come from it too.
         draws: how many draws of training and test sequences.
         widths: $N$, in any order.
@@ -66,11 +72,12 @@ def theory(
         if not len(values) or len(set(values)) < len(values) or not all(0 < value < np.inf for value in values):
             raise ValueError(f"{name}: wanted different positive numbers, at least one, got {list(values)}.")
     _checks.need_double("attentioned", np.zeros(()))
-    source, path = (experiment_file(kind, folder, layers, heads, seed) for kind in ("network", "theory"))
+    source, path = (experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory"))
     parameters = {
         "data": data,
         "layers": layers,
         "heads": heads,
+        **of_kind(kind),
         "seed": seed,
         "draws": draws,
         "widths": sorted(map(float, widths)),
@@ -82,45 +89,27 @@ def theory(
     if results.is_current(path, parameters):
         return path
     suite, network = one_shot_suite(data), load_network(source)
-    parts = path.parent / "checkpoints" / path.stem
-    rows = []
+    parts, rows = Parts(path, parameters, _MODULES), []
     total = draws * len(parameters["widths"]) * len(parameters["temperatures"])
     with tqdm(total=total, unit="point", disable=None if progress is None else not progress) as bar:
         for number in range(draws):
-            files = [parts / f"draw{number}-gp.nc"]
-            files += [parts / f"draw{number}-width{width:g}.nc" for width in parameters["widths"]]
-            draw = None
-            if not all(results.is_current(file, parameters) for file in files):
-                draw = draw_of(suite, network, seed=seed, number=number, examples=examples, tests=test_examples)
-            rows.append(_solved(draw, files, parameters, bar))
-    dataset = xr.concat(rows, _axis("draw", range(draws)))
-    seconds = float(dataset["seconds"].sum())
-    results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=seconds, modules=_MODULES)
-    for file in parts.iterdir():
-        file.unlink()
-    parts.rmdir()
-    return path
+            options = {"seed": seed, "number": number, "examples": examples, "tests": test_examples}
+            # Drawn only where a part is missing.
+            draw = functools.cache(functools.partial(draw_of, suite, network, **options))
+            rows.append(_solved(draw, parts, number, parameters, bar))
+    return parts.finish(xr.concat(rows, _axis("draw", range(draws))), seed)
 
 
-def _solved(draw: Draw | None, files: list[Path], parameters: dict, bar: tqdm) -> xr.Dataset:
+def _solved(draw: Callable[[], Draw], parts: Parts, number: int, parameters: dict, bar: tqdm) -> xr.Dataset:
     """All widths of one draw, from the widest to the narrowest; those that are recorded are read."""
     temperatures = parameters["temperatures"]
-
-    def kept(file: Path, compute) -> xr.Dataset:
-        if not results.is_current(file, parameters):
-            results.save(compute(), file, parameters=parameters, modules=_MODULES)
-        return results.load(file)
-
-    limit = kept(files[0], lambda: gp_limit(draw, temperatures))
+    limit = parts.part(f"draw{number}-gp", lambda: gp_limit(draw(), temperatures))
     found, wider = [], None
-    for file, width in sorted(zip(files[1:], parameters["widths"], strict=True), key=lambda pair: -pair[1]):
-
-        def compute(width=width, start=wider):
-            return one_width(draw, width, temperatures, start, bar)
-
-        if results.is_current(file, parameters):
+    for width in reversed(parameters["widths"]):
+        name = f"draw{number}-width{width:g}"
+        if parts.is_done(name):
             bar.update(len(temperatures))
-        wider = kept(file, compute)
+        wider = parts.part(name, lambda width=width, start=wider: one_width(draw(), width, temperatures, start, bar))
         found.insert(0, wider)
     # Starts for narrower widths are not worth keeping.
     found = [part[[name for name in part if not str(name).startswith("start_")]] for part in found]

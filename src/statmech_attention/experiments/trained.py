@@ -3,20 +3,20 @@
 import hashlib
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 from statmech_attention import results
 from statmech_attention._dependencies import code_hash
 from statmech_attention._trained_network import save_network
+from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 from statmech_attention.training import train
 
 _MODULES = ("experiments.trained",)
 
 
-def network_file(folder: str | os.PathLike, layers: int, heads: int, seed: int) -> Path:
+def network_file(folder: str | os.PathLike, layers: int, heads: int, seed: int, kind: str = PLAIN) -> Path:
     """Where the trained network of a seed is recorded.
 
     Args:
@@ -24,11 +24,16 @@ def network_file(folder: str | os.PathLike, layers: int, heads: int, seed: int) 
         layers: $L$.
         heads: $H$, of every layer.
         seed: of the training.
+        kind: of the layers, "heads" or "skip"; named in the file where it is not "heads".
 
     Returns:
         A path ending in `.nc`.
+
+    Raises:
+        ValueError: an unknown kind.
     """
-    return Path(folder) / f"network-{layers}x{heads}-seed{seed}.nc"
+    names = [f"{layers}x{heads}", *of_kind(kind).values(), f"seed{seed}"]
+    return Path(folder) / f"network-{'-'.join(names)}.nc"
 
 
 def trained(
@@ -37,6 +42,7 @@ def trained(
     data: str = "omniglot",
     layers: int = 2,
     heads: int = 4,
+    kind: str = PLAIN,
     width: int = 512,
     dimension: int = 128,
     seed: int = 0,
@@ -55,6 +61,7 @@ def trained(
         data: a name for `one_shot_suite`.
         layers: $L$.
         heads: $H$, of every layer.
+        kind: of the layers, "heads", or "skip": heads beside a skip connection.
         width: $N$.
         dimension: $G$, of queries and keys.
         seed: of initial parameters and sequences.
@@ -76,6 +83,7 @@ def trained(
         "data": data,
         "layers": layers,
         "heads": heads,
+        **of_kind(kind),
         "width": width,
         "dimension": dimension,
         "seed": seed,
@@ -85,7 +93,7 @@ def trained(
         "weight_decay": weight_decay,
         "validate_every": validate_every,
     }
-    path = network_file(folder, layers, heads, seed)
+    path = network_file(folder, layers, heads, seed, kind)
     if results.is_current(path, parameters):
         return path
     suite = one_shot_suite(data)
@@ -95,7 +103,9 @@ def trained(
     kept = kept / f"{path.stem}-{mark}.npz"
     options = {name: parameters[name] for name in ("width", "dimension", "seed", "epochs", "batch")}
     options |= {name: parameters[name] for name in ("learning_rate", "weight_decay", "validate_every")}
-    done = train(suite.task, suite.split, heads=(heads,) * layers, checkpoint=kept, progress=progress, **options)
+    done = train(
+        suite.task, suite.split, heads=layers_of(kind, layers, heads), checkpoint=kept, progress=progress, **options
+    )
     save_network(
         done.network(), path, parameters=parameters, seed=seed, wall_seconds=done.wall_seconds, modules=_MODULES
     )

@@ -1,6 +1,7 @@
 """Figures of the book: one style sheet, drawings of the network, and one function a panel."""
 
 from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
+from statmech_attention.plotting.classes import output_order_parameter, state_rows
 from statmech_attention.plotting.drawings import attended, one_shot_sequence
 from statmech_attention.plotting.dynamics import (
     against_sites,
@@ -9,6 +10,8 @@ from statmech_attention.plotting.dynamics import (
     predicted_and_measured,
     token_raster,
 )
+from statmech_attention.plotting.importances import importances_compared
+from statmech_attention.plotting.layers import approach, chain_order_parameter
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
 from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared, path_blocks
 from statmech_attention.plotting.panels import (
@@ -59,12 +62,14 @@ __all__ = [
     "against_sites",
     "against_temperature",
     "against_width",
+    "approach",
     "architecture",
     "attended",
     "attention_loop",
     "attention_matrix",
     "best_temperatures",
     "bifurcation",
+    "chain_order_parameter",
     "distance_against_width",
     "entries_compared",
     "entries_sampled",
@@ -73,6 +78,7 @@ __all__ = [
     "exponents",
     "groups",
     "hidden_chains",
+    "importances_compared",
     "kernel_matrix",
     "label_panels",
     "law",
@@ -83,6 +89,7 @@ __all__ = [
     "noisy_tokens",
     "one_shot_sequence",
     "order_parameter",
+    "output_order_parameter",
     "overlap_series",
     "path_blocks",
     "path_name",
@@ -95,6 +102,7 @@ __all__ = [
     "reference_line",
     "scores_and_drops",
     "spectrum",
+    "state_rows",
     "switching",
     "token_raster",
     "traces",

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
+from statmech_attention.layers.chain import chain
 from statmech_attention.paths import path_indices
 from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.panels import against_width, mean_and_error
@@ -87,11 +88,11 @@ def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: s
 
 
 def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: str = ""):
-    """An order parameter as colours, with a frame around every block of paths through the same head of layer 1.
+    """An order parameter as colours, with a frame around every block of paths through the same head, or skip, of layer 1.
 
     Args:
         matrix: $U$, `(paths, paths)`.
-        heads: $(H_1, .., H_L)$.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
         limit: largest absolute value on the colour scale; that of the matrix where None.
         axes: Matplotlib axes; a new figure where None.
         title: above the panel.
@@ -103,8 +104,9 @@ def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: 
         ValueError: a matrix whose size does not fit the heads.
     """
     axes = order_parameter(matrix, heads, limit=limit, axes=axes, annotate=False)
-    side = len(np.asarray(matrix)) // heads[0]
-    for block in range(heads[0]):
+    blocks = chain(heads).branches[0]
+    side = len(np.asarray(matrix)) // blocks
+    for block in range(blocks):
         corner = (block * side - 0.5,) * 2
         axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="0.25", linewidth=0.9))
     axes.set_title(title)

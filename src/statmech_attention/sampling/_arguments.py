@@ -14,7 +14,7 @@ class Problem(NamedTuple):
     """Training inputs, labels, temperature, the architecture, and test inputs or None."""
 
     inputs: AttentionedInputs
-    labels: Float[Array, " examples"]
+    labels: Float[Array, "examples *outputs"]
     temperature: float
     layout: Architecture
     test: AttentionedInputs | None
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
 def problem(attentioned, labels, test, *, width, temperature, variance, heads) -> Problem:
     """What the public functions take, as `Problem`; widths are not yet looked at."""
     inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0])
+    labels = _checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = _checks.positive("temperature", temperature)
     layout = architecture(inputs.heads, width, variance)
     return Problem(inputs, labels, temperature, layout, test_inputs(test, inputs))

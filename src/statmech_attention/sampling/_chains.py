@@ -3,7 +3,9 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +49,10 @@ def run(
 ) -> dict[str, np.ndarray]:
     """Draws of every chain after warm-up.
 
+    On a CPU every chain goes in a thread of its own: none waits for the longest trajectory of the others, and NUTS copies
+    its whole tree at every step once it is vectorised. Elsewhere all chains are one program. The draws are the same, up
+    to rounding.
+
     Args:
         transition: the chain.
         data: a pytree of arrays, shared by all chains.
@@ -63,33 +69,48 @@ def run(
         By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
-    begin, advance = _compiled(transition)
+    begin, advance = _compiled(transition, together := jax.default_backend() != "cpu")
     chains = jax.tree.leaves(starts)[0].shape[0]
     # Raw keys of one kind, whatever kind the caller uses: they can be written to a file.
     seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
-    state = begin(jax.random.key_data(jax.random.split(seed, chains)), starts, data)
-    shapes = jax.eval_shape(advance, state, data, 0, 1)[1]
-    kept = {name: np.zeros((chains, 0, *shape.shape[2:]), shape.dtype) for name, shape in shapes.items()}
+    first = (jax.random.key_data(jax.random.split(seed, chains)), starts)
+    groups = [first] if together else [_chain(first, number) for number in range(chains)]
+    # No draws yet: threads that come at once to what is not compiled would all compile it.
+    states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
+
+    double = jax.config.jax_enable_x64
+
+    def go_on(state, count, thinning):
+        # A context manager that switched to double precision did so for its own thread alone.
+        with jax.enable_x64(double):
+            state, block = jax.block_until_ready(advance(state, data, count, thinning))
+        return state, {name: np.asarray(values if together else values[None]) for name, values in block.items()}
+
+    shapes = jax.eval_shape(advance, states[0], data, 0, 1)[1]
+    kept = {name: np.zeros((chains, 0, *shape.shape[1 + together :]), shape.dtype) for name, shape in shapes.items()}
     done = 0
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         settings = {**(settings or {}), "warmup": warmup, "thinning": thinning, "data": _digest((seed, starts, data))}
         if path.exists():
-            done, state, kept = load_state(path, (done, state, kept), settings)
-            done, state = int(done), jax.tree.map(jnp.asarray, state)
+            done, states, kept = load_state(path, (done, states, kept), settings)
+            done, states = int(done), jax.tree.map(jnp.asarray, states)
     # `progress` None leaves it to tqdm, which shows nothing outside a terminal.
-    with tqdm(
-        total=warmup + draws, initial=done, unit="draw", disable=None if progress is None else not progress
-    ) as bar:
+    bar = tqdm(total=warmup + draws, initial=done, unit="draw", disable=None if progress is None else not progress)
+    with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
         while done < warmup + draws:
             bar.set_description("warm-up" if done < warmup else "draws", refresh=False)
             count = min(_BLOCK, (warmup if done < warmup else warmup + draws) - done)
-            state, block = advance(state, data, count, 1 if done < warmup else thinning)
+            every = 1 if done < warmup else thinning
+            found = list(pool.map(go_on, states, repeat(count), repeat(every)))
+            states = [state for state, _ in found]
             if done >= warmup:
-                kept = {name: np.concatenate([kept[name], np.asarray(block[name])[:, :count]], axis=1) for name in kept}
+                for name in kept:
+                    block = np.concatenate([block[name][:, :count] for _, block in found])
+                    kept[name] = np.concatenate([kept[name], block], axis=1)
             done += count
             if path is not None:
-                save_state(path, (done, state, kept), settings)
+                save_state(path, (done, states, kept), settings)
             bar.update(count)
     return {name: values[:, :draws] for name, values in kept.items()}
 
@@ -104,8 +125,8 @@ def check_counts(*, draws, chains, warmup, thinning) -> None:
 
 
 @lru_cache(maxsize=64)
-def _compiled(transition: Transition):
-    """Both functions over all chains: to begin, and to go on by some draws, at most `_BLOCK`."""
+def _compiled(transition: Transition, together: bool):
+    """To begin, and to go on by some draws, at most `_BLOCK`: one chain, or all of them at once."""
 
     def go_on(state, data, count, thinning):
         numbers = jax.eval_shape(transition.advance, state, data)[1]
@@ -126,8 +147,15 @@ def _compiled(transition: Transition):
         empty = {name: jnp.zeros((_BLOCK, *shape.shape), shape.dtype) for name, shape in shapes.items()}
         return jax.lax.fori_loop(0, count, draw, (state, empty))
 
+    if not together:
+        return jax.jit(transition.begin), jax.jit(go_on)
     begin = jax.jit(jax.vmap(transition.begin, in_axes=(0, 0, None)))
     return begin, jax.jit(jax.vmap(go_on, in_axes=(0, None, None, None)))
+
+
+def _chain(every, number: int):
+    """One chain of a pytree of all."""
+    return jax.tree.map(lambda leaf: leaf[number], every)
 
 
 def _digest(arrays) -> str:

@@ -43,10 +43,10 @@ def _axes(name: str, count: int) -> tuple[str, ...]:
     suffix = f"_{layer}" if layer else ""
     known = {
         "order_parameter": (f"path{suffix}", f"other_path{suffix}"),
-        "output": ("example",),
-        "output_variance": ("example",),
+        "output": ("example", "unit"),
+        "output_variance": ("example", "unit"),
         "projection": ("width_1", "feature"),
         "values": (f"head{suffix}", f"width_out{suffix}", f"width_in{suffix}"),
-        "readout": ("width_readout",),
+        "readout": ("width_readout", "unit"),
     }
     return known.get(kind, ())[:count]

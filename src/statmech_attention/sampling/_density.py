@@ -16,15 +16,18 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from statmech_attention.kernels import kernel_scale
+from statmech_attention._coordinates import Factors, order_parameter
+from statmech_attention.kernels import kernel_inputs, kernel_scale
 from statmech_attention.paths import AttentionedInputs
-from statmech_attention.sampling._bartlett import Bartlett, chain_order_one, chain_potential, order_parameter
+from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
 
 
 class Posterior(NamedTuple):
     """Everything the density depends on besides the point; only arrays, and one of `products` and `inputs` is None.
+
+    With several outputs, every pair (example, output) is an example here, and every pair (path, output) a path.
 
     Attributes:
         products: of every pair of paths the kernel between examples, its lower triangle, what stands before it included.
@@ -43,8 +46,8 @@ class Posterior(NamedTuple):
 
 def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
     """The density's data, with the pairs' kernels where they fit."""
-    scaled = np.sqrt(kernel_scale(inputs, variances)) * inputs.values
-    rest = (labels, jnp.asarray(temperature, float), jnp.asarray(widths, float))
+    scaled = np.sqrt(kernel_scale(inputs, variances)) * kernel_inputs(inputs)
+    rest = (labels.reshape(-1), jnp.asarray(temperature, float), jnp.asarray(widths, float))
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
         return Posterior(None, scaled, *rest)
@@ -54,12 +57,12 @@ def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, va
     return Posterior(jnp.stack(rows), None, *rest)
 
 
-def potential(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
+def potential(point: Float[Array, " coordinates"], data: Posterior, shape: Factors) -> Float[Array, ""]:
     r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
     return half_action(point, data, shape) + chain_order_one(point, shape)
 
 
-def half_action(point: Float[Array, " coordinates"], data: Posterior, shape: Bartlett) -> Float[Array, ""]:
+def half_action(point: Float[Array, " coordinates"], data: Posterior, shape: Factors) -> Float[Array, ""]:
     r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
     return chain_potential(point, data.widths, shape) + 0.5 * label_energy(order_parameter(point, shape), data)
 

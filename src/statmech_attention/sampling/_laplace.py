@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from statmech_attention._coordinates import Factors
 from statmech_attention._trust_region import Spectrum, exact_step, minimise
-from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, potential
 
 _MAX_STEPS = 100
@@ -34,7 +34,7 @@ class Laplace(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="shape")
-def laplace(data: Posterior, start: Float[Array, " coordinates"], shape: Bartlett) -> Laplace:
+def laplace(data: Posterior, start: Float[Array, " coordinates"], shape: Factors) -> Laplace:
     """Newton steps to the mode, and the Hessian there."""
 
     def derivatives(point):

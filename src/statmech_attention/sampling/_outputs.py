@@ -9,7 +9,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from statmech_attention.kernels import kernel_scale
+from statmech_attention.kernels import kernel_inputs, kernel_scale
 from statmech_attention.paths import AttentionedInputs
 from statmech_attention.predictor import Prediction
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
@@ -32,7 +32,7 @@ class CrossKernels(NamedTuple):
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
     """The kernels between training and test inputs by pairs of paths, where they fit."""
     root = np.sqrt(kernel_scale(inputs, variances))
-    left, right = root * inputs.values, root * test.values
+    left, right = root * kernel_inputs(inputs), root * kernel_inputs(test)
     pairs = list(combinations_with_replacement(range(left.shape[1]), 2))
     own = jnp.stack([(1 + (p != q)) * jnp.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs])
     if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
@@ -62,19 +62,27 @@ def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: 
     return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps)
 
 
+def by_output(values, inputs: AttentionedInputs):
+    """The last axis, over pairs (example, output), as an axis of examples, and one of outputs where there are several."""
+    axes = inputs.chain.readout.axes
+    return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
+
+
 def predictors(overlaps: Float[Array, "draws paths paths"], data: Posterior, inputs: AttentionedInputs, variances):
     r"""For many order parameters $v$, `(draws, paths, features)`, of the mean (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
+    The $\xi^\pi(x)$ are those of `kernel_inputs`: a row and a path for every output, where there are several.
+
     No kernel of test inputs is needed, so that thousands of them cost hardly more than none.
     """
-    return kernel_scale(inputs, variances) * _predictors(overlaps, data, inputs)
+    return kernel_scale(inputs, variances) * _predictors(overlaps, data, kernel_inputs(inputs))
 
 
 @jax.jit
-def _predictors(overlaps, data: Posterior, inputs: AttentionedInputs):
+def _predictors(overlaps, data: Posterior, inputs: Float[Array, "rows paths features"]):
     def one(overlap):
         solved = cho_solve((jnp.linalg.cholesky(gram(overlap, data)), True), data.labels)
-        return overlap @ jnp.einsum("e,epi->pi", solved, inputs.values)
+        return overlap @ jnp.einsum("e,epi->pi", solved, inputs)
 
     return jax.lax.map(one, overlaps)
 

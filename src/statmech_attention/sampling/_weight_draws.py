@@ -20,7 +20,7 @@ class WeightPosterior(NamedTuple):
     """The posterior (8) of all weights, and the inputs to record outputs for; `test` is None where there are none."""
 
     inputs: AttentionedInputs
-    labels: Float[Array, " examples"]
+    labels: Float[Array, "examples *outputs"]
     temperature: Float[Array, ""]
     test: AttentionedInputs | None
     variances: Float[Array, " layers"]
@@ -48,7 +48,7 @@ def starts(start, key, chains: int, features: int, layout: Architecture) -> Weig
         if "projection" not in start:
             raise ValueError("start: wanted draws with their weights, got none. Sample them with keep_weights=True.")
         last = start.isel(draw=-1)
-        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(layout.heads)))
+        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(layout.chain.layers)))
     wanted, got = (jax.tree.map(jnp.shape, weights) for weights in (drawn, start))
     if wanted != got:
         raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")
@@ -57,7 +57,7 @@ def starts(start, key, chains: int, features: int, layout: Architecture) -> Weig
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights))
+    found = named_overlaps(weights_order_parameters(weights, data.inputs.heads))
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:

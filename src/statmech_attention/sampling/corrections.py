@@ -18,14 +18,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention._architecture import Architecture
+from statmech_attention._coordinates import Factors
 from statmech_attention.action import coordinates_of
 from statmech_attention.predictor import Prediction
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import test_inputs
-from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, half_action, posterior_density
 from statmech_attention.sampling._laplace import hessian
-from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, output
+from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.solution import Solution
 
 
@@ -55,7 +55,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
         `Corrected(order_parameters, prediction)`.
 
     Raises:
-        ValueError: a batch, infinite width, test inputs that do not fit.
+        ValueError: a batch, infinite width, a layer with fewer neurons than partial paths, test inputs that do not fit.
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
@@ -66,14 +66,24 @@ def corrected(solution: Solution, test=None) -> Corrected:
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs = solution.attentioned
     layout = Architecture(inputs.heads, widths, solution.variance)
+    shape = _bartlett.full_rank(layout)
+    for layer, (width, places) in enumerate(zip(widths, shape.places, strict=True), start=1):
+        if places.size and width <= places[-1]:
+            raise ValueError(
+                f"solution: wanted at least as many neurons as partial paths, got N_{layer} = {width:g} for "
+                f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
+            )
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
     test = test_inputs(test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
-    return _corrected(coordinates_of(solution.order_parameters, layout), data, kernels, _bartlett.full_rank(layout))
+    found = _corrected(coordinates_of(solution.order_parameters, layout), data, kernels, shape)
+    if test is None:
+        return found
+    return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
 
 
 @partial(jax.jit, static_argnames="shape")
-def _corrected(point, data: Posterior, kernels: CrossKernels | None, shape: Bartlett) -> Corrected:
+def _corrected(point, data: Posterior, kernels: CrossKernels | None, shape: Factors) -> Corrected:
     slope = jax.grad(lambda p: half_action(p, data, shape))
     values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, shape), point))
     # One Newton step more, so that the solver's tolerance does not stand in for the remainder.

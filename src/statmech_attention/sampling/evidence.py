@@ -19,13 +19,14 @@ from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
 from statmech_attention import _checks
+from statmech_attention._coordinates import Factors
+from statmech_attention.action import smallest_entropy
 from statmech_attention.saddle_point import solve
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import Problem, problem
-from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
 from statmech_attention.sampling._laplace import Laplace, laplace
-from statmech_attention.sampling._outputs import CrossKernels, cross_kernels, output
+from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, Estimate, MixingWarning
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
@@ -75,12 +76,12 @@ def importance(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
         test: test inputs, in the form of `attentioned`.
         quiet: do not warn of a small effective size.
@@ -142,7 +143,7 @@ class _Task(NamedTuple):
     """What is to be averaged: the posterior with its pairs' kernels, and how many points."""
 
     problem: Problem
-    shape: Bartlett
+    shape: Factors
     data: Posterior
     kernels: CrossKernels | None
     points: int
@@ -176,7 +177,7 @@ def _averaged(task: _Task, key, quiet: bool) -> Importance:
     constant = _bartlett.prior_constant(layout.widths, shape)
     proposals = (_around_mode(uniforms, degrees), _of_prior(uniforms, layout.widths, shape))
     sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, shape, degrees, constant))
-    constant += 0.5 * len(labels) * math.log(2 * math.pi)
+    constant += 0.5 * labels.size * math.log(2 * math.pi)
     count = sum(part.shape[0] * part.shape[1] for part in proposals)
     size = count * _efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
@@ -186,14 +187,16 @@ def _averaged(task: _Task, key, quiet: bool) -> Importance:
             MixingWarning,
             stacklevel=3,
         )
-    entropy = sum(paths * share for paths, share in zip(layout.partial_paths, layout.shares, strict=True))
+    entropy = smallest_entropy(layout)
     return Importance(
         _log_mean(sums["weight"], sums["largest"] - constant),
         _ratio(sums["order_parameter"], sums["weight"], sums["largest"]),
-        None if kernels is None else _ratio(sums["output"], sums["weight"], sums["largest"]),
+        None
+        if kernels is None
+        else Estimate(*(by_output(one, inputs) for one in _ratio(sums["output"], sums["weight"], sums["largest"]))),
         size,
         float(-around.potential - constant + around.logdet + 0.5 * shape.coordinates * math.log(2 * math.pi)),
-        float(-0.5 * layout.widest * (found.action - entropy) - 0.5 * len(labels) * math.log(2 * math.pi)),
+        float(-0.5 * layout.widest * (found.action - entropy) - 0.5 * labels.size * math.log(2 * math.pi)),
     )
 
 
@@ -211,14 +214,14 @@ def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points co
     return jnp.asarray(np.concatenate([points, -points], axis=1))
 
 
-def _of_prior(uniforms, widths, shape: Bartlett) -> Float[Array, "replicates points coordinates"]:
+def _of_prior(uniforms, widths, shape: Factors) -> Float[Array, "replicates points coordinates"]:
     """Antithetic points of the Wishart chain, fewer by `_PER_PRIOR_POINT`."""
     uniforms = uniforms[:, : uniforms.shape[1] // _PER_PRIOR_POINT, :-1]
     uniforms = np.concatenate([uniforms, 1 - uniforms], axis=1)
     pieces, start = [], 0
-    for width, (rank, below) in zip(widths, shape.counts, strict=True):
+    for width, place, (rank, below) in zip(widths, shape.places, shape.counts, strict=True):
         diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
-        pieces += [0.5 * np.log(chi2.ppf(diagonal, width - np.arange(rank)) / width)]
+        pieces += [0.5 * np.log(chi2.ppf(diagonal, width - place) / width)]
         pieces += [ndtri(lower) / math.sqrt(width)]
         start += rank + below
     return jnp.asarray(np.concatenate(pieces, axis=-1))
@@ -226,7 +229,7 @@ def _of_prior(uniforms, widths, shape: Bartlett) -> Float[Array, "replicates poi
 
 @partial(jax.jit, static_argnames="shape")
 def _weighted(
-    proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, shape: Bartlett, degrees, constant
+    proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, shape: Factors, degrees, constant
 ):
     """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
     size = shape.coordinates

@@ -1,7 +1,8 @@
 r"""The posterior (8) of all weights by exact Gibbs sampling: an independent check of the other two samplers.
 
-The output is linear in the weights of one layer while the others stay: $f = \Phi \theta$. So each layer, all its heads
-together, has a Gaussian posterior given the rest, and is drawn from it without rejection and without step sizes.
+The output is linear in the weights of one layer while the others stay: $f = \Phi \theta$, and beside a skip connection
+$f = f_0 + \Phi \theta$. So each layer, all its heads together, has a Gaussian posterior given the rest, and is drawn from it
+without rejection and without step sizes.
 """
 
 import os
@@ -48,12 +49,12 @@ def gibbs_posterior(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2.
         warmup: sweeps that are not kept.
@@ -118,12 +119,14 @@ def _draw(place, block, key, posterior: WeightPosterior, variance):
     def output(values):
         return forward_paths(place(values), posterior.inputs)
 
-    features = jax.jacrev(output)(block).reshape(posterior.labels.shape[0], -1)
+    # Beside a skip the output has a part without this block.
+    missing = (posterior.labels - output(jnp.zeros_like(block))).reshape(-1)
+    features = jax.jacrev(output)(block).reshape(missing.size, -1)
     drawn = jnp.sqrt(variance) * jax.random.normal(prior_key, block.shape)
-    noise = jnp.sqrt(posterior.temperature) * jax.random.normal(noise_key, posterior.labels.shape)
+    noise = jnp.sqrt(posterior.temperature) * jax.random.normal(noise_key, missing.shape)
     gram = variance * features @ features.T + posterior.temperature * jnp.eye(noise.shape[0])
-    missing = cho_solve((jnp.linalg.cholesky(gram), True), posterior.labels - features @ drawn.reshape(-1) - noise)
-    return drawn + variance * (missing @ features).reshape(block.shape)
+    solved = cho_solve((jnp.linalg.cholesky(gram), True), missing - features @ drawn.reshape(-1) - noise)
+    return drawn + variance * (solved @ features).reshape(block.shape)
 
 
 def _record(state, data):

@@ -12,15 +12,15 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
+from statmech_attention._coordinates import Factors
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import problem
-from statmech_attention.sampling._bartlett import Bartlett
 from statmech_attention.sampling._chains import check_counts, run
 from statmech_attention.sampling._dataset import dataset, named_overlaps
 from statmech_attention.sampling._density import Posterior, posterior_density, potential
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
-from statmech_attention.sampling._outputs import cross_kernels, outputs
+from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 
@@ -50,12 +50,12 @@ def posterior(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2, so that they can be compared.
         warmup: iterations a chain before the first draw is kept, in which the step size adapts.
@@ -69,7 +69,7 @@ def posterior(
     Returns:
         Dataset with dimensions `chain` and `draw` first:
         `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
-        scalar; with `test`, `output`, (9), and `output_variance`, (30), `(example,)`; `potential`, $-\ln p$ up to a
+        scalar for one output; with `test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
         constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
         `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
         says what is wrong with the chains; it is empty where nothing is.
@@ -106,16 +106,17 @@ def posterior(
     if test is not None:
         overlaps = jnp.asarray(found["order_parameter"])
         given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, layout.variances))
-        mean, spread = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+        given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+        mean, spread = (by_output(values, inputs) for values in given)
         found = {**found, "output": mean, "output_variance": spread}
     return dataset(found, "order parameters", layout, temperature, quiet)
 
 
-def _whitened(position, data: tuple[Posterior, Laplace], shape: Bartlett):
+def _whitened(position, data: tuple[Posterior, Laplace], shape: Factors):
     density, around = data
     return potential(around.mode + around.root @ position, density, shape)
 
 
-def _record(position, data: tuple[Posterior, Laplace], shape: Bartlett) -> dict:
+def _record(position, data: tuple[Posterior, Laplace], shape: Factors) -> dict:
     _, around = data
     return named_overlaps(_bartlett.order_parameters(around.mode + around.root @ position, shape))

@@ -30,7 +30,7 @@ def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes
 
     Args:
         attentioned: training inputs.
-        labels: $Y$, `(examples,)`; None to draw them.
+        labels: $Y$, `(examples,)` or `(examples, outputs)`; None to draw them.
         temperature: $T$, the variance of a label given the output: (8).
         shapes: `Weights` with the shape of every array in its place.
         variances: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
@@ -45,7 +45,7 @@ def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes
         normal("readout", shapes.readout),
     )
     outputs = forward_paths(_scaled(white, variances), attentioned)
-    numpyro.sample("labels", dist.Normal(outputs, jnp.sqrt(temperature)).to_event(1), obs=labels)
+    numpyro.sample("labels", dist.Normal(outputs, jnp.sqrt(temperature)).to_event(outputs.ndim), obs=labels)
 
 
 def weights_posterior(
@@ -72,12 +72,12 @@ def weights_posterior(
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2, so that they can be compared.
         warmup: iterations in which step size and masses adapt.
@@ -116,14 +116,14 @@ def weights_posterior(
 
 def _potential(position: dict, data: WeightPosterior, static):
     layout, _ = static
-    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(layout.heads)))
+    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(layout.chain.layers)))
     arguments = (data.inputs, data.labels, data.temperature)
     return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": layout.variances}, position)
 
 
 def _record(position: dict, data: WeightPosterior, static) -> dict:
     layout, keep_weights = static
-    weights = _scaled(_weight_draws.weights_of(position, len(layout.heads)), layout.variances)
+    weights = _scaled(_weight_draws.weights_of(position, len(layout.chain.layers)), layout.variances)
     return _weight_draws.record(weights, data, keep_weights)
 
 

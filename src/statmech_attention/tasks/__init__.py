@@ -2,12 +2,14 @@
 
 from statmech_attention.tasks.glyphs import glyph_split, glyphs
 from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovSample, HiddenMarkovTrial
+from statmech_attention.tasks.hidden_markov_classes import HiddenMarkovClasses
 from statmech_attention.tasks.images import ImageSet, Split, omniglot_split
 from statmech_attention.tasks.one_shot import OneShot, OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, TestSet, one_shot_suite
 
 __all__ = [
     "HiddenMarkov",
+    "HiddenMarkovClasses",
     "HiddenMarkovSample",
     "HiddenMarkovTrial",
     "ImageSet",

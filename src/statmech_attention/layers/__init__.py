@@ -1,0 +1,23 @@
+"""Kinds of layers, one file each, and chains of them; `kind` says what a kind gives."""
+
+from statmech_attention.layers.chain import Chain, canonical, chain
+from statmech_attention.layers.heads import Heads
+from statmech_attention.layers.kind import Kind, Layer, Part, Readout
+from statmech_attention.layers.linear import Linear
+from statmech_attention.layers.outputs import OneOutput, Outputs
+from statmech_attention.layers.skip import SkipHeads
+
+__all__ = [
+    "Chain",
+    "Heads",
+    "Kind",
+    "Layer",
+    "Linear",
+    "OneOutput",
+    "Outputs",
+    "Part",
+    "Readout",
+    "SkipHeads",
+    "canonical",
+    "chain",
+]

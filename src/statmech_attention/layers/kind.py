@@ -1,0 +1,170 @@
+r"""What a kind of layer is: everything that the rest of the package asks of one.
+
+A chain is the input projection (1), layers $l = 1..L$, and a readout. Layer $l$ takes tokens of width $N_l$ to tokens of
+width $N_{l+1}$. The theory reads the chain from above. Let $w^p \in \mathbb R^{N_{l+1}}$ be the effective weights of the partial
+paths $p$ through the layers above, $(h_{l+1}, .., h_L)$ and the output. The layer makes several rows of each, its *branches*:
+
+    w^{bp} = sum_s M_bs g^{sp}  in R^{N_l},        b = 1..branches, s = 1..seeds.
+
+The *seeds* $g^{sp}$ are $w^p V_s / (\sigma_l \sqrt{N_{l+1}})$, one for every value matrix $V_s$, whose entries are
+$\mathcal N(0, \sigma_l^2)$ independently; a kind that `keeps` has one seed more, the first, which is $w^p$ itself. The *mixing* $M$
+holds numbers alone. A kind gives
+
+(a) its forward map, `forward`, and the map of the readout's columns through its attention matrices, `attended`: (2), (7);
+(b) `seeds`, `keeps` and `mixing`: with $U^{(l+1)} = A_{l+1} A_{l+1}^\top$ they say what the order parameter turns into,
+
+        U^(l) = A_l A_l^T,      A_l = (M (x) A_{l+1}) F_l,
+
+    with a lower triangular $F_l$ of one row for every seed and column of $A_{l+1}$. A kept seed has its rows in the span of $w$, where
+    $F_l$ is known: its first rows are $[I\ 0]$, and stay so;
+(c) from (b) alone, its entropy $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are not kept;
+(d) from (b) alone, its exact law at finite width: entry $i$ of the diagonal, counted from 0 over all columns, is
+    $\chi_{N_l - i} / \sqrt{N_l}$, what lies below is $\mathcal N(0, 1/N_l)$, and $F_l$ has as many columns as it has rows, but $N_l$ at
+    most;
+(e) the factor that a path takes from every branch, `gains` over the root of `divisor`: what all branches share goes into
+    the divisor, so that plain heads have gains of 1; beside a skip, which has no $1/\sqrt H$, it stands in the gains;
+(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`; all are Gaussian;
+(g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it needs; `with_heads`,
+    the layer without the others.
+
+A readout gives (b), and `axes`, the axes of a label. Nothing else in the package knows one kind from another.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+
+class Kind(ABC):
+    """(b): how the order parameter of a layer comes from that of the layer above."""
+
+    keeps: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def value_matrices(self) -> int:
+        """How many Gaussian matrices there are: the seeds that are not kept."""
+
+    @abstractmethod
+    def mixing(self, deviation: float) -> Float[np.ndarray, "branches seeds"]:
+        r"""$M$, with the standard deviation $\sigma_l$ of the values in it; a kept seed comes first and without it."""
+
+    @property
+    def seeds(self) -> int:
+        """How many rows of independent origin there are for every row above."""
+        return self.keeps + self.value_matrices
+
+    @property
+    def branches(self) -> int:
+        """How many partial paths there are for every one above."""
+        return len(self.mixing(1.0))
+
+
+class Layer(Kind):
+    """A layer between the input projection and the readout; kinds are frozen dataclasses derived from it."""
+
+    fewest: ClassVar[int] = 0
+
+    @property
+    @abstractmethod
+    def branch_heads(self) -> tuple[int, ...]:
+        """For every branch the head that it passes through, counted from 0; -1 where it passes through none."""
+
+    @property
+    @abstractmethod
+    def gains(self) -> tuple[float, ...]:
+        """What a branch brings to a path's coefficient, before the root of `divisor` is divided by."""
+
+    @property
+    @abstractmethod
+    def divisor(self) -> int:
+        r"""A whole number that divides the kernel: $H$ for the $1/\sqrt H$ of (2)."""
+
+    @abstractmethod
+    def forward(
+        self,
+        values: Float[Array, "matrices width_out width_in"],
+        hidden: Float[Array, "examples tokens width_in"],
+        matrix: Float[Array, "examples heads tokens tokens"] | None,
+    ) -> Float[Array, "examples tokens width_out"]:
+        r"""$x^l$ from $x^{l-1}$, as in (2), $1/\sqrt{N_l}$ included; `matrix` is None for a kind without heads."""
+
+    @abstractmethod
+    def attended(
+        self,
+        columns: Float[Array, "examples partial tokens"],
+        matrix: Float[Array, "examples heads tokens tokens"] | None,
+    ) -> Float[Array, "examples branches partial tokens"]:
+        r"""The columns $\Omega^{(l,h)} c$ of every branch $b$ and column $c$ from above, as in (7)."""
+
+    @property
+    def heads(self) -> int:
+        """Attention matrices that the layer takes."""
+        return len(set(self.branch_heads) - {-1})
+
+    @property
+    def spelled(self):
+        """How the layer is written in `heads`."""
+        return self
+
+    def check_widths(self, layer: int, width_in, width_out) -> None:
+        """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
+
+    def with_heads(self, heads: Sequence[int]) -> "Layer":
+        """The layer with some of its heads, in the order given; of a kind whose heads are alike only their `count` changes."""
+        return replace(self, count=len(heads)) if self.heads else self
+
+    def keep(self, heads: Sequence[int]) -> "Part":
+        """What is left of the layer with some of its heads, in the order given."""
+        beside = [branch for branch, head in enumerate(self.branch_heads) if head < 0]
+        branches = (*beside, *(self.branch_heads.index(head) for head in heads))
+        own = self.value_matrices == self.heads
+        return Part(self.with_heads(heads), branches, tuple(heads) if own else tuple(range(self.value_matrices)))
+
+
+class Part(NamedTuple):
+    """What is left of a layer without some of its heads.
+
+    Attributes:
+        layer: the smaller layer.
+        branches: which branches of the larger one these are.
+        matrices: which of its value matrices.
+    """
+
+    layer: Layer
+    branches: tuple[int, ...]
+    matrices: tuple[int, ...]
+
+
+class Readout(Kind):
+    """The end of a chain: what reads the last layer's token out."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[int, ...]:
+        """Axes of one example's label after that of the examples: none, or the number of outputs."""
+
+    @property
+    @abstractmethod
+    def spelled(self) -> tuple:
+        """How the readout is written in `heads`, a tuple."""
+
+
+def mixed(
+    mixing: Float[np.ndarray, "branches seeds"], seeds: Float[Array, "seeds rows columns"]
+) -> Float[Array, "..."]:
+    """The branches $\\sum_s M_{bs} g^s$, `(branches, rows, columns)`."""
+    diagonal = np.diagonal(mixing)
+    if mixing.shape[0] == mixing.shape[1] and np.array_equal(mixing, np.diag(diagonal)):
+        return jnp.asarray(diagonal, seeds.dtype)[:, None, None] * seeds
+    return jnp.einsum("bs,sac->bac", jnp.asarray(mixing, seeds.dtype), seeds)
+
+
+def root(number: int) -> float:
+    """A Python float keeps the arrays' own precision; a NumPy scalar would promote float32."""
+    return float(np.sqrt(number))

@@ -1,0 +1,64 @@
+"""Attention heads beside a skip connection: a residual layer."""
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention import _checks
+from statmech_attention.layers.heads import Heads
+from statmech_attention.layers.kind import Layer
+
+
+@dataclass(frozen=True)
+class SkipHeads(Layer):
+    r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
+
+    A path goes along the skip, branch 0, or through one of the heads. Its effective weights are those from above where it
+    skips: $U^{(l)}$ has $U^{(l+1)}$ in its first block.
+
+    Attributes:
+        count: $H$; without heads, 0, the layer changes nothing.
+    """
+
+    count: int
+    keeps = True
+
+    def __post_init__(self):
+        if not _checks.whole(self.count, 0):
+            raise ValueError(f"SkipHeads: wanted a whole number of heads, got {self.count!r}.")
+        object.__setattr__(self, "count", int(self.count))
+
+    @property
+    def value_matrices(self):
+        return self.count
+
+    def mixing(self, deviation):
+        return np.diag([1.0] + [deviation] * self.count)
+
+    @property
+    def branch_heads(self):
+        return (-1, *range(self.count))
+
+    @property
+    def gains(self):
+        return (1.0, *(1 / math.sqrt(self.count) for _ in range(self.count)))
+
+    @property
+    def divisor(self):
+        return 1
+
+    def forward(self, values, hidden, matrix):
+        return hidden + Heads(self.count).forward(values, hidden, matrix) if self.count else hidden
+
+    def attended(self, columns, matrix):
+        along = columns[:, None]
+        return jnp.concatenate([along, Heads(self.count).attended(columns, matrix)], axis=1) if self.count else along
+
+    def check_widths(self, layer, width_in, width_out):
+        if _checks.concrete(width_in, width_out) and width_in != width_out:
+            raise ValueError(
+                f"width: wanted the same width before and after layer {layer}, which adds its input to its output, got "
+                f"N_{layer} = {width_in:g} and N_{layer + 1} = {width_out:g}."
+            )

@@ -1,0 +1,215 @@
+"""Networks of mixed layers once more, in plain NumPy and SciPy with explicit loops: nothing from the package.
+
+A chain is a list of `("heads", H)`, `("skip", H)` and `("linear", 1)`, from the input up, with C outputs at its end. The entropy of
+a skip layer is that of Wishart's law by its Schur complement, the minimum that of SciPy in coordinates of its own.
+"""
+
+import itertools
+import math
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+
+import statmech_attention as sma
+
+KINDS = {"heads": sma.Heads, "skip": sma.SkipHeads, "linear": lambda _: sma.Linear()}
+
+# Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs; None is one output without an axis.
+CHAINS = {
+    "a skip alone": ([("skip", 2)], (3, 3), None),
+    "two outputs": ([("heads", 2)], (3, 4), 2),
+    "a linear block": ([("heads", 2), ("linear", 1)], (4, 2, 3), None),
+    "a skip below": ([("skip", 1), ("heads", 2)], (3, 3, 2), None),
+    "all kinds": ([("heads", 2), ("skip", 1), ("linear", 1)], (5, 3, 3, 2), 2),
+    "two skips, narrow": ([("skip", 2), ("skip", 1)], (2, 2, 2), 2),
+}
+
+
+def spelled(layers, outputs):
+    """The chain as the package's `heads`."""
+    return (*(KINDS[name](count) for name, count in layers), *([] if outputs is None else [sma.Outputs(outputs)]))
+
+
+def branches(layer):
+    """What a path may do in a layer: go along the skip or the linear block, None, or through a head."""
+    name, count = layer
+    return {"heads": list(range(count)), "skip": [None, *range(count)], "linear": [None]}[name]
+
+
+def paths(layers):
+    return list(itertools.product(*(branches(layer) for layer in layers)))
+
+
+def weights(rng, layers, widths, outputs, variances, features):
+    """Weights from the prior: projection, values of every layer, readout."""
+    roots = np.sqrt(variances)
+    values = [
+        roots[place + 1] * rng.normal(size=(count, widths[place + 1], widths[place]))
+        for place, (_, count) in enumerate(layers)
+    ]
+    readout = rng.normal(size=(widths[-1],) if outputs is None else (widths[-1], outputs))
+    return roots[0] * rng.normal(size=(widths[0], features)), values, roots[-1] * readout
+
+
+def attention(rng, layers, examples, tokens):
+    """Matrices for the layers that have heads; columns need not sum to one."""
+    counts = [count for name, count in layers if name != "linear"]
+    return [rng.exponential(size=(examples, count, tokens, tokens)) for count in counts]
+
+
+def forward(projection, values, readout, inputs, matrices, layers):
+    """Layer by layer, the last token read out."""
+    found = []
+    for example, tokens in enumerate(inputs):
+        hidden = projection @ tokens.T / math.sqrt(tokens.shape[1])
+        left = iter(matrices)
+        for (name, count), value in zip(layers, values, strict=True):
+            width = hidden.shape[0]
+            if name == "linear":
+                hidden = value[0] @ hidden / math.sqrt(width)
+                continue
+            matrix = next(left)[example]
+            through = sum(value[head] @ hidden @ matrix[head] for head in range(count)) / math.sqrt(width * count)
+            hidden = through + hidden if name == "skip" else through
+        found.append(readout.T @ hidden[:, -1] / math.sqrt(len(readout)))
+    return np.array(found)
+
+
+def partial_weights(values, readout, layers, first):
+    """Effective weights of the partial paths from layer `first` up, path by path and output by output."""
+    columns = readout[:, None] if readout.ndim == 1 else readout
+    rows = []
+    for path in paths(layers[first:]):
+        for column in columns.T:
+            row = column
+            for (name, _), value, branch in reversed(list(zip(layers[first:], values[first:], path, strict=True))):
+                if name == "skip" and branch is None:
+                    continue
+                row = row @ value[branch or 0] / math.sqrt(value.shape[1])
+            rows.append(row)
+    return np.array(rows)
+
+
+def order_parameters(values, readout, layers):
+    rows = [partial_weights(values, readout, layers, first) for first in range(len(layers) + 1)]
+    overlaps = [row @ row.T / row.shape[1] for row in rows]
+    return (*overlaps[:-1], overlaps[-1] if readout.ndim == 2 else overlaps[-1][0, 0])
+
+
+def coefficient(path, layers):
+    """The factor of a path in the output."""
+    found = 1.0
+    for (_, count), branch in zip(layers, path, strict=True):
+        found *= 1.0 if branch is None else 1 / math.sqrt(count)
+    return found
+
+
+def kernel(left, right, order_parameter, layers, outputs, input_variance=1.0):
+    """Pairs (example, output) against pairs: sum c_pi c_pi' U^{(pi c)(pi' c')} C_{pi pi'}."""
+    count, features = outputs or 1, left.shape[2]
+    total = np.zeros((len(left), count, len(right), count))
+    for (p, path), (q, other) in itertools.product(enumerate(paths(layers)), repeat=2):
+        common = coefficient(path, layers) * coefficient(other, layers) * left[:, p] @ right[:, q].T / features
+        for c, d in itertools.product(range(count), repeat=2):
+            total[:, c, :, d] += input_variance * order_parameter[p * count + c, q * count + d] * common
+    return total.reshape(len(left) * count, -1)
+
+
+def entropy(overlaps, layers, widths, variances):
+    """Of every layer from its density given the layer above, a skip's by the Schur complement."""
+    total = 0.0
+    overlaps = [np.atleast_2d(overlap) for overlap in overlaps]
+    for place, (name, count) in enumerate(layers):
+        scale = variances[place + 1] * np.kron(np.eye(count), overlaps[place + 1])
+        block, size = overlaps[place], len(overlaps[place + 1])
+        if name == "skip":
+            cross, block = block[:size, size:], block[size:, size:]
+            inner = block - cross.T @ np.linalg.solve(overlaps[place][:size, :size], cross)
+        else:
+            inner = block
+        found = np.trace(np.linalg.solve(scale, block)) - np.linalg.slogdet(inner)[1] + np.linalg.slogdet(scale)[1]
+        total += widths[place] / max(widths) * found
+    ratio = overlaps[-1] / variances[-1]
+    return total + widths[-1] / max(widths) * (np.trace(ratio) - np.linalg.slogdet(ratio)[1])
+
+
+def energy(order_parameter, inputs, labels, layers, outputs, temperature, input_variance=1.0):
+    gram = kernel(inputs, inputs, order_parameter, layers, outputs, input_variance)
+    density = multivariate_normal(np.zeros(labels.size), gram + temperature * np.eye(labels.size)).logpdf(
+        labels.ravel()
+    )
+    return (-2 * density - labels.size * math.log(2 * math.pi)) / len(labels)
+
+
+def action(overlaps, inputs, labels, layers, outputs, widths, variances, temperature):
+    found = energy(overlaps[0], inputs, labels, layers, outputs, temperature, variances[0])
+    return entropy(overlaps, layers, widths, variances) + len(labels) / max(widths) * found
+
+
+def predict(train, labels, test, order_parameter, layers, outputs, temperature, input_variance=1.0):
+    both = np.concatenate([train, test])
+    joint = kernel(both, both, order_parameter, layers, outputs, input_variance)
+    known = labels.size
+    noisy = joint[:known, :known] + temperature * np.eye(known)
+    mean = joint[known:, :known] @ np.linalg.solve(noisy, labels.ravel())
+    variance = np.diagonal(
+        joint[known:, known:] - joint[known:, :known] @ np.linalg.solve(noisy, joint[:known, known:])
+    )
+    shape = (len(test), *labels.shape[1:])
+    return mean.reshape(shape), variance.reshape(shape)
+
+
+def saddle_point(inputs, labels, layers, outputs, widths, variances, temperature):
+    """The minimum by SciPy. Unknowns: a Cholesky factor of every U, of a skip layer that of the Schur complement, and B."""
+    tops = outputs or 1
+
+    def unpacked(vector):
+        start = 0
+
+        def triangle(size):
+            nonlocal start
+            factor = np.zeros((size, size))
+            count = size * (size + 1) // 2
+            factor[np.tril_indices(size)] = vector[start : start + count]
+            start += count
+            return factor @ factor.T
+
+        found = [triangle(tops)]
+        for name, count in reversed(layers):
+            above = found[0]
+            if name == "skip":
+                size = len(above)
+                cross = vector[start : start + count * size**2].reshape(size, count * size)
+                start += cross.size
+                block = triangle(count * size) + cross.T @ np.linalg.solve(above, cross)
+                found.insert(0, np.block([[above, cross], [cross.T, block]]))
+            else:
+                found.insert(0, triangle(count * len(above)))
+        return found
+
+    def value(vector):
+        return action(unpacked(vector), inputs, labels, layers, outputs, widths, variances, temperature)
+
+    start = _diagonal(tops, layers)
+    start = start + 0.1 * np.random.default_rng(0).normal(size=start.size)
+    rough = minimize(value, start, method="BFGS", jac="3-point", options={"gtol": 1e-7, "maxiter": 500})
+    overlaps = unpacked(rough.x)
+    return [*overlaps[:-1], overlaps[-1] if outputs else overlaps[-1][0, 0]], rough.fun
+
+
+def _diagonal(tops, layers):
+    """Ones where a factor's diagonal is, in the order of the unknowns."""
+
+    def eye(size):
+        return np.eye(size)[np.tril_indices(size)]
+
+    pieces, size = [eye(tops)], tops
+    for name, count in reversed(layers):
+        if name == "skip":
+            pieces += [np.zeros(count * size**2), eye(count * size)]
+            size *= 1 + count
+        else:
+            size *= count
+            pieces.append(eye(size))
+    return np.concatenate(pieces)

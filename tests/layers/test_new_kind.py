@@ -1,0 +1,130 @@
+"""A kind of layer that the package does not have: one class, and all else follows."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention._architecture import architecture
+from statmech_attention.action import coordinate_count, coordinates_of, order_parameters_at
+from statmech_attention.layers import Heads, Layer
+from statmech_attention.sampling import _bartlett
+
+
+@dataclass(frozen=True)
+class SharedValues(Layer):
+    """Heads with one value matrix for all: a mixing that is not square, and a singular order parameter."""
+
+    count: int
+    fewest = 1
+
+    @property
+    def value_matrices(self):
+        return 1
+
+    def mixing(self, deviation):
+        return deviation * np.ones((self.count, 1))
+
+    @property
+    def branch_heads(self):
+        return tuple(range(self.count))
+
+    @property
+    def gains(self):
+        return (1.0,) * self.count
+
+    @property
+    def divisor(self):
+        return self.count
+
+    def forward(self, values, hidden, matrix):
+        attended = jnp.einsum("esn,ehst->etn", hidden, matrix)
+        return attended @ values[0].T / math.sqrt(values.shape[2] * self.count)
+
+    def attended(self, columns, matrix):
+        return jnp.einsum("ehst,edt->ehds", matrix, columns)
+
+
+@dataclass(frozen=True)
+class GainHeads(Heads):
+    """Heads with fixed gains."""
+
+    strengths: tuple[float, ...] = ()
+
+    @property
+    def gains(self):
+        return self.strengths
+
+    def forward(self, values, hidden, matrix):
+        return super().forward(jnp.asarray(self.strengths)[:, None, None] * values, hidden, matrix)
+
+    def with_heads(self, heads):
+        return GainHeads(len(heads), tuple(self.strengths[head] for head in heads))
+
+
+GAINS = GainHeads(2, (1.0, 0.3))
+CHAINS = [
+    ((SharedValues(3),), (3,)),
+    ((SharedValues(2), sma.SkipHeads(1), sma.Linear(), sma.Outputs(2)), (2, 1)),
+    ((2, SharedValues(2)), (2, 2)),
+    ((GAINS, 2), (2, 2)),
+]
+
+
+def attention(rng, counts):
+    return [rng.normal(size=(3, count, 4, 4)) for count in counts]
+
+
+@pytest.mark.parametrize(("heads", "counts"), CHAINS, ids=range(len(CHAINS)))
+def test_layers_and_paths_give_the_same_output(heads, counts):
+    rng = np.random.default_rng(1)
+    inputs, matrices = rng.normal(size=(3, 4, 5)), attention(rng, counts)
+    weights = sma.sample_weights(jax.random.key(2), heads=heads, width=3, features=5)
+    xi = sma.attentioned_inputs(inputs, matrices, heads=heads)
+    wanted = sma.forward(weights, inputs, matrices, heads=heads)
+    np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("heads", [CHAINS[1][0], CHAINS[2][0]], ids=range(2))
+def test_coordinates_are_those_of_the_seeds(heads):
+    layout = architecture(heads, 9)
+    point = jnp.asarray(0.4 * np.random.default_rng(3).normal(size=coordinate_count(layout)))
+    overlaps = order_parameters_at(point, layout)
+    np.testing.assert_allclose(coordinates_of(overlaps, layout), point, atol=1e-9)
+    place = next(layer for layer, kind in enumerate(heads) if isinstance(kind, SharedValues))
+    changed = list(overlaps)
+    changed[place] = changed[place] + jnp.eye(len(changed[place]))
+    with pytest.raises(ValueError, match="wanted branches .* that share their values to be alike"):
+        coordinates_of(tuple(changed), layout)
+
+
+def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attention():
+    rng = np.random.default_rng(4)
+    values, labels = rng.normal(size=(8, 2, 3)), rng.normal(size=6)
+    one_head = values.sum(axis=1, keepdims=True) / math.sqrt(2)
+    options = {"width": 12, "temperature": 0.2}
+    shared = sma.solve(values[:6], labels, heads=(SharedValues(2),), **options)
+    single = sma.solve(one_head[:6], labels, heads=(1,), **options)
+    np.testing.assert_allclose(shared.order_parameter, np.full((2, 2), single.order_parameter[0, 0]), rtol=1e-7)
+    np.testing.assert_allclose(shared.predict(values[6:]).mean, single.predict(one_head[6:]).mean, rtol=1e-7)
+    assert float(shared.action) == pytest.approx(float(single.action), rel=1e-9)
+    shape, other = (_bartlett.bartlett(architecture(heads, 12)) for heads in ((SharedValues(2),), (1,)))
+    assert shape.counts == other.counts
+
+
+def test_gains_are_those_of_the_attention():
+    rng = np.random.default_rng(5)
+    values, labels = rng.normal(size=(6, 2, 3)), rng.normal(size=6)
+    scaled = values * np.array(GAINS.strengths)[None, :, None]
+    gained = sma.kernel(values, values, np.eye(2), heads=(GAINS,))
+    np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), heads=(2,)), rtol=1e-12)
+    point = order_parameters_at(jnp.full(4, 0.3), architecture((2,), 5))
+    options = {"width": 5, "temperature": 0.2}
+    found = sma.action(point, values, labels, heads=(GAINS,), **options)
+    assert float(found) == pytest.approx(float(sma.action(point, scaled, labels, heads=(2,), **options)), rel=1e-12)
+    assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).heads == (GAINS,)
+    assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)

@@ -1,0 +1,139 @@
+"""Samplers of mixed chains against importance sampling over all weights, at widths too narrow for some of the paths."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from layers import brute_force
+
+EXAMPLES, FEATURES, TEMPERATURE, DRAWS, BLOCKS = 4, 3, 0.5, 40_000, 20
+VARIANCES = (0.8, 1.5, 0.9, 1.2, 1.1)
+CHAINS = {
+    "heads, skip, two outputs": ([("heads", 2), ("skip", 1)], (3, 3, 3), 2),
+    "skip, linear block": ([("skip", 2), ("linear", 1)], (4, 4, 3), None),
+}
+sampling = sma.sampling
+
+
+def drawn(name):
+    """Training inputs and labels, and the options of every sampler."""
+    layers, widths, outputs = CHAINS[name]
+    rng = np.random.default_rng(11)
+    values = rng.normal(size=(EXAMPLES + 2, len(brute_force.paths(layers)), FEATURES))
+    labels = rng.normal(size=(EXAMPLES,) if outputs is None else (EXAMPLES, outputs))
+    common = {
+        "heads": brute_force.spelled(layers, outputs),
+        "width": widths,
+        "temperature": TEMPERATURE,
+        "variance": VARIANCES[: len(layers) + 2],
+        "test": values[EXAMPLES:],
+    }
+    return (values[:EXAMPLES], labels), common
+
+
+@cache
+def truth(name):
+    """Means of U and of the test outputs over the posterior of all weights, with their errors: weighted prior draws."""
+    (train, labels), options = drawn(name)
+    values = jnp.concatenate([jnp.asarray(train), jnp.asarray(options["test"])])
+    xi = sma.AttentionedInputs(values, options["heads"])
+    size = {"heads": options["heads"], "width": options["width"], "variance": options["variance"]}
+
+    def one(key):
+        weights = sma.sample_weights(key, features=FEATURES, **size)
+        outputs = sma.forward_paths(weights, xi)
+        misfit = jnp.sum((outputs[:EXAMPLES] - labels) ** 2) / (2 * TEMPERATURE)
+        overlap = sma.weights_order_parameters(weights, options["heads"])[0]
+        return jnp.exp(-misfit), {"order_parameter": overlap, "output": outputs[EXAMPLES:]}
+
+    @jax.jit
+    def block(key):
+        weights, found = jax.vmap(one)(jax.random.split(key, DRAWS))
+        return weights.mean(), jax.tree.map(lambda value: jnp.tensordot(weights, value, 1) / DRAWS, found)
+
+    sums = [block(key) for key in jax.random.split(jax.random.key(12), BLOCKS)]
+    weight = np.array([one for one, _ in sums])
+    result = {}
+    for quantity in ("order_parameter", "output"):
+        sides = np.stack([np.asarray(found[quantity]) for _, found in sums])
+        mean = sides.mean(axis=0) / weight.mean()
+        rest = (sides - weight.reshape(-1, *(1,) * mean.ndim) * mean[None]) / weight.mean()
+        result[quantity] = (mean, rest.std(axis=0, ddof=1) / np.sqrt(BLOCKS))
+    evidence = weight.mean() / (2 * np.pi * TEMPERATURE) ** (labels.size / 2)
+    result["log_evidence"] = (np.log(evidence), weight.std(ddof=1) / np.sqrt(BLOCKS) / weight.mean())
+    return result
+
+
+def assert_same(found, wanted):
+    """Within four standard errors in every entry."""
+    mean, error = wanted
+    assert np.shape(found.mean) == np.shape(mean)
+    scale = np.hypot(found.error, error)
+    assert np.all(scale > 0)
+    np.testing.assert_array_less(np.abs(found.mean - mean), 4 * scale)
+
+
+SAMPLERS = {
+    "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}, list(CHAINS)),
+    "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}, list(CHAINS)),
+    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, list(CHAINS)[:1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("sampler", "name"), [(sampler, name) for sampler, (*_, names) in SAMPLERS.items() for name in names]
+)
+def test_samplers_have_the_posterior_of_the_weights(sampler, name):
+    function, counts, _ = SAMPLERS[sampler]
+    data, options = drawn(name)
+    found = function(*data, **options, **counts, key=jax.random.key(13), quiet=True)
+    for quantity in ("order_parameter", "output"):
+        assert_same(sampling.estimate(found[quantity]), truth(name)[quantity])
+    shape = sma.solve(*data, **{key: value for key, value in options.items() if key != "test"}).predict(options["test"])
+    assert sampling.prediction(found).mean.shape == shape.mean.shape
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name):
+    data, options = drawn(name)
+    found = sampling.importance(*data, **options, points=128, key=jax.random.key(14))
+    for quantity in ("order_parameter", "output", "log_evidence"):
+        assert_same(getattr(found, quantity), truth(name)[quantity])
+
+
+def test_kept_weights_are_those_of_the_chain():
+    data, options = drawn("heads, skip, two outputs")
+    counts = {"draws": 4, "warmup": 0, "chains": 2, "keep_weights": True}
+    found = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(15), quiet=True)
+    assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
+    assert found["output"].dims == ("chain", "draw", "example", "unit")
+    one = found.isel(chain=1, draw=2)
+    values = tuple(jnp.asarray(one[f"values_{layer}"].values) for layer in (1, 2))
+    weights = sma.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
+    overlaps = sma.weights_order_parameters(weights, options["heads"])
+    for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
+        np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
+    again = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(16), start=found, quiet=True)
+    assert again["output"].shape == found["output"].shape
+
+
+def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
+    data, options = drawn("heads, skip, two outputs")
+    test = options.pop("test")
+    options["width"] = 30
+    saddle = sma.solve(*data, **options)
+    corrected = sampling.corrected(saddle, test)
+    exact = sampling.importance(*data, **options, test=test, points=8192, key=jax.random.key(17))
+    for found, plain, one in (
+        (corrected.order_parameters[0], saddle.order_parameter, exact.order_parameter),
+        (corrected.prediction.mean, saddle.predict(test).mean, exact.output),
+    ):
+        assert np.shape(found) == np.shape(one.mean)
+        gap, before = np.linalg.norm(found - one.mean), np.linalg.norm(plain - one.mean)
+        noise = np.linalg.norm(one.error)
+        assert before > 10 * noise
+        assert gap < 0.25 * before + 4 * noise

@@ -1,0 +1,230 @@
+"""Hidden Markov chains of several classes: what is drawn, the best possible answers, and where the heads look."""
+
+import dataclasses
+import itertools
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+
+# Short chains of small tokens; a token is seen without its position.
+TASK = sma.tasks.HiddenMarkovClasses(
+    classes=3, length=6, token_size=6, slow=0.2, fast=0.6, parallel_noise=0.5, perpendicular_noise=2.0
+)
+EXAMPLES = 3000
+# In every class the probabilities of steps 0, 1, 2.
+STEPS = np.array([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return TASK.sample(jax.random.key(90), EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def classes(sample):
+    return np.argmax(sample.labels, axis=1)
+
+
+def test_three_classes_by_default():
+    task = sma.tasks.HiddenMarkovClasses()
+    assert (task.classes, task.tokens, task.features, task.slow, task.fast) == (3, 31, 241, 0.3, 0.7)
+
+
+def test_labels_are_one_hot_less_their_mean(sample, classes):
+    assert sample.inputs.shape == (EXAMPLES, 7, 13)
+    np.testing.assert_allclose(sample.labels, np.eye(3)[classes] - 1 / 3, atol=1e-15)
+    np.testing.assert_allclose(np.sum(sample.labels, axis=1), 0.0, atol=1e-15)
+    np.testing.assert_allclose(np.mean(sample.labels, axis=0), 0.0, atol=1e-14)
+    assert set(np.unique(sample.hidden)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize(("examples", "wanted"), [(1, (1, 0, 0)), (8, (3, 3, 2)), (9, (3, 3, 3))])
+def test_as_many_of_each_class(examples, wanted):
+    drawn = np.argmax(TASK.sample(jax.random.key(92), examples).labels, axis=1)
+    np.testing.assert_array_equal(np.bincount(drawn, minlength=3), wanted)
+
+
+def test_classes_are_shuffled(classes):
+    counts = np.bincount(classes[: EXAMPLES // 2], minlength=3)
+    assert np.all(np.abs(counts - EXAMPLES / 6) < 4 * math.sqrt(EXAMPLES / 6 * 2 / 3))
+
+
+def test_steps_and_transitions_have_the_probabilities_of_the_class():
+    np.testing.assert_allclose(TASK.steps, STEPS, atol=1e-15)
+    for one, state, other in itertools.product(range(3), repeat=3):
+        assert TASK.transitions[one, state, other] == pytest.approx(STEPS[one, (other - state) % 3])
+
+
+@pytest.mark.parametrize("one", range(3))
+def test_hidden_states_take_the_steps_of_their_class(sample, classes, one):
+    hidden = np.asarray(sample.hidden)[classes == one]
+    taken = (hidden[:, 1:] - hidden[:, :-1]) % 3
+    for step, probability in enumerate(STEPS[one]):
+        each = math.sqrt(probability * (1 - probability) / len(hidden))
+        # At every time alike, and whatever the state is.
+        np.testing.assert_allclose(np.mean(taken == step, axis=0), probability, atol=4.5 * each)
+        for state in range(3):
+            there = taken[hidden[:, :-1] == state]
+            error = math.sqrt(probability * (1 - probability) / len(there))
+            assert abs(np.mean(there == step) - probability) < 4.5 * error
+
+
+def test_single_states_do_not_tell_the_class(sample, classes):
+    for one, state in itertools.product(range(3), repeat=2):
+        shares = np.mean(np.asarray(sample.hidden)[classes == one] == state, axis=0)
+        np.testing.assert_allclose(shares, 1 / 3, atol=4.5 * math.sqrt(2 / 9 / (EXAMPLES / 3)))
+
+
+def test_feature_vectors_are_orthogonal_and_as_long_as_the_root_of_the_token_size():
+    np.testing.assert_allclose(TASK.states @ TASK.states.T, 6 * np.eye(3), atol=1e-14)
+    assert set(np.unique(np.round(TASK.states, 12))) == {0.0, round(math.sqrt(3), 12)}
+
+
+def test_noise_has_its_own_strength_in_and_out_of_the_space_of_states(sample):
+    noise = np.asarray(sample.inputs)[:, 1:, :6] - np.asarray(TASK.states)[np.asarray(sample.hidden)]
+    flat = noise.reshape(-1, 6)
+    covariance = flat.T @ flat / len(flat)
+    space = np.kron(np.eye(3), np.full((2, 2), 0.5))
+    wanted = 0.5**2 * space + 2.0**2 * (np.eye(6) - space)
+    errors = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / len(flat))
+    assert np.all(np.abs(covariance - wanted) < 4.5 * errors)
+
+
+def test_two_classes_are_slow_and_fast_chains():
+    """The same labels, switches and noise as in the task of two classes, to the last bit, and the same heads."""
+    options = {"length": 6, "token_size": 4, "parallel_noise": 0.5, "slow": 0.2, "fast": 0.9}
+    two = sma.tasks.HiddenMarkovClasses(classes=2, **options)
+    slow_or_fast = sma.tasks.HiddenMarkov(**options)
+    one, other = (task.sample(jax.random.key(93), 41) for task in (two, slow_or_fast))
+    np.testing.assert_array_equal(one.labels, np.outer(other.labels, [0.5, -0.5]))
+    switched = [np.asarray(hidden)[:, 1:] != np.asarray(hidden)[:, :-1] for hidden in (one.hidden, other.hidden)]
+    np.testing.assert_array_equal(*switched)
+    np.testing.assert_array_equal(two.states, slow_or_fast.states)
+    states = (np.asarray(one.hidden), (1 - np.asarray(other.hidden, int)) // 2)
+    noises = [
+        np.asarray(drawn.inputs)[:, 1:, :4] - np.asarray(two.states)[hidden]
+        for drawn, hidden in zip((one, other), states, strict=True)
+    ]
+    np.testing.assert_allclose(*noises, atol=1e-14)
+    for heads in zip(two.heads(jax.random.key(94)), slow_or_fast.heads(jax.random.key(94)), strict=True):
+        np.testing.assert_allclose(*heads, atol=1e-14)
+
+
+# The best possible answers.
+
+
+def by_enumeration(task, inputs):
+    """p(c | x), summed over all chains of hidden states, with the full covariance of the noise."""
+    tokens = np.asarray(inputs)[:, 1:, : task.token_size]
+    states, steps, count = np.asarray(task.states), np.asarray(task.steps), task.classes
+    space = states.T @ states / task.token_size
+    covariance = task.parallel_noise**2 * space + task.perpendicular_noise**2 * (np.eye(task.token_size) - space)
+    away = tokens[:, :, None] - states
+    fit = np.exp(-0.5 * np.einsum("etsi,ij,etsj->ets", away, np.linalg.inv(covariance), away))
+    found = np.zeros((len(tokens), count))
+    for chain in itertools.product(range(count), repeat=task.length):
+        seen = np.prod([fit[:, time, state] for time, state in enumerate(chain)], axis=0)
+        for one in range(count):
+            found[:, one] += seen * np.prod([steps[one, (b - a) % count] for a, b in itertools.pairwise(chain)])
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def test_class_probabilities_agree_with_the_sum_over_all_chains():
+    # Loud noise in the space of states, so that these remain in doubt.
+    task = dataclasses.replace(TASK, length=4, parallel_noise=3.0)
+    inputs = task.sample(jax.random.key(95), 20).inputs
+    found = np.asarray(task.class_probabilities(inputs))
+    assert np.any((found > 0.2) & (found < 0.8))
+    np.testing.assert_allclose(found, by_enumeration(task, inputs), rtol=1e-9)
+
+
+def test_class_probabilities_are_calibrated():
+    """Of examples whose class has probability p, a share p is of that class."""
+    task = dataclasses.replace(TASK, parallel_noise=3.0)
+    drawn = task.sample(jax.random.key(96), EXAMPLES)
+    probabilities = np.asarray(task.class_probabilities(drawn.inputs))
+    right = np.asarray(drawn.labels) > 0
+    for low, high in itertools.pairwise((0.0, 0.2, 0.4, 0.6, 1.0)):
+        here = (probabilities >= low) & (probabilities < high)
+        error = math.sqrt(np.sum(probabilities[here] * (1 - probabilities[here]))) / here.sum()
+        assert abs(right[here].mean() - probabilities[here].mean()) < 4.5 * error
+
+
+def test_without_noise_the_steps_are_counted():
+    task = dataclasses.replace(TASK, parallel_noise=0, perpendicular_noise=0)
+    drawn = task.sample(jax.random.key(97), 30)
+    taken = np.diff(np.asarray(drawn.hidden), axis=1) % 3
+    logs = np.log(STEPS)[:, taken].sum(axis=2).T
+    wanted = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(task.class_probabilities(drawn.inputs), wanted, rtol=1e-6)
+
+
+def test_impossible_steps_are_excluded():
+    task = dataclasses.replace(TASK, slow=0.0, fast=1.0, parallel_noise=0.1)
+    drawn = task.sample(jax.random.key(98), 30)
+    np.testing.assert_allclose(task.class_probabilities(drawn.inputs), drawn.labels + 1 / 3, atol=1e-12)
+
+
+# Heads.
+
+
+def test_one_head_a_step_but_for_the_last():
+    products = TASK.heads(jax.random.key(99))
+    assert [product.shape for product in products] == [(3, 13, 13), (2, 13, 13)]
+    np.testing.assert_array_equal(products[0][1], TASK.step_head(1))
+    np.testing.assert_array_equal(products[1][0], TASK.uniform_head())
+
+
+@pytest.mark.parametrize("step", range(3))
+def test_a_step_head_looks_one_step_back_where_its_step_was_taken(step):
+    task = sma.tasks.HiddenMarkovClasses(length=12, token_size=30, parallel_noise=0, perpendicular_noise=0)
+    sample = task.sample(jax.random.key(100), 3)
+    attention = sma.attention_from_products([np.asarray(task.step_head(step))[None]])
+    # Logits: 20 one step back, 15 for the empty token, 10 for tokens that fit elsewhere, 5 or less for the rest.
+    back, empty = 1 / (1 + math.exp(-5) + 11 * math.exp(-10)), 1 / (1 + 12 * math.exp(-5))
+    taken = (np.asarray(sample.hidden)[:, 1:] - np.asarray(sample.hidden)[:, :-1]) % 3
+    assert 0 < np.mean(taken == step) < 1
+    for matrix, steps in zip(np.asarray(attention(sample.inputs)[0])[:, 0], taken, strict=True):
+        assert matrix[0, 1] > empty  # nothing but the empty token is one step before the first
+        for query, one in enumerate(steps, start=2):
+            if one == step:
+                assert matrix[query - 1, query] > back
+            else:
+                assert matrix[0, query] > empty
+
+
+def test_data_heads_and_paths_of_a_trial():
+    trial = TASK.trial(jax.random.key(101), 5, 4)
+    assert trial.train.heads == (3, 2)
+    assert (trial.train.values.shape, trial.test.values.shape) == ((5, 6, 13), (4, 6, 13))
+    assert (trial.labels.shape, trial.test_labels.shape) == ((5, 3), (4, 3))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("classes", 1, "classes: wanted a whole number of at least 2, got 1"),
+        ("length", 1, "length: wanted a whole number of at least 2, got 1"),
+        ("token_size", 200, "token_size: wanted a multiple of 3, as many entries for each state, got 200"),
+        ("slow", 1.1, r"slow: wanted a probability in \[0, 1\], got 1.1"),
+        ("fast", math.nan, r"fast: wanted a probability in \[0, 1\], got nan"),
+        ("parallel_noise", -1.0, "parallel_noise: wanted a finite number of at least 0, got -1.0"),
+        ("hardness", 0.0, "hardness: wanted a positive finite number, got 0.0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        sma.tasks.HiddenMarkovClasses(**{field: value})
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="examples: wanted a whole number of at least 1, got 0"):
+        TASK.sample(jax.random.key(0), 0)
+    with pytest.raises(ValueError, match=r"step: wanted a whole number in 0\.\.2, got 3"):
+        TASK.step_head(3)
+    with pytest.raises(ValueError, match=r"inputs: wanted 7 tokens of 13 features, got \(6, 13\)"):
+        TASK.class_probabilities(np.zeros((2, 6, 13)))
