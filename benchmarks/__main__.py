@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="FILE.nc", help="where to write (default: results/benchmarks.nc)"
     )
     parser.add_argument(
-        "--patience", type=float, default=300, metavar="SECONDS", help="give a case up after this long (default: 300)"
+        "--patience", type=float, default=900, metavar="SECONDS", help="give a case up after this long (default: 900)"
     )
     return parser
 

@@ -15,7 +15,7 @@ OTHERS = ("L-BFGS", "BFGS", "Adam", "Adam, plain coordinates")
 
 def cases(quick: bool) -> list[dict[str, Any]]:
     """The cases in the order in which they run; `quick`: tiny ones, to see that everything works."""
-    return [*_widths(quick), *_large(quick), *_growth(quick)]
+    return [*_widths(quick), *_large(quick), *_growth(quick), *_many_paths(quick)]
 
 
 def _widths(quick: bool):
@@ -50,6 +50,14 @@ def _growth(quick: bool):
             # Sixty-four paths are too many for the dense Hessian: it is left out rather than waited for.
             kept = [point for point in points if minimiser == "products" or point["heads"] != [8, 8]]
             yield _case(f"growth with {axis}", minimiser, "random", kept, 0.05, 50)
+
+
+def _many_paths(quick: bool):
+    """Six layers, and up to 512 paths; a case each, so that the memory is its own. One-shot images leave 87 features."""
+    examples, features = (600, 87) if not quick else (30, 10)
+    for fours in range(4) if not quick else (0,):
+        heads = (2,) * (6 - fours) + (4,) * fours
+        yield _case("many paths", "products", "random", [_point(examples, heads, features, 30)], 0.05, 50)
 
 
 def _case(group, minimiser, problem, points, temperature, most):

@@ -7,6 +7,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import jax
 import numpy as np
@@ -28,6 +29,8 @@ SAMPLERS = {
     "weights, NUTS": sma.sampling.weights_posterior,
     "weights, Gibbs": sma.sampling.gibbs_posterior,
 }
+# How four chains are run: what a CPU does, first, and what an accelerator does.
+WAYS = ("threads", "one program")
 UNITS = {
     "seconds": ("s", "wall time of all chains, warm-up included, after compilation"),
     "seconds_first": ("s", "the same of the first call at this shape, with compilation"),
@@ -42,7 +45,8 @@ def cases(quick: bool) -> list[dict]:
     """What is measured, in order."""
     if quick:
         small = {"problem": "random", "examples": 10, "heads": (2,), "features": 5, "temperature": 0.2, "draws": 20}
-        return [{**small, "sampler": sampler, "width": 5} for sampler in SAMPLERS]
+        found = [{**small, "sampler": sampler, "width": 5} for sampler in SAMPLERS]
+        return [*found, *({**small, "sampler": "weights, NUTS", "width": 5, "chains_in": way} for way in WAYS)]
     chains = {"problem": "hidden Markov", "examples": 100, "heads": (2, 2), "features": 231, "temperature": 0.01}
     found = [
         {**chains, "sampler": "order parameters", "width": width, "draws": 1000} for width in (10, 100, 1000, 1_000_000)
@@ -52,24 +56,29 @@ def cases(quick: bool) -> list[dict]:
     ]
     # The size of one-shot classification with two layers of four heads.
     large = {"problem": "random", "examples": 600, "heads": (4, 4), "features": 115, "temperature": 0.05}
-    return [*found, {**large, "sampler": "order parameters", "width": 100, "draws": 500}]
+    found.append({**large, "sampler": "order parameters", "width": 100, "warmup": 150, "draws": 500})
+    few = {"sampler": "weights, NUTS", "warmup": 6, "draws": 6}
+    return found + [{**chains, **few, "width": width, "chains_in": way} for width in (10, 100) for way in WAYS]
 
 
 def measure(case: dict) -> dict:
     """One row of results."""
     size = {name: case[name] for name in ("examples", "heads", "features")}
     inputs, labels = problems.make(case["problem"], **size)
-    options = {name: case[name] for name in ("width", "temperature", "draws")}
-    seconds = []
+    options = {name: case[name] for name in ("width", "temperature", "draws", "warmup") if name in case}
+    seconds, way = [], case.get("chains_in", WAYS[0])
     # A large problem takes minutes, of which compilation is a small part.
     for seed in range(2 if case["examples"] < 500 else 1):
         start = time.perf_counter()
-        draws = SAMPLERS[case["sampler"]](inputs, labels, key=jax.random.key(seed), quiet=True, **options)
+        # The samplers ask for the name alone; everything still runs on this machine.
+        with mock.patch("jax.default_backend", return_value="cpu" if way == WAYS[0] else way):
+            draws = SAMPLERS[case["sampler"]](inputs, labels, key=jax.random.key(seed), quiet=True, **options)
         seconds.append(time.perf_counter() - start)
     return {
         **{name: str(case[name]) for name in ("sampler", "problem", "heads")},
         **{name: case[name] for name in ("examples", "features", "width", "temperature", "draws")},
         "chains": draws.sizes["chain"],
+        "chains_in": case.get("chains_in", ""),
         "seconds_first": seconds[0],
         "seconds": seconds[-1],
         "steps": float(draws["steps"].mean()) if "steps" in draws else 1.0,
@@ -99,13 +108,13 @@ def main() -> int:
         table, path, parameters=machine(), seed=0, wall_seconds=time.perf_counter() - start, modules=["sampling"]
     )
     print(
-        f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}"
+        f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}  chains in"
     )
     for row in rows:
         draws = f"{row['chains']}x{row['draws']}"
         print(
             f"{row['sampler']:18s} {row['problem']:14s} {row['heads']:>8s} {row['width']:8d} {draws:>7s} {row['seconds_first']:8.1f} {row['seconds']:8.1f} "
-            f"{row['steps']:6.1f} {row['effective_size']:9.0f} {row['r_hat']:6.3f} {row['divergent']:4d}"
+            f"{row['steps']:6.1f} {row['effective_size']:9.0f} {row['r_hat']:6.3f} {row['divergent']:4d}  {row['chains_in'] or WAYS[0]}"
         )
     print(f"\nWritten to {path}")
     return 0
