@@ -36,10 +36,9 @@ class Table:
     def __init__(self, path: Path, *, fresh: bool = False):
         self.path = path
         self.rows: list[dict] = []
-        self.parameters = {"benchmarks": _own_hash(), **machine()}
-        if not fresh and results.is_current(path, self.parameters):
-            dataset = results.load(path)
-            self.rows = [_row(dataset.isel(row=index)) for index in range(dataset.sizes["row"])]
+        self.parameters = parameters()
+        if not fresh:
+            self.rows = [{**row, **{name: str(row[name]) for name in _TEXTS}} for row in read(path, self.parameters)]
 
     def has(self, case: dict) -> bool:
         """True where the rows of a case are there."""
@@ -65,10 +64,29 @@ class Table:
         """Add the rows of a case and write the file."""
         labels = {"group": case["group"], "minimiser": case["minimiser"], "case": _key(case)}
         self.rows += [{**row, **labels, "heads": json.dumps(row["heads"])} for row in rows]
-        dataset = xr.Dataset({name: ("row", np.array([row[name] for row in self.rows])) for name in self.rows[0]})
-        for name, (unit, text) in _UNITS.items():
-            dataset[name].attrs.update(units=unit, long_name=text)
-        results.save(dataset, self.path, parameters=self.parameters, seed=0, wall_seconds=wall_seconds)
+        write(self.path, self.rows, _UNITS, parameters=self.parameters, wall_seconds=wall_seconds)
+
+
+def read(path: Path, wanted: dict) -> list[dict]:
+    """The rows of a file that today's source has made with these parameters; none where there is no such file."""
+    if not results.is_current(path, wanted):
+        return []
+    dataset = results.load(path)
+    rows = [dataset.isel(row=index) for index in range(dataset.sizes["row"])]
+    return [{name: value.item() for name, value in row.data_vars.items()} for row in rows]
+
+
+def write(path: Path, rows: list[dict], units: dict, **provenance) -> None:
+    """Rows as a netCDF file: a variable a column, with its unit and what it means; and `results.save`'s provenance."""
+    dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
+    for name, (unit, text) in units.items():
+        dataset[name].attrs.update(units=unit, long_name=text)
+    results.save(dataset, path, seed=0, **provenance)
+
+
+def parameters() -> dict:
+    """What rows must share to stand in one table: the benchmarks' source and the machine."""
+    return {"benchmarks": _own_hash(), **machine()}
 
 
 def machine() -> dict:
@@ -99,8 +117,3 @@ def _key(case: dict) -> str:
 def _own_hash() -> str:
     folder = Path(__file__).parent
     return _provenance.hash_files(folder.glob("*.py"), folder)
-
-
-def _row(entry: xr.Dataset) -> dict:
-    row = {name: value.item() for name, value in entry.data_vars.items()}
-    return {**row, **{name: str(row[name]) for name in _TEXTS}}
