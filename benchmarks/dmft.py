@@ -13,14 +13,18 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import xarray as xr
 
 import statmech_attention as sma
-from benchmarks.table import machine
-from statmech_attention import dmft, results
+from benchmarks import table
+from statmech_attention import dmft
 
 RECORDED = Path(__file__).resolve().parents[1] / "results" / "benchmarks_dmft.nc"
 _REPEATS = 3
+_UNITS = {
+    "seconds": ("s", "the fastest of several runs after compilation"),
+    "rate": ("1/s", "steps of all networks together a second"),
+    "nanoseconds": ("ns", "processor time of all cores together, a step of a network"),
+}
 
 
 def main() -> int:
@@ -40,14 +44,8 @@ def main() -> int:
         )
     path = options.output or (None if options.quick else RECORDED)
     if path is not None:
-        dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
-        dataset["seconds"].attrs.update(units="s", long_name="the fastest of several runs after compilation")
-        dataset["rate"].attrs.update(units="1/s", long_name="steps of all networks together a second")
-        dataset["nanoseconds"].attrs.update(
-            units="ns", long_name="processor time of all cores together, a step of a network"
-        )
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-        results.save(dataset, path, parameters={**machine(), "load": load}, modules=("dmft",))
+        table.write(path, rows, _UNITS, parameters={**table.machine(), "load": load}, modules=("dmft",))
         print(f"\nWritten to {path}")
     return 0
 

@@ -113,8 +113,8 @@ def main() -> int:
     for case in tqdm(cases(options.quick), unit="case", disable=None):
         if (name := json.dumps(case)) not in done:
             rows.append({**measure(case), "case": name})
-            seconds = time.perf_counter() - start
-            table.write(path, rows, UNITS, parameters=parameters, wall_seconds=seconds, modules=["sampling"])
+            made = {"parameters": parameters, "seed": 0, "wall_seconds": time.perf_counter() - start}
+            table.write(path, rows, UNITS, modules=["sampling"], **made)
     print(
         f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}  chains in"
     )

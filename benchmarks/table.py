@@ -64,7 +64,7 @@ class Table:
         """Add the rows of a case and write the file."""
         labels = {"group": case["group"], "minimiser": case["minimiser"], "case": _key(case)}
         self.rows += [{**row, **labels, "heads": json.dumps(row["heads"])} for row in rows]
-        write(self.path, self.rows, _UNITS, parameters=self.parameters, wall_seconds=wall_seconds)
+        write(self.path, self.rows, _UNITS, parameters=self.parameters, seed=0, wall_seconds=wall_seconds)
 
 
 def read(path: Path, wanted: dict) -> list[dict]:
@@ -81,7 +81,7 @@ def write(path: Path, rows: list[dict], units: dict, **provenance) -> None:
     dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
     for name, (unit, text) in units.items():
         dataset[name].attrs.update(units=unit, long_name=text)
-    results.save(dataset, path, seed=0, **provenance)
+    results.save(dataset, path, **provenance)
 
 
 def parameters() -> dict:
