@@ -15,10 +15,10 @@ import optax
 import scipy.optimize
 
 import statmech_attention as sma
-from statmech_attention import _minimum
-from statmech_attention._architecture import architecture
-from statmech_attention._derivatives import energy_and_entropy
-from statmech_attention.action import coordinate_count
+from statmech_attention.model.architecture import architecture
+from statmech_attention.theory import minimum
+from statmech_attention.theory.action import coordinate_count
+from statmech_attention.theory.derivatives import energy_and_entropy
 
 MARGIN = 1e-6
 RATES = (0.3, 0.1, 0.03, 0.01)
@@ -63,10 +63,10 @@ def _ours(method: str, attentioned, labels, temperature):
 def _action(attentioned, labels, temperature, plain: bool):
     """The problem at a width, the action of (coordinates, problem), and the number of coordinates."""
     shapes = architecture(attentioned.heads, 1.0)
-    inputs = _minimum.compressed(attentioned.values)
+    inputs = minimum.compressed(attentioned.values)
 
     def problem_at(width):
-        return _minimum.problem_of(
+        return minimum.problem_of(
             inputs, attentioned, labels, temperature, replace(shapes, widths=(width,) * len(shapes.widths))
         )
 

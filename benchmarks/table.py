@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from statmech_attention import _provenance, results
+from statmech_attention import results
+from statmech_attention.results import provenance
 
 _UNITS = {
     "seconds": ("s", "a solve after compilation, the fastest of several"),
@@ -116,4 +117,4 @@ def _key(case: dict) -> str:
 
 def _own_hash() -> str:
     folder = Path(__file__).parent
-    return _provenance.hash_files(folder.glob("*.py"), folder)
+    return provenance.hash_files(folder.glob("*.py"), folder)

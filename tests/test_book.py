@@ -92,7 +92,7 @@ def test_links_between_pages_lead_to_pages_of_the_book():
 
 
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
-    from statmech_attention import runs
+    from statmech_attention.notebooks import runs
 
     monkeypatch.chdir(ROOT)
     for chapter in runs.chapters():
@@ -106,7 +106,7 @@ def test_glued_values_are_plain():
     import jax.numpy as jnp
     import numpy as np
 
-    from statmech_attention.book import _plain, glue
+    from statmech_attention.notebooks.pages import _plain, glue
 
     for value in (np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
         plain = _plain("half", value)
@@ -123,11 +123,11 @@ def test_glued_values_are_plain():
 def test_begin_switches_to_double_precision():
     import jax
 
-    from statmech_attention import book
+    from statmech_attention.notebooks import pages
 
     jax.config.update("jax_enable_x64", False)
     try:
-        book.begin()
+        pages.begin()
         assert jax.numpy.ones(1).dtype == "float64"
     finally:
         jax.config.update("jax_enable_x64", True)
@@ -136,9 +136,9 @@ def test_begin_switches_to_double_precision():
 def test_versions_name_no_place():
     import jax
 
-    from statmech_attention import book
+    from statmech_attention.notebooks import pages
 
-    facts = book.versions()
+    facts = pages.versions()
     assert facts["jax"] == jax.__version__
     assert len(facts["source hash"]) == 12
     assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
@@ -146,7 +146,7 @@ def test_versions_name_no_place():
 
 
 def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
-    from statmech_attention._provenance import hash_files
+    from statmech_attention.results.provenance import hash_files
 
     first, second = tmp_path / "a.py", tmp_path / "b.py"
     first.write_bytes(b"x = 1\n")
@@ -265,18 +265,18 @@ def test_the_check_finds_what_is_broken(tmp_path):
 def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
     import importlib.util
 
-    from statmech_attention import book
+    from statmech_attention.notebooks import pages
 
     monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
-    assert not book.images_at_hand()
+    assert not pages.images_at_hand()
     for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
         (tmp_path / folder).mkdir()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
-    assert book.images_at_hand()
+    assert pages.images_at_hand()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not book.images_at_hand()
+    assert not pages.images_at_hand()
     (tmp_path / "decoded").mkdir()
     for name in ("omniglot", "mnist", "fashion_mnist"):
-        assert not book.images_at_hand()
+        assert not pages.images_at_hand()
         (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
-    assert book.images_at_hand()
+    assert pages.images_at_hand()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import _checks
+from statmech_attention import checks
 
 RNG = np.random.default_rng(110)
 EXAMPLES, TOKENS, FEATURES, HEADS = 3, 4, 5, (2, 2)
@@ -579,20 +579,20 @@ def test_bad_test_inputs_of_a_solution_are_refused():
 
 
 def test_whole_numbers_and_lists_become_doubles():
-    found = _checks.array("x", [[1, 2], [3, 4]], "rows columns", double=True)
+    found = checks.array("x", [[1, 2], [3, 4]], "rows columns", double=True)
     assert (found.dtype, found.shape) == (jnp.float64, (2, 2))
-    assert _checks.array("x", np.array([True]), "rows", double=True).dtype == jnp.float64
-    assert _checks.labels([1, -1], 2, signs=True).tolist() == [1.0, -1.0]
+    assert checks.array("x", np.array([True]), "rows", double=True).dtype == jnp.float64
+    assert checks.labels([1, -1], 2, signs=True).tolist() == [1.0, -1.0]
 
 
 def test_infinity_is_positive_only_where_it_is_allowed():
-    assert _checks.positive("n", INF, infinite=True) == INF
-    assert _checks.positive("n", np.float32(2)) == 2.0
+    assert checks.positive("n", INF, infinite=True) == INF
+    assert checks.positive("n", np.float32(2)) == 2.0
     with pytest.raises(ValueError, match="n: wanted a positive finite number, got inf"):
-        _checks.positive("n", INF)
+        checks.positive("n", INF)
 
 
 def test_values_inside_transformations_are_not_looked_at():
-    assert not jax.jit(lambda x: jnp.array(_checks.concrete(x)))(1.0)
-    assert _checks.concrete(1.0, np.ones(2), jnp.ones(2))
-    assert np.isnan(jax.jit(lambda x: _checks.array("x", x, "rows"))(np.array([NAN]))[0])
+    assert not jax.jit(lambda x: jnp.array(checks.concrete(x)))(1.0)
+    assert checks.concrete(1.0, np.ones(2), jnp.ones(2))
+    assert np.isnan(jax.jit(lambda x: checks.array("x", x, "rows"))(np.array([NAN]))[0])

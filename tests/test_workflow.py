@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from statmech_attention import results, runs
+from statmech_attention import results
 from statmech_attention.experiments import _files
+from statmech_attention.notebooks import runs
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["network-1x2-seed0", "theory-1x2-seed0", "pruning-1x2-seed0"]
@@ -105,7 +106,7 @@ def test_order_and_spelling_of_numbers_are_no_change(plan, recorded):
 
 def test_changed_code_makes_what_rests_on_it(plan, recorded, monkeypatch):
     true = results.code_hash
-    monkeypatch.setattr(results, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names))
+    monkeypatch.setattr(results.store, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names))
     found = stale(plan, configured(recorded))
     assert list(found) == NAMES[1:] and found[NAMES[1]] == "the code changed"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from statmech_attention._execution import kernel_environment
-from statmech_attention._provenance import hash_files, source_hash
+from statmech_attention.notebooks.execution import kernel_environment
+from statmech_attention.results.provenance import hash_files, source_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT_CACHES = 3

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from statmech_attention import runs
 from statmech_attention.experiments import (
     dynamics_file,
     experiment_file,
@@ -22,6 +21,7 @@ from statmech_attention.experiments import (
     reason_to_run,
     sampling_file,
 )
+from statmech_attention.notebooks import runs
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"

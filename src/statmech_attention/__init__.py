@@ -1,24 +1,23 @@
 """The statistical mechanics of attention: finite-width theory of attention paths.
 
-One way through: inputs -> attention -> paths -> kernel -> action -> saddle point -> predictor.
+One way through: layers -> model (attention, paths, network) -> theory (kernels, action, saddle point, predictor).
 Nothing is set on import; call `enable_x64()` before the first array is made.
 """
 
+import importlib as _importlib
+
 import jax as _jax
 
-from statmech_attention import dmft, layers, pruning, results, sampling, tasks
-from statmech_attention._trust_region import Outcome
-from statmech_attention.action import action, energy, entropy, gp_order_parameters
-from statmech_attention.attention import (
+from statmech_attention import layers
+from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
+from statmech_attention.model.attention import (
     attention_from_products,
     attention_from_queries_and_keys,
     attention_matrices,
     relative_bias,
 )
-from statmech_attention.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
-from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
-from statmech_attention.layers.checking import check_layer
-from statmech_attention.network import (
+from statmech_attention.model.check_layer import check_layer
+from statmech_attention.model.network import (
     Weights,
     effective_weights,
     forward,
@@ -26,15 +25,46 @@ from statmech_attention.network import (
     sample_weights,
     weights_order_parameters,
 )
-from statmech_attention.paths import AttentionedInputs, attentioned_inputs, path_indices
-from statmech_attention.predictor import Prediction, accuracy, predict, restrict_paths
-from statmech_attention.pruning import head_indices, head_scores, prune
-from statmech_attention.saddle_point import solve, solve_sweep
-from statmech_attention.solution import NotConverged, Solution
-from statmech_attention.training import TrainedNetwork, Training, load_network, save_network, train
-from statmech_attention.weight_training import TrainedWeights, train_weights
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
+from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
+from statmech_attention.theory.predictor import Prediction, accuracy, predict, restrict_paths
+from statmech_attention.theory.saddle_point import solve, solve_sweep
+from statmech_attention.theory.solution import NotConverged, Solution
+from statmech_attention.theory.trust_region import Outcome
 
 __version__ = "0.1.0"
+
+# Rooms whose libraries nobody waits for who does not use them, and the names of theirs that stand here too.
+_LATER = {
+    "dmft": (),
+    "pruning": ("head_indices", "head_scores", "prune"),
+    "results": (),
+    "sampling": (),
+    "tasks": (),
+    "training": (
+        "TrainedNetwork",
+        "TrainedWeights",
+        "Training",
+        "load_network",
+        "save_network",
+        "train",
+        "train_weights",
+    ),
+}
+_ROOM_OF = {name: room for room, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str):
+    if name in _LATER:
+        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _ROOM_OF:
+        return getattr(_importlib.import_module(f"{__name__}.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def enable_x64() -> None:
@@ -96,6 +126,7 @@ __all__ = [
     "solve_sweep",
     "tasks",
     "train",
+    "training",
     "train_weights",
     "weights_order_parameters",
 ]

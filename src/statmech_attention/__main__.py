@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention import runs
+from statmech_attention.notebooks import runs
 
 _EXAMPLES = """\
 examples:

@@ -34,7 +34,7 @@ def recorded(tmp_path, monkeypatch, suite):
     experiments.theory(tmp_path, seed=0, progress=False, **THEORY)
 
     def code_changes():
-        monkeypatch.setattr(results, "code_hash", lambda modules: "another code")
+        monkeypatch.setattr(results.store, "code_hash", lambda modules: "another code")
 
     return tmp_path, code_changes
 
@@ -99,7 +99,7 @@ DIAGRAM = dict(networks=9, transient=50, steps=60, levels=41, gammas=3, count=2,
 @pytest.mark.parametrize("diagram", ["bifurcation", "continuation", "exponents", "phases"])
 def test_a_diagram_is_confirmed_by_its_first_part(tmp_path, monkeypatch, diagram):
     path = experiments.dynamics(tmp_path, diagram=diagram, **DIAGRAM)
-    monkeypatch.setattr(results, "code_hash", lambda modules: "another code")
+    monkeypatch.setattr(results.store, "code_hash", lambda modules: "another code")
     assert experiments.confirm(path) == 0 and results.is_current(path, results.record(path)["parameters"])
     dataset, record = results.load(path), results.record(path)
     dataset["beta"] = dataset["beta"] + 1e-3

@@ -8,11 +8,12 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from statmech_attention import experiments, head_evidence, results
-from statmech_attention._path_training import initial
-from statmech_attention._trained_network import save_network, trained_network
+from statmech_attention import experiments, results
 from statmech_attention.experiments._files import digest
+from statmech_attention.pruning import evidence
 from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
+from statmech_attention.training.network import save_network, trained_network
+from statmech_attention.training.path_form import initial
 
 module = importlib.import_module("statmech_attention.experiments.evidence_lost")  # the function has the same name
 
@@ -86,12 +87,12 @@ def test_every_number_is_that_of_the_solver(recorded, suite):
             assert here["temperature"] == temperature
             whole = sma.solve(xi, train.labels, width=width, temperature=temperature)
             np.testing.assert_allclose(here["action"], whole.action, rtol=1e-8)
-            np.testing.assert_allclose(here["log_evidence"], head_evidence.log_evidence(whole), rtol=1e-8)
-            for coefficients in head_evidence.COEFFICIENTS:
+            np.testing.assert_allclose(here["log_evidence"], evidence.log_evidence(whole), rtol=1e-8)
+            for coefficients in evidence.COEFFICIENTS:
                 for head in range(4):
-                    less = head_evidence.without_head(xi, head, coefficients=coefficients)
+                    less = evidence.without_head(xi, head, coefficients=coefficients)
                     one = sma.solve(less, train.labels, width=width, temperature=temperature)
-                    lost = head_evidence.log_evidence(whole) - head_evidence.log_evidence(one)
+                    lost = evidence.log_evidence(whole) - head_evidence.log_evidence(one)
                     np.testing.assert_allclose(here["lost"].sel(coefficients=coefficients)[head], lost, atol=1e-6)
     assert (found["outcome"] == 0).all() and (found["whole_outcome"] == 0).all()
     assert (found["gradient_norm"] < 1e-6).all() and (found["steps"] > 0).any()

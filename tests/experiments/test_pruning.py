@@ -11,10 +11,10 @@ import xarray as xr
 
 import statmech_attention as sma
 from statmech_attention import experiments, pruning, results
-from statmech_attention._path_training import initial
 from statmech_attention.experiments._files import digest
 from statmech_attention.tasks import one_shot_suite
 from statmech_attention.training import save_network, trained_network
+from statmech_attention.training.path_form import initial
 
 NETWORK = dict(data="glyphs", layers=2, heads=2, seed=3)
 SIZES = dict(examples=70, test_examples=60)

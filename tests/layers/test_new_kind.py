@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention._architecture import architecture
-from statmech_attention.action import coordinate_count, coordinates_of, order_parameters_at
 from statmech_attention.layers import Heads, Layer
+from statmech_attention.model.architecture import architecture
 from statmech_attention.sampling import _bartlett
+from statmech_attention.theory.action import coordinate_count, coordinates_of, order_parameters_at
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import pytest
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention._architecture import architecture
-from statmech_attention._derivatives import dense_hessian, factored_derivatives, hessian_product
-from statmech_attention._minimum import problem_of
-from statmech_attention.action import coordinate_count, order_parameters_at
-from statmech_attention.kernels import kernel_inputs
+from statmech_attention.model.architecture import architecture
+from statmech_attention.theory.action import coordinate_count, order_parameters_at
+from statmech_attention.theory.derivatives import dense_hessian, factored_derivatives, hessian_product
+from statmech_attention.theory.kernels import kernel_inputs
+from statmech_attention.theory.minimum import problem_of
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)

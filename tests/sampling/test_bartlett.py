@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import wishart
 
 import statmech_attention as sma
-from statmech_attention._architecture import architecture
-from statmech_attention.action import order_parameters_at
+from statmech_attention.model.architecture import architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density, potential
+from statmech_attention.theory.action import order_parameters_at
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
 LAYOUT = architecture(HEADS, WIDTHS, VARIANCES)

@@ -10,7 +10,7 @@ import pytest
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention._architecture import architecture
+from statmech_attention.model.architecture import architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._laplace import laplace

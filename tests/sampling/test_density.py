@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention._architecture import architecture
+from statmech_attention.model.architecture import architecture
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.sampling._laplace import hessian, laplace
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from tqdm import tqdm
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft._map import Laws, Rings
 
 # Networks, fastest on CPUs as measured by `python -m benchmarks.dmft`.
@@ -44,7 +44,7 @@ def in_pieces(
     longest = max(_FEWEST, _PIECE // copies)
     pieces = threads * -(-size // (longest * threads))
     alone = size <= (longest if threads == 1 else _FEWEST) or jax.default_backend() != "cpu"
-    if alone or not _checks.concrete(*jax.tree.leaves((laws, rings))):
+    if alone or not checks.concrete(*jax.tree.leaves((laws, rings))):
         return function(laws, rings)
     length = -(-size // pieces)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from tqdm import tqdm
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
@@ -95,9 +95,9 @@ def bifurcation_diagram(
         ValueError: numbers out of range, a window of another shape than the model's.
     """
     for name, number, least in (("transient", transient, 0), ("steps", steps, 1), ("levels", levels, 2)):
-        if not _checks.whole(number, least):
+        if not checks.whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
-    width, limit = _checks.positive("width", width), _checks.positive("limit", limit)
+    width, limit = checks.positive("width", width), checks.positive("limit", limit)
     pairs = np.array([pair for pair in pairs if max(pair) < model.features], dtype=int).reshape(-1, 2)
 
     def run(laws, rings):
@@ -228,7 +228,7 @@ def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis
         ValueError: more lags than steps, or none.
     """
     steps = series.shape[axis]
-    if not _checks.whole(lags, 1) or lags > steps:
+    if not checks.whole(lags, 1) or lags > steps:
         raise ValueError(f"lags: wanted a whole number from 1 to the {steps} steps, got {lags!r}.")
     # As many zeros behind, so that the end does not meet the beginning.
     power = jnp.abs(jnp.fft.rfft(series, 2 * steps, axis=axis)) ** 2

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map, _tangent
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
@@ -107,7 +107,7 @@ def lyapunov_spectrum(
         ("discard", discard, 0),
         ("count", count, 1),
     ):
-        if not _checks.whole(number, least):
+        if not checks.whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
     if count > size:
         raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
@@ -145,7 +145,7 @@ def regimes(
     """
     if spectrum.exponents.shape[-1] < 2:
         raise ValueError("spectrum: wanted two exponents at least, got one. Compute it with count=2.")
-    threshold, confidence = _checks.positive("threshold", threshold), _checks.positive("confidence", confidence)
+    threshold, confidence = checks.positive("threshold", threshold), checks.positive("confidence", confidence)
     middle = np.asarray(spectrum.exponents)
     doubt = confidence * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)
     low, high = middle - doubt, middle + doubt

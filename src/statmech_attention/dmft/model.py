@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._terms import Terms, character_terms, site_terms
 from statmech_attention.dmft.pattern_correlations import correlations
@@ -115,8 +115,8 @@ def _parameters(beta, gamma, epsilon) -> dict:
     for name, value in given.items():
         value = np.asarray(value) if not hasattr(value, "dtype") else value
         axes = " ".join(f"batch{number}" for number in range(np.ndim(value)))
-        value = given[name] = _checks.array(name, value, axes, double=True)
-        if _checks.concrete(value):
+        value = given[name] = checks.array(name, value, axes, double=True)
+        if checks.concrete(value):
             least, most = np.min(np.asarray(value)), np.max(np.asarray(value))
             if least < 0 or (name == "epsilon" and most > 1):
                 wanted = "numbers in [0, 1]" if name == "epsilon" else "numbers of at least 0"

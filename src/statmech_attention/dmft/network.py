@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int8
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._terms import distinct_columns
 from statmech_attention.dmft.mean_field import Overlaps, kept_names
@@ -111,7 +111,7 @@ def check_run(model: Dynamics, **numbers) -> None:
             f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
         )
     for name, number in numbers.items():
-        if not _checks.whole(number, 1):
+        if not checks.whole(number, 1):
             raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Complex, Int
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import jacobian
@@ -29,9 +29,9 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    if not _checks.whole(most, 1):
+    if not checks.whole(most, 1):
         raise ValueError(f"most: wanted a whole number of at least 1, got {most!r}.")
-    tolerance = _checks.positive("tolerance", tolerance)
+    tolerance = checks.positive("tolerance", tolerance)
 
     def run(laws, rings):
         return _first_return(laws, rings, int(most), tolerance)
@@ -143,7 +143,7 @@ def _one_orbit(model: Dynamics, period) -> None:
         raise ValueError(
             f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
         )
-    if not _checks.whole(period, 1):
+    if not checks.whole(period, 1):
         raise ValueError(f"period: wanted a whole number of at least 1, got {period!r}.")
     if period % model.window and float(model.epsilon) != 0:
         raise ValueError(

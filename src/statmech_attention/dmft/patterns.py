@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _published
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
@@ -114,7 +114,7 @@ def given(*, query, key, value, output) -> Patterns:
             )
         words = _signs(f"{name}, words", pair[0], "features sites")
         positions = _signs(f"{name}, positions", pair[1], "features bits")
-        _checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
+        checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
         matrices[name] = PatternMatrix(words, positions)
     for name in MATRICES[1:]:
         for part in ("words", "positions"):
@@ -230,15 +230,15 @@ def _source(key, seed) -> int | None:
 
 
 def _signs(name: str, value, axes: str):
-    result = _checks.array(name, value, axes, double=True)
-    if _checks.concrete(result) and not np.all(np.abs(np.asarray(result)) == 1):
+    result = checks.array(name, value, axes, double=True)
+    if checks.concrete(result) and not np.all(np.abs(np.asarray(result)) == 1):
         odd = np.asarray(result)[np.abs(np.asarray(result)) != 1][0]
         raise ValueError(f"{name}: wanted +1 or -1 everywhere, got {odd}. Map bits 0 and 1 with 2 * bits - 1.")
     return result
 
 
 def _bits(window) -> int:
-    if not _checks.whole(window, 2) or int(window) & (int(window) - 1):
+    if not checks.whole(window, 2) or int(window) & (int(window) - 1):
         raise ValueError(
             f"window: wanted a power of two of at least 2, got {window!r}. It is 2 to the positional bits."
         )
@@ -246,5 +246,5 @@ def _bits(window) -> int:
 
 
 def _whole(name: str, number, least: int) -> None:
-    if not _checks.whole(number, least):
+    if not checks.whole(number, least):
         raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")

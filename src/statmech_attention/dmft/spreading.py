@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.network import bits_below, check_run, fields_of, sites_of, write
@@ -41,7 +41,7 @@ def damage(
     check_run(model, steps=steps, pairs=pairs)
     for name in ("slot", "filled"):
         one, other = (getattr(window, name) for window in (first, second))
-        if _checks.concrete(one, other) and int(one) != int(other):
+        if checks.concrete(one, other) and int(one) != int(other):
             raise ValueError(f"second: wanted a window with {name} {int(one)}, as in first, got {int(other)}.")
     copies = model.at(beta=jnp.broadcast_to(model.beta, (int(pairs),)))
     begin = jax.tree.map(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES
@@ -66,11 +66,11 @@ def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0)
     Raises:
         ValueError: wrong shapes, more tokens than fit, words outside of [-1, 1], a slot that there is not.
     """
-    words = _checks.array("words", words, "tokens sites", double=True)
-    _checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
+    words = checks.array("words", words, "tokens sites", double=True)
+    checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
     if words.shape[0] > model.window:
         raise ValueError(f"words: wanted at most {model.window} tokens, as many as fit, got {words.shape[0]}.")
-    if _checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
+    if checks.concrete(words) and np.any(np.abs(np.asarray(words)) > 1):
         raise ValueError("words: wanted bits +1 and -1, or their means in between, got some outside of [-1, 1].")
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
@@ -182,13 +182,13 @@ def _ring(name: str, value, model: Dynamics, slot):
     if value.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"{name}: wanted shape {wanted}, newest first, got {value.shape}.")
     axes = " ".join(f"batch{number}" for number in range(value.ndim - 2)) + " slots features"
-    value = _checks.array(name, value, axes, double=True)
+    value = checks.array(name, value, axes, double=True)
     by_slot = jnp.take(value, (slot - jnp.arange(model.window)) % model.window, axis=-2)
     return _batch_last(by_slot, model)
 
 
 def _slot(slot, window: int):
-    slot = slot.item() if _checks.concrete(slot) and hasattr(slot, "item") else slot
-    if _checks.concrete(slot) and not (_checks.whole(slot, 0) and slot < window):
+    slot = slot.item() if checks.concrete(slot) and hasattr(slot, "item") else slot
+    if checks.concrete(slot) and not (checks.whole(slot, 0) and slot < window):
         raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
     return jnp.asarray(slot)

@@ -6,9 +6,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from statmech_attention._trained_network import TrainedNetwork
-from statmech_attention.layers.chain import chain
-from statmech_attention.pruning import (
+from statmech_attention.layers.chains import chain
+from statmech_attention.pruning.smaller import (
     DEFINITIONS,
     greedy_order,
     head_drops,
@@ -20,6 +19,7 @@ from statmech_attention.pruning import (
     removal_order,
     taylor_importance,
 )
+from statmech_attention.training.network import TrainedNetwork
 
 _RANDOM_ORDERS = 100
 _DEFINITIONS = (*DEFINITIONS, "weighted")

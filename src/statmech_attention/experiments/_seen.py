@@ -6,9 +6,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from statmech_attention._trained_network import TrainedNetwork
-from statmech_attention.attention import QueryKeyAttention
-from statmech_attention.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.model.attention import QueryKeyAttention
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.training.network import TrainedNetwork
 
 
 def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:

@@ -11,15 +11,15 @@ import xarray as xr
 from jaxtyping import Array, Float
 from tqdm import tqdm
 
-from statmech_attention._trained_network import TrainedNetwork
-from statmech_attention.action import gp_order_parameters
 from statmech_attention.experiments._seen import seen_by
-from statmech_attention.kernels import centred_alignment, kernel, kernel_inputs, kernel_scale, principal_overlaps
-from statmech_attention.paths import AttentionedInputs
-from statmech_attention.predictor import accuracy
-from statmech_attention.saddle_point import solve
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite
+from statmech_attention.theory.action import gp_order_parameters
+from statmech_attention.theory.kernels import centred_alignment, kernel, kernel_inputs, kernel_scale, principal_overlaps
+from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.saddle_point import solve
+from statmech_attention.training.network import TrainedNetwork
 
 _BATCH = 250
 

@@ -11,7 +11,6 @@ import numpy as np
 from tqdm import tqdm
 
 from statmech_attention import results
-from statmech_attention._trained_network import load_network
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._kinds import PLAIN, layers_of
 from statmech_attention.experiments._theory_points import draw_of, gp_limit, one_width
@@ -19,7 +18,8 @@ from statmech_attention.experiments.dynamics import first_part
 from statmech_attention.experiments.one_shot_sampling import one_shot_sampling
 from statmech_attention.experiments.sampling import sampling
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training import train
+from statmech_attention.training.network import load_network
+from statmech_attention.training.one_shot import train
 
 
 def confirm(path: str | os.PathLike, *, progress: bool | None = None) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from statmech_attention import _checks, results
+from statmech_attention import checks, results
 from statmech_attention.dmft.diagrams import Bifurcation, attractors, bifurcation_diagram, continuation
 from statmech_attention.dmft.mean_field import advance
 from statmech_attention.dmft.model import dynamics as dynamics_of
@@ -99,7 +99,7 @@ def dynamics(
     parameters |= {"high": high, "networks": networks, "start": start, "transient": transient, "steps": steps}
     parameters |= {"levels": levels, "limit": limit, "count": count, "gammas": gammas, "parts": parts}
     for name, least in _LEAST.items():
-        if not _checks.whole(parameters[name], least):
+        if not checks.whole(parameters[name], least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {parameters[name]!r}.")
     if not 0 <= low < high or parts > networks:
         raise ValueError(

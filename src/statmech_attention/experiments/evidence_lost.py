@@ -9,15 +9,15 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from statmech_attention import _checks, results
-from statmech_attention._trained_network import load_network
+from statmech_attention import checks, results
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._kinds import PLAIN, of_kind
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Seen, draw_of
-from statmech_attention.head_evidence import COEFFICIENTS, head_evidence, log_evidence
-from statmech_attention.pruning import head_indices
+from statmech_attention.pruning.evidence import COEFFICIENTS, head_evidence, log_evidence
+from statmech_attention.pruning.smaller import head_indices
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
+from statmech_attention.training.network import load_network
 
 _MODULES = ("experiments.evidence_lost",)
 
@@ -59,13 +59,13 @@ def evidence_lost(
         ValueError: numbers out of range, a width or a draw that the theory has not, a theory of another network, single
             precision; as `one_shot_suite`.
     """
-    if not _checks.whole(heads, 2):
+    if not checks.whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be left out, got {heads!r}.")
     if not len(widths) or len(set(widths)) < len(widths) or not all(0 < width < np.inf for width in widths):
         raise ValueError(f"widths: wanted different positive numbers, at least one, got {list(widths)}.")
-    if not _checks.whole(draws, 1):
+    if not checks.whole(draws, 1):
         raise ValueError(f"draws: wanted a whole number of at least 1, got {draws!r}.")
-    _checks.need_double("attentioned", np.zeros(()))
+    checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}
     parameters = {
         "data": data,

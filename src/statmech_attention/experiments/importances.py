@@ -10,8 +10,8 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from statmech_attention import _checks, results
-from statmech_attention._head_importance import RankCorrelation, rank_correlation
+from statmech_attention import checks, results
+from statmech_attention.pruning.importance import RankCorrelation, rank_correlation
 
 CEILING = "leave one out"
 # Of what `pruning` records by criterion, that which needs no order parameter.
@@ -151,9 +151,9 @@ def by_chance(heads: Sequence[int], *, level=0.95, draws: int = 20_000, seed: in
     Raises:
         ValueError: no network, or one of fewer than two heads; numbers out of range.
     """
-    if not len(heads) or not all(_checks.whole(count, 2) for count in heads):
+    if not len(heads) or not all(checks.whole(count, 2) for count in heads):
         raise ValueError(f"heads: wanted at least 2 of every network, and at least one network, got {list(heads)}.")
-    if not _checks.whole(draws, 1) or not 0 < level < 1:
+    if not checks.whole(draws, 1) or not 0 < level < 1:
         raise ValueError(f"draws and level: wanted a whole number and a number in (0, 1), got {draws!r} and {level!r}.")
     random, total = np.random.default_rng(seed), np.zeros(int(draws))
     for count in heads:

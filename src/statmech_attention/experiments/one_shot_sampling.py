@@ -10,12 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from statmech_attention import _checks, results
-from statmech_attention._trained_network import load_network
+from statmech_attention import checks, results
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of
-from statmech_attention.paths import AttentionedInputs
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._chains import check_counts
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._outputs import predictors
@@ -23,6 +22,7 @@ from statmech_attention.sampling.diagnostics import Estimate, effective_size, es
 from statmech_attention.sampling.order_parameters import posterior
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
+from statmech_attention.training.network import load_network
 
 SAMPLERS = ("posterior", "weights")
 
@@ -76,9 +76,9 @@ def one_shot_sampling(
     """
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler: wanted one of {', '.join(SAMPLERS)}, got {sampler!r}.")
-    if not len(widths) or len(set(widths)) < len(widths) or not all(_checks.whole(width, 1) for width in widths):
+    if not len(widths) or len(set(widths)) < len(widths) or not all(checks.whole(width, 1) for width in widths):
         raise ValueError(f"widths: wanted different whole numbers of at least 1, at least one, got {list(widths)}.")
-    _checks.need_double("attentioned", np.zeros(()))
+    checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
     counts = {"chains": chains, "warmup": warmup, "draws": draws, "thinning": thinning}
     check_counts(**counts)
@@ -127,7 +127,7 @@ def _best_temperatures(source: Path, parameters: dict) -> list[float]:
     missing = sorted(set(parameters["widths"]) - set(made["widths"]))
     if missing:
         raise ValueError(f"widths: wanted some of the theory's, {made['widths']}, got also {missing}.")
-    if not _checks.whole(parameters["number"], 0) or parameters["number"] >= made["draws"]:
+    if not checks.whole(parameters["number"], 0) or parameters["number"] >= made["draws"]:
         raise ValueError(
             f"number: wanted a draw of the theory's {made['draws']}, from 0, got {parameters['number']!r}."
         )

@@ -11,15 +11,15 @@ import xarray as xr
 from jaxtyping import Array, Float
 from tqdm import tqdm
 
-from statmech_attention import _checks, results
-from statmech_attention._trained_network import TrainedNetwork, load_network
+from statmech_attention import checks, results
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
 from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
 from statmech_attention.experiments._seen import seen_by
-from statmech_attention.pruning import path_contributions, path_covariance
+from statmech_attention.pruning.smaller import path_contributions, path_covariance
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
+from statmech_attention.training.network import TrainedNetwork, load_network
 
 _MODULES = ("experiments.pruning",)
 _BATCH = 500
@@ -64,11 +64,11 @@ def pruning(
         ValueError: numbers out of range; a network or theory of other heads; single precision; as `one_shot_suite`.
     """
     for name, number, least in (("layers", layers, 1), ("examples", examples, 2), ("test_examples", test_examples, 2)):
-        if not _checks.whole(number, least):
+        if not checks.whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
-    if not _checks.whole(heads, 2):
+    if not checks.whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
-    _checks.need_double("contributions", np.zeros(()))
+    checks.need_double("contributions", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}
     parameters = {
         "data": data,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from statmech_attention import _checks, results
+from statmech_attention import checks, results
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovTrial
@@ -101,7 +101,7 @@ def sampling(
     Raises:
         ValueError: numbers out of range, single precision, an unknown network.
     """
-    _checks.need_double("attentioned", np.zeros(()))
+    checks.need_double("attentioned", np.zeros(()))
     path = sampling_file(folder, width, seed, network, noise)
     task = {
         "network": network,

@@ -9,13 +9,13 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from statmech_attention import _checks, results
-from statmech_attention._trained_network import load_network
+from statmech_attention import checks, results
 from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._kinds import PLAIN, of_kind
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of, gp_limit, one_width
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
+from statmech_attention.training.network import load_network
 
 WIDTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 TEMPERATURES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
@@ -66,12 +66,12 @@ def theory(
         ValueError: numbers out of range, single precision; as `one_shot_suite`.
     """
     for name, number in (("draws", draws), ("examples", examples), ("test_examples", test_examples)):
-        if not _checks.whole(number, 1):
+        if not checks.whole(number, 1):
             raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
     for name, values in (("widths", widths), ("temperatures", temperatures)):
         if not len(values) or len(set(values)) < len(values) or not all(0 < value < np.inf for value in values):
             raise ValueError(f"{name}: wanted different positive numbers, at least one, got {list(values)}.")
-    _checks.need_double("attentioned", np.zeros(()))
+    checks.need_double("attentioned", np.zeros(()))
     source, path = (experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory"))
     parameters = {
         "data": data,

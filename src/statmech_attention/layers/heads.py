@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.layers.kind import Layer, root
 
 
@@ -21,7 +21,7 @@ class Heads(Layer):
     fewest = 1
 
     def __post_init__(self):
-        if not _checks.whole(self.count, 1):
+        if not checks.whole(self.count, 1):
             raise ValueError(f"Heads: wanted a whole number of at least 1, got {self.count!r}.")
         object.__setattr__(self, "count", int(self.count))
 

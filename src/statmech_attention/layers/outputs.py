@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.layers.kind import Readout
 
 
@@ -42,7 +42,7 @@ class Outputs(Readout):
     count: int
 
     def __post_init__(self):
-        if not _checks.whole(self.count, 1):
+        if not checks.whole(self.count, 1):
             raise ValueError(f"Outputs: wanted a whole number of at least 1, got {self.count!r}.")
         object.__setattr__(self, "count", int(self.count))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Layer
 
@@ -26,7 +26,7 @@ class SkipHeads(Layer):
     keeps = True
 
     def __post_init__(self):
-        if not _checks.whole(self.count, 0):
+        if not checks.whole(self.count, 0):
             raise ValueError(f"SkipHeads: wanted a whole number of heads, got {self.count!r}.")
         object.__setattr__(self, "count", int(self.count))
 
@@ -57,7 +57,7 @@ class SkipHeads(Layer):
         return jnp.concatenate([along, Heads(self.count).attended(columns, matrix)], axis=1) if self.count else along
 
     def check_widths(self, layer, width_in, width_out):
-        if _checks.concrete(width_in, width_out) and width_in != width_out:
+        if checks.concrete(width_in, width_out) and width_in != width_out:
             raise ValueError(
                 f"width: wanted the same width before and after layer {layer}, which adds its input to its output, got "
                 f"N_{layer} = {width_in:g} and N_{layer + 1} = {width_out:g}."

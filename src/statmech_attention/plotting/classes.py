@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from statmech_attention.layers.chain import chain
+from statmech_attention.layers.chains import chain
 from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.style import axes_or_new, path_name
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.layers import chain
 from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.sampling import distance_against_width
@@ -37,7 +37,7 @@ def chain_order_parameter(
         ValueError: a layer that the chain does not have, or a matrix whose size does not fit it.
     """
     layers, matrix = chain(heads), np.asarray(matrix)
-    if not _checks.whole(layer, 1) or layer > len(layers.kinds):
+    if not checks.whole(layer, 1) or layer > len(layers.kinds):
         raise ValueError(f"layer: wanted a whole number from 1 to {len(layers.kinds)}, got {layer!r}.")
     names = _partial_paths(layers, layer)
     if matrix.shape != (len(names),) * 2:

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.colors import PowerNorm
 
-from statmech_attention.paths import path_indices
+from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.style import axes_or_new, path_name
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
 
-from statmech_attention.layers.chain import chain
-from statmech_attention.paths import path_indices
+from statmech_attention.layers.chains import chain
+from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.panels import against_width, mean_and_error
 from statmech_attention.plotting.style import COLOURS, axes_or_new

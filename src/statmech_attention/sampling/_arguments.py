@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from jaxtyping import Array, Float
 
-from statmech_attention import _checks
-from statmech_attention._architecture import Architecture, architecture
-from statmech_attention.kernels import check_pair
-from statmech_attention.paths import AttentionedInputs, as_attentioned
+from statmech_attention import checks
+from statmech_attention.model.architecture import Architecture, architecture
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.theory.kernels import check_pair
 
 
 class Problem(NamedTuple):
@@ -23,8 +23,8 @@ class Problem(NamedTuple):
 def problem(attentioned, labels, test, *, width, temperature, variance, heads) -> Problem:
     """What the public functions take, as `Problem`; widths are not yet looked at."""
     inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = _checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    temperature = _checks.positive("temperature", temperature)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    temperature = checks.positive("temperature", temperature)
     layout = architecture(inputs.heads, width, variance)
     return Problem(inputs, labels, temperature, layout, test_inputs(test, inputs))
 

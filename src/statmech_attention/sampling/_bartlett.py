@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import gammaln
 
-from statmech_attention import _checks
-from statmech_attention._architecture import Architecture
-from statmech_attention._coordinates import (
+from statmech_attention import checks
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory.coordinates import (
     Factors,
     factor_shapes,
     factors,
@@ -43,7 +43,7 @@ __all__ = [
 def bartlett(layout: Architecture) -> Factors:
     """Shapes of the factors of a network with whole, finite widths."""
     for width in layout.widths:
-        if not _checks.concrete(width) or not _checks.whole(width, 1):
+        if not checks.concrete(width) or not checks.whole(width, 1):
             raise ValueError(
                 f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
                 "sample: use statmech_attention.solve and predict."

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from statmech_attention import _checks
-from statmech_attention._checkpoint import load_state, save_state
+from statmech_attention import checks
+from statmech_attention.results.checkpoint import load_state, save_state
 
 _BLOCK = 50  # draws between two looks at the progress bar and two writes of the checkpoint
 
@@ -120,7 +120,7 @@ def check_counts(*, draws, chains, warmup, thinning) -> None:
     least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
     least["thinning"] = (thinning, 1, ": iterations a draw")
     for name, (value, smallest, why) in least.items():
-        if not _checks.whole(value, smallest):
+        if not checks.whole(value, smallest):
             raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
 
 

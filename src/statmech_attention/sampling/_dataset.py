@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from statmech_attention._architecture import Architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling.diagnostics import diagnosed
 
 

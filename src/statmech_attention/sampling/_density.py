@@ -16,10 +16,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from statmech_attention._coordinates import Factors, order_parameter
-from statmech_attention.kernels import kernel_inputs, kernel_scale
-from statmech_attention.paths import AttentionedInputs
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
+from statmech_attention.theory.coordinates import Factors, order_parameter
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
 

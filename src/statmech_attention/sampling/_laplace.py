@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from statmech_attention._coordinates import Factors
-from statmech_attention._trust_region import Spectrum, exact_step, minimise
 from statmech_attention.sampling._density import Posterior, potential
+from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.trust_region import Spectrum, exact_step, minimise
 
 _MAX_STEPS = 100
 _AT_ONCE = 16  # columns of a Hessian that are computed together

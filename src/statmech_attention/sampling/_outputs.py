@@ -9,10 +9,10 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from statmech_attention.kernels import kernel_inputs, kernel_scale
-from statmech_attention.paths import AttentionedInputs
-from statmech_attention.predictor import Prediction
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.predictor import Prediction
 
 
 class CrossKernels(NamedTuple):

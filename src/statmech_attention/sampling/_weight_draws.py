@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import xarray as xr
 from jaxtyping import Array, Float
 
-from statmech_attention import _checks
-from statmech_attention._architecture import Architecture
-from statmech_attention.network import Weights, forward_paths, sample_weights, weights_order_parameters
-from statmech_attention.paths import AttentionedInputs
+from statmech_attention import checks
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.network import Weights, forward_paths, sample_weights, weights_order_parameters
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._chains import check_counts, run
 from statmech_attention.sampling._dataset import dataset, named_overlaps
@@ -31,7 +31,7 @@ def prepared(attentioned, labels, test, *, width, temperature, variance, heads, 
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
     inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
     for number in layout.widths:
-        if not _checks.whole(number, 1):
+        if not checks.whole(number, 1):
             raise ValueError(f"width: wanted whole numbers of at least 1 to sample weights, got {number}.")
     check_counts(**counts)
     temperature, variances = jnp.asarray(temperature, float), jnp.asarray(layout.variances, float)

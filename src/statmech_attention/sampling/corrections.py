@@ -17,16 +17,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from statmech_attention._architecture import Architecture
-from statmech_attention._coordinates import Factors
-from statmech_attention.action import coordinates_of
-from statmech_attention.predictor import Prediction
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import test_inputs
 from statmech_attention.sampling._density import Posterior, half_action, posterior_density
 from statmech_attention.sampling._laplace import hessian
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.solution import Solution
+from statmech_attention.theory.action import coordinates_of
+from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.predictor import Prediction
+from statmech_attention.theory.solution import Solution
 
 
 class Corrected(NamedTuple):

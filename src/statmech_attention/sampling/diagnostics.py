@@ -8,7 +8,7 @@ import xarray as xr
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy.special import ndtr
 
-from statmech_attention.predictor import Prediction
+from statmech_attention.theory.predictor import Prediction
 
 LARGEST_R_HAT = 1.01
 SMALLEST_EFFECTIVE_SIZE = 400

@@ -18,16 +18,16 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
-from statmech_attention import _checks
-from statmech_attention._coordinates import Factors
-from statmech_attention.action import smallest_entropy
-from statmech_attention.saddle_point import solve
+from statmech_attention import checks
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import Problem, problem
 from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, Estimate, MixingWarning
+from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.saddle_point import solve
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 _REPLICATES = 16
@@ -123,7 +123,7 @@ def evidence_by_temperature(
     """
     if not hasattr(temperatures, "__len__") or not len(temperatures):
         raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
-    temperatures = [_checks.positive("temperatures", temperature) for temperature in temperatures]
+    temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
     # Kernels of the pairs are the same at all temperatures.
     task = _task(attentioned, labels, None, width, temperatures[0], variance, heads, points)
     keys = jax.random.split(key, len(temperatures))
@@ -155,7 +155,7 @@ class _Task(NamedTuple):
 
 
 def _task(attentioned, labels, test, width, temperature, variance, heads, points) -> _Task:
-    if not _checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
+    if not checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {_PER_PRIOR_POINT}, as in 512, got {points!r}.")
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
     checked = problem(attentioned, labels, test, **options)

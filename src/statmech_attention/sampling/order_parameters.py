@@ -12,7 +12,6 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
-from statmech_attention._coordinates import Factors
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._chains import check_counts, run
@@ -21,6 +20,7 @@ from statmech_attention.sampling._density import Posterior, posterior_density, p
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
+from statmech_attention.theory.coordinates import Factors
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 

@@ -14,8 +14,8 @@ import xarray as xr
 from jaxtyping import Array, PRNGKeyArray, UInt32
 from numpyro.infer.util import potential_energy
 
-from statmech_attention.network import Weights, forward_paths
-from statmech_attention.paths import AttentionedInputs
+from statmech_attention.model.network import Weights, forward_paths
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._weight_draws import WeightPosterior

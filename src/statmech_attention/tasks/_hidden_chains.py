@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
-from statmech_attention import _checks
-from statmech_attention.attention import attention_from_products
-from statmech_attention.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention import checks
+from statmech_attention.model.attention import attention_from_products
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 
 Key = PRNGKeyArray | UInt32[Array, "2"]
 
@@ -120,12 +120,12 @@ class HiddenChains(ABC):
         """Refuse sizes, noises and a hardness out of range."""
         for name, least in (("length", 2), ("token_size", 2)):
             value = getattr(self, name)
-            if not _checks.whole(value, least):
+            if not checks.whole(value, least):
                 raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
         for name in ("parallel_noise", "perpendicular_noise"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: wanted a finite number of at least 0, got {getattr(self, name)!r}.")
-        _checks.positive("hardness", self.hardness)
+        checks.positive("hardness", self.hardness)
 
     def _check_probabilities(self, *names: str) -> None:
         for name in names:
@@ -156,5 +156,5 @@ class HiddenChains(ABC):
 
 def check_examples(examples) -> None:
     """Refuse fewer than one example."""
-    if not _checks.whole(examples, 1):
+    if not checks.whole(examples, 1):
         raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")

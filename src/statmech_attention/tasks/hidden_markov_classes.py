@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample, Key, check_examples
 
 
@@ -46,7 +46,7 @@ class HiddenMarkovClasses(HiddenChains):
     hardness: float | int = 10.0
 
     def __post_init__(self):
-        if not _checks.whole(self.classes, 2):
+        if not checks.whole(self.classes, 2):
             raise ValueError(f"classes: wanted a whole number of at least 2, got {self.classes!r}.")
         self._check_chains()
         if self.token_size % self.classes:
@@ -115,7 +115,7 @@ class HiddenMarkovClasses(HiddenChains):
         Raises:
             ValueError: inputs of another shape.
         """
-        inputs = _checks.array("inputs", inputs, "examples tokens features")
+        inputs = checks.array("inputs", inputs, "examples tokens features")
         if inputs.shape[1:] != (self.tokens, self.features):
             raise ValueError(
                 f"inputs: wanted {self.tokens} tokens of {self.features} features, got {inputs.shape[1:]}."
@@ -163,7 +163,7 @@ class HiddenMarkovClasses(HiddenChains):
         Raises:
             ValueError: no such step.
         """
-        if not _checks.whole(step, 0) or step >= self.classes:
+        if not checks.whole(step, 0) or step >= self.classes:
             raise ValueError(f"step: wanted a whole number in 0..{self.classes - 1}, got {step!r}.")
         came = jnp.roll(jnp.eye(self.classes), int(step), axis=1)  # from the state of the row
         fit = (self.classes * came - 1) / (self.classes - 1)

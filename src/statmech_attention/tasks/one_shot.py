@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
-from statmech_attention import _checks
+from statmech_attention import checks
 from statmech_attention.tasks._sequences import (
     CHANNELS,
     CompactTokens,
@@ -72,7 +72,7 @@ class OneShot:
             raise ValueError(
                 f"patch: wanted a divisor of the side of square images, got {self.patch!r} for {height} x {width}."
             )
-        _checks.positive("epsilon", self.epsilon)
+        checks.positive("epsilon", self.epsilon)
 
     @property
     def tokens(self) -> int:
@@ -139,7 +139,7 @@ class OneShot:
             raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")
         classes = self._classes("classes", classes)
         asked = classes if asked is None else self._classes("asked", asked)
-        _checks.same("asked", "asked", len(asked), "classes", len(classes))
+        checks.same("asked", "asked", len(asked), "classes", len(classes))
         pair, rest = jax.random.split(key)
         pairs = random_pairs(pair, examples, len(classes))
         sequences = draw_sequences(rest, classes[pairs], asked[pairs], self.starts)

@@ -1,0 +1,113 @@
+"""A chain of layers from what `heads` says, and its paths."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from statmech_attention import checks
+from statmech_attention.layers.heads import Heads
+from statmech_attention.layers.kind import Kind, Layer, Part, Readout
+from statmech_attention.layers.outputs import OneOutput
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Layers from the input projection up, and the readout."""
+
+    layers: tuple[Layer, ...]
+    readout: Readout
+
+    @property
+    def spelled(self) -> tuple[int | Kind, ...]:
+        """The chain as `heads` spells it: numbers for layers of heads alone, and a readout of several outputs last."""
+        return (*(layer.spelled for layer in self.layers), *self.readout.spelled)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Layers and readout: one for every order parameter."""
+        return (*self.layers, self.readout)
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs there are."""
+        return self.readout.branches
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The number of heads in every layer."""
+        return tuple(layer.heads for layer in self.layers)
+
+    @cached_property
+    def branches(self) -> tuple[int, ...]:
+        """The number of branches in every layer; a path takes one of each, that of layer 1 being the slowest index."""
+        return tuple(layer.branches for layer in self.layers)
+
+    @cached_property
+    def paths(self) -> int:
+        """How many paths there are, outputs not counted."""
+        return math.prod(self.branches)
+
+    @cached_property
+    def path_branches(self) -> Int[np.ndarray, "paths layers"]:
+        """The branches of every path, in the order of the paths."""
+        return np.stack(np.unravel_index(np.arange(self.paths), self.branches), axis=-1)
+
+    @cached_property
+    def path_heads(self) -> Int[np.ndarray, "paths layers"]:
+        """The heads of every path, -1 where it passes through none."""
+        columns = (np.asarray(layer.branch_heads)[branch] for layer, branch in self._with_branches())
+        return np.stack(list(columns), axis=-1)
+
+    @cached_property
+    def path_gains(self) -> Float[np.ndarray, " paths"]:
+        """The coefficients of the paths but for the root of `divisor`; all 1 where there are heads alone."""
+        return reduce(np.multiply, (np.asarray(layer.gains)[branch] for layer, branch in self._with_branches()))
+
+    @cached_property
+    def divisor(self) -> int:
+        """What divides the kernel: the product of the numbers of heads where there are heads alone."""
+        return math.prod(layer.divisor for layer in self.layers)
+
+    def keep(self, kept) -> tuple["Chain", tuple[Part, ...]]:
+        """The chain with only some heads, given for every layer, and what is left of each layer."""
+        if not all(hasattr(chosen, "__len__") for chosen in kept):
+            raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
+        if len(kept) != len(self.layers):
+            raise ValueError(f"kept: wanted the heads of {len(self.layers)} layers, got {len(kept)}.")
+        for number, (chosen, layer) in enumerate(zip(kept, self.layers, strict=True), start=1):
+            there = all(0 <= head < layer.heads for head in chosen)
+            if len(chosen) < layer.fewest or len(set(chosen)) != len(chosen) or not there:
+                least = ", at least one" if layer.fewest else ""
+                raise ValueError(
+                    f"kept, layer {number}: wanted different heads out of 0..{layer.heads - 1}{least}, got {tuple(chosen)}."
+                )
+        parts = tuple(layer.keep(chosen) for layer, chosen in zip(self.layers, kept, strict=True))
+        return Chain(tuple(part.layer for part in parts), self.readout), parts
+
+    def _with_branches(self):
+        return zip(self.layers, self.path_branches.T, strict=True)
+
+
+def chain(heads) -> Chain:
+    """The chain that `heads` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
+    if isinstance(heads, Chain):
+        return heads
+    heads = checks.heads_listed(heads)
+    *layers, readout = heads if isinstance(heads[-1], Readout) else (*heads, OneOutput())
+    if not layers:
+        raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
+    if any(isinstance(layer, Readout) for layer in layers):
+        raise ValueError(f"heads: wanted outputs at the end of the chain alone, got {heads!r}.")
+    if not all(isinstance(layer, Layer) or checks.whole(layer, 1) for layer in layers):
+        raise ValueError(
+            f"heads: wanted whole numbers of at least 1, got {heads!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+        )
+    return Chain(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
+
+
+def canonical(heads) -> tuple[int | Kind, ...]:
+    """`heads` checked and in its one spelling."""
+    return chain(heads).spelled

@@ -1,0 +1,71 @@
+"""Sizes and prior variances of a network, checked and put into one shape."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import Kind
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Layers as `heads` spells them, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
+
+    heads: tuple[int | Kind, ...]
+    widths: tuple
+    variances: tuple[float, ...]
+
+    @property
+    def chain(self) -> Chain:
+        """The layers and the readout."""
+        return chain(self.heads)
+
+    @property
+    def partial_paths(self) -> tuple[int, ...]:
+        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
+        branches = [kind.branches for kind in self.chain.kinds]
+        return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
+
+    @property
+    def widest(self):
+        """$N_{max}$, the width that $\\alpha = P / N_{max}$ is measured in."""
+        return max(self.widths) if checks.concrete(*self.widths) else reduce(jnp.maximum, self.widths)
+
+    @property
+    def shares(self) -> tuple:
+        """$N_l / N_{max}$, the weight of every layer's entropy; 1 for equal widths, infinite ones too."""
+        widest = self.widest
+        if checks.concrete(widest) and math.isinf(widest):
+            return (1.0,) * len(self.widths)
+        return tuple(width / widest for width in self.widths)
+
+
+def architecture(heads, width, variance=1.0) -> Architecture:
+    """Checked `Architecture`: scalars stand for one number a layer."""
+    layers = chain(heads)
+    widths = _per_layer("width", width, len(layers.kinds), "(N_1, .., N_{L+1})", infinite=True)
+    infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
+    if any(infinite) and not all(infinite):
+        raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
+    for number, (layer, entering, leaving) in enumerate(zip(layers.layers, widths, widths[1:], strict=False), start=1):
+        layer.check_widths(number, entering, leaving)
+    return Architecture(layers.spelled, widths, variances(variance, len(layers.layers)))
+
+
+def variances(variance, layers: int) -> tuple[float, ...]:
+    """The `layers + 2` prior variances, input projection first, readout last."""
+    return _per_layer("variance", variance, layers + 2, "(sigma_0^2, sigma_1^2, .., sigma_L^2, sigma_a^2)")
+
+
+def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
+    if not isinstance(value, (Sequence, np.ndarray)) or getattr(value, "ndim", 1) == 0:
+        return (checks.positive(name, value, infinite=infinite),) * count
+    if len(value) != count:
+        raise ValueError(f"{name}: wanted one number or {count} of them, {meaning}, got {len(value)}.")
+    return tuple(checks.positive(f"{name}[{index}]", number, infinite=infinite) for index, number in enumerate(value))

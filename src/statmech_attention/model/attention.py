@@ -1,0 +1,226 @@
+"""Attention matrices: from queries and keys, from their products, or from elsewhere.
+
+Equation (3). An attention matrix has a key on its first and a query on its second axis,
+and its columns sum to one. Attention acts on the bare input in every layer.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from statmech_attention import checks
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ProductAttention:
+    r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the heads given by their matrices $W$.
+
+    Made by `attention_from_products`. Call it on inputs `(examples, tokens, features)` for
+    one array `(examples, heads, keys, queries)` a layer.
+    """
+
+    products: tuple[Float[Array, "_heads features features"], ...]
+    mask: Bool[Array, "tokens tokens"] | None = None
+    bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
+
+    def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+        inputs = checks.array("inputs", inputs, "examples tokens features")
+        _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
+        logits = (
+            jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in self.products
+        )
+        biases = self.bias or (None,) * len(self.products)
+        return tuple(_softmax_over_keys(logit, self.mask, bias) for logit, bias in zip(logits, biases, strict=True))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class QueryKeyAttention:
+    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, equation (3).
+
+    Made by `attention_from_queries_and_keys`. Call it on inputs `(examples, tokens, features)`
+    for one array `(examples, heads, keys, queries)` a layer.
+    """
+
+    queries: tuple[Float[Array, "_heads _dimension features"], ...]
+    keys: tuple[Float[Array, "_heads _dimension features"], ...]
+    mask: Bool[Array, "tokens tokens"] | None = None
+    bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
+
+    def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+        inputs = checks.array("inputs", inputs, "examples tokens features")
+        _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
+        matrices = []
+        biases = self.bias or (None,) * len(self.queries)
+        for queries, keys, bias in zip(self.queries, self.keys, biases, strict=True):
+            query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
+            key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
+            logits = jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype)
+            matrices.append(_softmax_over_keys(logits, self.mask, bias))
+        return tuple(matrices)
+
+
+def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
+    r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
+
+    Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
+
+    Args:
+        products: one array `(heads, features, features)` a layer, key index before query index.
+        mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
+        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
+
+    Returns:
+        A function of the inputs `(examples, tokens, features)`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, no layer, a query that may attend nowhere.
+
+    Source: Tiberi et al. (2024), equation (3) and appendix G.2.
+    """
+    products = _layers("products", products, "heads features features")
+    features = products[0].shape[-1]
+    for product in products:
+        if product.shape[1:] != (features, features):
+            raise ValueError(
+                f"products: wanted shape (heads, {features}, {features}) in every layer, got {product.shape}."
+            )
+    return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
+
+
+def attention_from_queries_and_keys(queries, keys, mask=None, bias=None) -> QueryKeyAttention:
+    r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
+
+    Args:
+        queries: one array `(heads, dimension, features)` a layer.
+        keys: the same shapes as `queries`.
+        mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
+        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
+
+    Returns:
+        A function of the inputs `(examples, tokens, features)`.
+
+    Raises:
+        ValueError: wrong or unequal shapes, NaN or infinity, no layer, a query that may attend nowhere.
+
+    Source: Tiberi et al. (2024), equation (3).
+    """
+    queries = _layers("queries", queries, "heads dimension features")
+    keys = _layers("keys", keys, "heads dimension features")
+    checks.same("queries and keys", "queries", len(queries), "keys (layers)", len(keys))
+    for layer, (query, key) in enumerate(zip(queries, keys, strict=True), start=1):
+        if query.shape != key.shape or query.shape[-1] != queries[0].shape[-1]:
+            raise ValueError(
+                f"queries and keys of layer {layer}: wanted equal shapes (heads, dimension, {queries[0].shape[-1]}), "
+                f"got {query.shape} and {key.shape}."
+            )
+    return QueryKeyAttention(queries, keys, _mask(mask), _bias(bias, [query.shape[0] for query in queries]))
+
+
+def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
+    r"""Biases that depend on how far apart two tokens are: $b_{st} = \beta_{s - t}$, relative positions.
+
+    Args:
+        table: $\beta$, `(heads, 2 R + 1)`, for distances $s - t = -R, .., R$ of key and query; beyond, that at the end stays.
+        tokens: how many there are.
+
+    Returns:
+        One layer's `bias`, `(heads, tokens, tokens)`, key by query.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, no tokens.
+
+    Source: Shaw, Uszkoreit, Vaswani, NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
+    """
+    table = checks.array("table", table, "heads distances")
+    if table.shape[1] % 2 == 0:
+        raise ValueError(f"table: wanted an odd number of distances -R, .., R, got {table.shape[1]}.")
+    if not checks.whole(tokens, 1):
+        raise ValueError(f"tokens: wanted a whole number of at least 1, got {tokens!r}.")
+    furthest, place = table.shape[1] // 2, np.arange(int(tokens))
+    return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]
+
+
+def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+    """The attention matrices of `inputs`, whichever way they are given.
+
+    Args:
+        inputs: `(examples, tokens, features)`.
+        attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
+            the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
+            elsewhere for these very inputs. Their columns need not sum to one: the theory holds for
+            any matrices.
+
+    Returns:
+        One array `(examples, heads, keys, queries)` a layer.
+
+    Raises:
+        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer.
+    """
+    if callable(attention):
+        return attention(inputs)
+    inputs = checks.array("inputs", inputs, "examples tokens features")
+    matrices = _layers("attention", attention, "examples heads keys queries")
+    examples, tokens = inputs.shape[:2]
+    for layer, matrix in enumerate(matrices, start=1):
+        if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
+            raise ValueError(
+                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
+                "Matrices belong to the inputs they were computed from."
+            )
+    return matrices
+
+
+def _softmax_over_keys(logits, mask, bias) -> Float[Array, "examples _heads tokens tokens"]:
+    if bias is not None:
+        logits = logits + bias[None].astype(logits.dtype)
+    if mask is not None:
+        logits = jnp.where(mask[None, None], logits, -jnp.inf)
+    return jax.nn.softmax(logits, axis=-2)
+
+
+def _layers(name: str, values, axes: str) -> tuple:
+    if hasattr(values, "ndim") and values.ndim == len(axes.split()):
+        raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
+    if not hasattr(values, "__iter__") or isinstance(values, str):
+        raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
+    layers = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
+    if not layers:
+        raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
+    return layers
+
+
+def _mask(mask):
+    if mask is None:
+        return None
+    mask = np.asarray(mask)
+    if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
+        raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
+    if not mask.any(axis=0).all():
+        query = int(np.argmin(mask.any(axis=0)))
+        raise ValueError(f"mask: wanted at least one allowed key for every query, got none for query {query}.")
+    return jnp.asarray(mask)
+
+
+def _bias(bias, heads: list[int]):
+    if bias is None:
+        return None
+    bias = _layers("bias", bias, "heads tokens tokens")
+    checks.same("bias", "biases", len(bias), "attention (layers)", len(heads))
+    tokens = bias[0].shape[-1]
+    for layer, (one, count) in enumerate(zip(bias, heads, strict=True), start=1):
+        if one.shape != (count, tokens, tokens):
+            raise ValueError(f"bias of layer {layer}: wanted shape ({count}, {tokens}, {tokens}), got {one.shape}.")
+    return bias
+
+
+def _check_inputs(inputs, features: int, mask, bias) -> None:
+    checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", features)
+    if bias is not None:
+        checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", bias[0].shape[-1])
+    if mask is not None:
+        checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", mask.shape[0])

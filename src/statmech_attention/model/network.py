@@ -1,0 +1,195 @@
+"""The network itself: weights, layer-by-layer forward pass, effective weights.
+
+Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are those that `heads` spells,
+a number for attention heads (2), or a kind of `statmech_attention.layers`.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import mixed, root
+from statmech_attention.model.architecture import architecture
+from statmech_attention.model.paths import AttentionedInputs, layers_and_matrices, readout_weights
+
+
+class Weights(NamedTuple):
+    r"""All learned weights of (8); queries and keys are not among them.
+
+    Attributes:
+        projection: $V^{(0)}$, `(N_1, features)`.
+        values: $V^{(l,h)}$, one array `(H_l, N_{l+1}, N_l)` a layer; a linear block has one matrix.
+        readout: $a$, `(N_{L+1},)`, or `(N_{L+1}, outputs)`.
+    """
+
+    projection: Float[Array, "*batch width_in features"]
+    values: tuple[Float[Array, "*batch _heads _width_out _width_in"], ...]
+    readout: Float[Array, "..."]
+
+
+def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features, variance=1.0) -> Weights:
+    r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$.
+
+    Args:
+        key: a JAX random key.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        width: $N$, or one whole number a layer, $(N_1, .., N_{L+1})$.
+        features: $N_0$.
+        variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+
+    Returns:
+        `Weights`.
+
+    Raises:
+        ValueError: numbers out of range, wrong lengths, a width that is not whole.
+    """
+    layout = architecture(heads, width, variance)
+    widths = []
+    for number in layout.widths:
+        if not checks.whole(number, 1):
+            raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
+        widths.append(int(number))
+    if not checks.whole(features, 1):
+        raise ValueError(f"features: wanted a whole number of at least 1, got {features!r}.")
+    layers = layout.chain
+    keys = jax.random.split(key, len(layers.layers) + 2)
+    scales = np.sqrt(np.asarray(layout.variances))
+    values = tuple(
+        scales[place + 1] * jax.random.normal(keys[place + 1], (layer.value_matrices, widths[place + 1], widths[place]))
+        for place, layer in enumerate(layers.layers)
+    )
+    return Weights(
+        scales[0] * jax.random.normal(keys[0], (widths[0], int(features))),
+        values,
+        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *layers.readout.axes)),
+    )
+
+
+def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> Float[Array, "examples *outputs"]:
+    r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
+
+    $x^0 = V^{(0)} x / \sqrt{N_0}$, $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
+    $f = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$.
+
+    Args:
+        weights: `Weights`.
+        inputs: `(examples, tokens, features)`.
+        attention: anything `attention_matrices` takes.
+        readout: "first", "last", a token's index, or "mean".
+        heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+
+    Returns:
+        `(examples,)`, or `(examples, outputs)`.
+
+    Raises:
+        ValueError: shapes that do not fit each other.
+    """
+    inputs = checks.array("inputs", inputs, "examples tokens features")
+    layers, matrices = layers_and_matrices(inputs, attention, heads)
+    _check_fit(weights, inputs.shape[2], layers)
+    hidden = inputs @ weights.projection.T / root(inputs.shape[2])
+    for layer, values, matrix in zip(layers.layers, weights.values, matrices, strict=True):
+        hidden = layer.forward(values, hidden, matrix)
+    read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
+    return read @ weights.readout / root(weights.readout.shape[0])
+
+
+def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width"]:
+    r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
+
+    Args:
+        weights: `Weights`.
+        heads: the layers, where they are not of heads alone.
+
+    Returns:
+        `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
+    """
+    return _partial_weights(weights, _layers_of(weights, heads))[0]
+
+
+def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
+    r"""The network's output in path form, $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
+
+    Args:
+        weights: `Weights`.
+        attentioned: the result of `attentioned_inputs`.
+
+    Returns:
+        `(examples,)`, or `(examples, outputs)`: the same numbers as `forward`.
+
+    Raises:
+        ValueError: shapes that do not fit each other.
+    """
+    return jnp.einsum("epi,p...i->e...", attentioned.values, path_vectors(weights, attentioned))
+
+
+def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
+    """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    layers, features = attentioned.chain, attentioned.values.shape[-1]
+    _check_fit(weights, features, layers)
+    rows = _partial_weights(weights, layers)[0] @ weights.projection
+    rows = rows / root(weights.projection.shape[0] * features * layers.divisor)
+    rows = rows.reshape(layers.paths, layers.outputs, features)
+    gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None, None]
+    return (gains * rows).reshape(layers.paths, *layers.readout.axes, features)
+
+
+def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array, "..."], ...]:
+    r"""$U^{(l)}_{\pi\pi'} = w^\pi \cdot w^{\pi'} / N_l$ of one weight configuration, the bracket of (13).
+
+    Args:
+        weights: `Weights`.
+        heads: the layers, where they are not of heads alone.
+
+    Returns:
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`.
+    """
+    layers = _layers_of(weights, heads)
+    overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, layers)]
+    return (*overlaps[:-1], overlaps[-1].reshape(2 * layers.readout.axes))
+
+
+def _partial_weights(weights: Weights, layers: Chain) -> list:
+    """Effective weights of the partial paths that start in layer 1, 2, .., L+1."""
+    partial = [weights.readout.reshape(weights.readout.shape[0], -1).T]
+    for layer, values in zip(reversed(layers.layers), reversed(weights.values), strict=True):
+        seeds = jnp.einsum("dm,hmn->hdn", partial[0], values) / root(values.shape[1])
+        if layer.keeps:
+            seeds = jnp.concatenate([partial[0][None], seeds])
+        partial.insert(0, mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2]))
+    return partial
+
+
+def _layers_of(weights: Weights, heads) -> Chain:
+    """The layers asked for, or else layers of heads alone."""
+    plain = tuple(values.shape[0] for values in weights.values)
+    layers = chain(plain if heads is None else heads)
+    _check_fit(weights, weights.projection.shape[1], layers)
+    return layers
+
+
+def _check_fit(weights: Weights, features: int, layers: Chain) -> None:
+    ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
+    axes = layers.readout.axes
+    if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
+        raise ValueError(
+            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) a layer, {'(N, outputs)' if axes else '(N,)'}, "
+            f"got axes {ranks}."
+        )
+    wanted, got = tuple(layer.value_matrices for layer in layers.layers), tuple(v.shape[0] for v in weights.values)
+    if got != wanted or weights.projection.shape[1] != features:
+        raise ValueError(
+            f"weights: wanted heads {wanted} and {features} features to fit the inputs, "
+            f"got heads {got} and {weights.projection.shape[1]} features."
+        )
+    if weights.readout.shape[1:] != axes:
+        raise ValueError(f"weights: wanted {axes[0]} outputs, got {weights.readout.shape[1]}.")
+    widths = [weights.projection.shape[0], *(values.shape[1] for values in weights.values)]
+    entering = [*(values.shape[2] for values in weights.values), weights.readout.shape[0]]
+    if widths != entering:
+        raise ValueError(f"weights: wanted each layer to take the width below it, got {widths} into {entering}.")

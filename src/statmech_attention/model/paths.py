@@ -1,0 +1,155 @@
+"""Attention paths: one branch a layer, a head as a rule, and the inputs seen through them.
+
+Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
+"""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import Kind
+from statmech_attention.model.attention import attention_matrices
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class AttentionedInputs:
+    r"""The attentioned inputs $\xi^\pi(x)$ of (7) with the heads that make up the paths.
+
+    Attributes:
+        values: `(examples, paths, features)`, paths with $h_1$ slowest.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them, as in
+            `(2, SkipHeads(2), Outputs(3))`; the product of their branches is the number of paths.
+    """
+
+    values: Float[Array, "*batch examples paths features"]
+    heads: tuple[int | Kind, ...] = field(metadata={"static": True})
+
+    @property
+    def chain(self) -> Chain:
+        """The layers that `heads` stands for, and the readout."""
+        return chain(self.heads)
+
+    def keep_heads(self, kept) -> "AttentionedInputs":
+        """The same inputs seen by the sub-network that has only some of the heads.
+
+        Args:
+            kept: for every layer the heads that stay, as in `((0, 1), (0,))`; `()` for a layer without heads.
+
+        Returns:
+            Attentioned inputs of the smaller network, its heads in the order given.
+
+        Raises:
+            ValueError: a layer that lets nothing through, a head that is not there, or a head named twice.
+        """
+        whole = self.chain
+        smaller, parts = whole.keep(kept)
+        grid = np.arange(whole.paths).reshape(whole.branches)[np.ix_(*(part.branches for part in parts))]
+        return AttentionedInputs(self.values[..., grid.ravel(), :], smaller.spelled)
+
+
+def attentioned_inputs(inputs, attention, readout="last", heads=None) -> AttentionedInputs:
+    r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
+
+    Args:
+        inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows.
+        attention: anything `attention_matrices` takes.
+        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens.
+        heads: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
+            matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
+
+    Returns:
+        `AttentionedInputs` with values `(examples, paths, features)`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, an unknown readout.
+
+    Source: Tiberi et al. (2024), equations (7) and (23). The cost is that of the readout's column
+    alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
+    """
+    inputs = checks.array("inputs", inputs, "examples tokens features")
+    layers, matrices = layers_and_matrices(inputs, attention, heads)
+    weights = readout_weights(readout, inputs.shape[1]).astype(inputs.dtype)
+    columns = jnp.broadcast_to(weights, (inputs.shape[0], 1, inputs.shape[1]))
+    for layer, matrix in reversed(list(zip(layers.layers, matrices, strict=True))):
+        columns = layer.attended(columns, matrix).reshape(inputs.shape[0], -1, inputs.shape[1])
+    return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), layers.spelled)
+
+
+def layers_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
+    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
+
+    Args:
+        inputs: `(examples, tokens, features)`.
+        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
+        heads: the layers; those of the attention where None.
+
+    Raises:
+        ValueError: other numbers of heads in the attention than in the layers.
+    """
+    layers = None if heads is None else chain(heads)
+    if layers is not None and not any(layers.heads):
+        if callable(attention) or attention is not None and len(attention):
+            raise ValueError(f"attention: wanted none, since no layer of heads={layers.spelled} has heads. Pass ().")
+        return layers, (None,) * len(layers.layers)
+    matrices = attention_matrices(inputs, attention)
+    got = tuple(matrix.shape[1] for matrix in matrices)
+    layers = chain(got) if layers is None else layers
+    wanted = tuple(count for count in layers.heads if count)
+    if got != wanted:
+        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={layers.spelled}, got {got}.")
+    left = iter(matrices)
+    return layers, tuple(next(left) if count else None for count in layers.heads)
+
+
+def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
+    r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
+
+    Args:
+        readout: "first", "last", a token's index, or "mean".
+        tokens: number of tokens.
+
+    Returns:
+        `(tokens,)` weights that sum to one.
+
+    Raises:
+        ValueError: an unknown readout or an index outside the sequence.
+    """
+    if readout == "mean":
+        return jnp.full(tokens, 1 / tokens)
+    index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
+    if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
+        raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
+    return jnp.zeros(tokens).at[index].set(1.0)
+
+
+def path_indices(heads) -> Int[np.ndarray, "paths layers"]:
+    """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 where a path passes through none.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+
+    Returns:
+        `(paths, layers)` whole numbers.
+
+    Raises:
+        ValueError: a layer without heads, or no layer.
+    """
+    return chain(heads).path_heads
+
+
+def as_attentioned(name: str, value, heads=None) -> AttentionedInputs:
+    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `heads`."""
+    if isinstance(value, AttentionedInputs):
+        if heads is not None and chain(heads) != value.chain:
+            raise ValueError(f"heads: {name} already has heads {value.heads}, got {heads!r}. Leave heads out.")
+        heads, value = value.heads, value.values
+    layers = chain(heads)
+    value = checks.array(name, value, "examples paths features", double=True)
+    checks.same(name, "the paths axis", value.shape[1], f"the paths of heads={layers.spelled}", layers.paths)
+    return AttentionedInputs(value, layers.spelled)

@@ -1,0 +1,195 @@
+"""Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
+
+The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a kernel of the Python that
+runs this. What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
+"""
+
+import contextlib
+import difflib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from statmech_attention.notebooks.execution import RunFailed, execute
+from statmech_attention.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
+from statmech_attention.results.provenance import package_version, source_hash
+
+__all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
+
+_SUFFIXES = (".md", ".ipynb")
+
+
+def run(
+    chapter: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+) -> Path:
+    """Execute a notebook with other parameters and keep the executed notebook.
+
+    Args:
+        chapter: a path, or a name below the book folder such as "hidden_markov/theory".
+        parameters: values by name; those not named keep the notebook's own.
+        output: where the executed notebook goes. Without it, `executed/NAME-001.ipynb` below the current folder, with
+            the first number that is free.
+        overwrite: replace `output` if it is there.
+        progress: True for a progress bar, False for none; by default a bar if standard error is a terminal.
+
+    Returns:
+        The path of the executed notebook. While it runs, it lies beside that, as `.partial-NAME.ipynb`.
+
+    Raises:
+        Refused: an unknown chapter; an unknown, ill-typed or out-of-range parameter; an output that is there already.
+        RunFailed: a cell raised an error, or the kernel died. The notebook is kept up to there.
+    """
+    source = find_chapter(chapter)
+    notebook = _read(source)
+    given = check_parameters(_parameters(notebook, source), parameters or {})
+    target = _target(source, output, overwrite)
+    partial = target.with_name(f".partial-{target.name}")
+    try:
+        bar = sys.stderr.isatty() if progress is None else progress
+        execute(notebook, source, given, partial, target, progress=bar)
+    finally:
+        # Whatever happened, an interrupt included: what was computed is evidence and is kept.
+        if partial.exists() and partial.stat().st_size:
+            _publish(partial, target, source)
+        else:
+            partial.unlink(missing_ok=True)
+    return target
+
+
+def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
+    """The parameters that a notebook takes.
+
+    Args:
+        chapter: a path, or a name below the book folder.
+
+    Returns:
+        `Parameter` (type, default, help, allowed values) by name; empty if the notebook has no parameters cell.
+
+    Raises:
+        Refused: an unknown chapter, or a parameters cell that cannot be read.
+    """
+    source = find_chapter(chapter)
+    return _parameters(_read(source), source)
+
+
+def chapters() -> list[str]:
+    """Names of the notebooks that take parameters.
+
+    Returns:
+        Names below the book folder, without suffix, sorted.
+
+    Raises:
+        Refused: there is no book folder above the current folder, and the package is not in a checkout either.
+    """
+    book = book_folder()
+    # Looking for the word first keeps this quick: few pages have such a cell.
+    sources = [path for path in book.rglob("*.md") if "parameters" in path.read_text(encoding="utf-8")]
+    return sorted(_name(path) for path in sources if parameters_of(path))
+
+
+def book_folder() -> Path:
+    """The folder of the book: above the current folder, or else in the checkout that the package is in.
+
+    Returns:
+        An absolute path.
+
+    Raises:
+        Refused: neither is there.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if (folder / "_toc.yml").is_file() and (folder / "book").is_dir():
+            return folder / "book"
+    raise Refused("no book found: run this in a checkout of the project, or give the path of a notebook.")
+
+
+def find_chapter(chapter: str | Path) -> Path:
+    """The file of a chapter.
+
+    Args:
+        chapter: a path, or a name below the book folder.
+
+    Returns:
+        An absolute path of a `.md` or `.ipynb` file.
+
+    Raises:
+        Refused: no such file or name (with the nearest known name), or a file of another kind.
+    """
+    path = Path(chapter)
+    if path.is_file():
+        if path.suffix not in _SUFFIXES:
+            raise Refused(f"{chapter}: wanted a notebook in MyST Markdown (.md) or .ipynb, got {path.name}.")
+        return path.resolve()
+    # The Markdown file is the source; an .ipynb beside it may be an old copy.
+    named = book_folder() / path.with_suffix(".md")
+    if named.is_file():
+        return named.resolve()
+    near = difflib.get_close_matches(str(chapter), chapters(), n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]}?" if near else "The command `list` shows those that take parameters."
+    raise Refused(f"{chapter}: no such file, and no such chapter of the book. {hint}")
+
+
+def _read(source: Path):
+    import jupytext
+
+    try:
+        return jupytext.read(source)
+    except Exception as error:  # whatever the reader stumbles over, it is this file that must be mended
+        raise Refused(f"{source.name}: cannot be read as a notebook ({error}).") from error
+
+
+def _parameters(notebook, source: Path) -> dict[str, Parameter]:
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) > 1:
+        raise Refused(f"{source.name}: wanted one cell tagged parameters, got {len(cells)}.")
+    try:
+        return read_parameters(cells[0].source) if cells else {}
+    except Refused as error:
+        raise Refused(f"{source.name}: {error}") from None
+
+
+def _name(source: Path) -> str:
+    """The chapter's name below the book folder; of a file that is elsewhere only its own."""
+    with contextlib.suppress(Refused, ValueError):
+        return source.resolve().relative_to(book_folder().resolve()).with_suffix("").as_posix()
+    return source.stem
+
+
+def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
+    """Where the executed notebook goes. The empty partial file made here keeps two runs from taking the same name."""
+    if output is not None:
+        target = Path(output).absolute()
+        if target.suffix != ".ipynb":
+            raise Refused(f"output: wanted a name that ends in .ipynb, got {target.name}.")
+        if target.exists() and not overwrite:
+            raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+    stem = Path.cwd() / "executed" / _name(source)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        target = stem.with_name(f"{stem.name}-{number:03d}.ipynb")
+        if not target.exists():
+            with contextlib.suppress(FileExistsError), open(target.with_name(f".partial-{target.name}"), "x"):
+                return target
+        number += 1
+
+
+def _publish(partial: Path, target: Path, source: Path) -> None:
+    """Clean the executed notebook's metadata of this machine's paths and move it to its place in one step."""
+    import nbformat
+
+    notebook = nbformat.read(partial, as_version=4)
+    record = notebook.metadata.setdefault("papermill", {})
+    record["input_path"], record["output_path"] = _name(source), target.name
+    notebook.metadata["statmech_attention"] = {"version": package_version(), "source": source_hash()}
+    nbformat.write(notebook, partial)
+    os.replace(partial, target)

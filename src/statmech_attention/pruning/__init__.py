@@ -1,0 +1,52 @@
+"""Heads that matter and heads that do not: scores, removal and what it costs, evidence, smaller networks."""
+
+from statmech_attention.pruning.evidence import (
+    COEFFICIENTS,
+    HeadEvidence,
+    head_evidence,
+    log_evidence,
+    order_parameters_left,
+    without_head,
+)
+from statmech_attention.pruning.heads import head_indices, heads_left
+from statmech_attention.pruning.importance import (
+    RankCorrelation,
+    head_weight_norms,
+    rank_correlation,
+    taylor_importance,
+)
+from statmech_attention.pruning.removal import (
+    Measured,
+    greedy_order,
+    head_drops,
+    masked_outputs,
+    pruning_curve,
+    removal_order,
+)
+from statmech_attention.pruning.smaller import DEFINITIONS, head_scores, path_contributions, path_covariance, prune
+
+__all__ = [
+    "COEFFICIENTS",
+    "DEFINITIONS",
+    "HeadEvidence",
+    "Measured",
+    "RankCorrelation",
+    "greedy_order",
+    "head_drops",
+    "head_evidence",
+    "head_indices",
+    "head_scores",
+    "head_weight_norms",
+    "heads_left",
+    "log_evidence",
+    "masked_outputs",
+    "order_parameters_left",
+    "path_contributions",
+    "path_covariance",
+    "prune",
+    "pruning_curve",
+    "rank_correlation",
+    "removal_order",
+    "taylor_importance",
+    "without_head",
+]

@@ -1,0 +1,161 @@
+r"""How much likelier a head makes the labels: the theory's evidence with it and, solved anew, without it.
+
+To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the paths that are left keep
+their coefficients. The smaller model is then the larger one at a point of its prior, and the evidence lost is, exactly, the
+ratio of two densities of that point (Dickey 1971),
+$\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 0 | Y)$.
+It is negative where the labels are likelier without the head.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.pruning.heads import head_indices, kept_heads, path_gates
+from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.solution import Solution
+
+COEFFICIENTS = ("kept", "rescaled")
+
+
+class HeadEvidence(NamedTuple):
+    """The theory with all heads, and without each of them.
+
+    Attributes:
+        lost: log evidence of the whole network minus that without a head, `(all heads,)`, in the order of `head_indices`.
+        whole: the saddle point of the whole network.
+        without: those without each head.
+    """
+
+    lost: Float[np.ndarray, " heads"]
+    whole: Solution
+    without: tuple[Solution, ...]
+
+
+def log_evidence(solution: Solution) -> Float[Array, ""]:
+    r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
+
+    $S_0 = \sum_l d_l N_l / N_{max}$ is the smallest entropy, the action without labels. It is what normalises the prior of
+    the order parameters, and differs between networks of different numbers of paths. What is left out does not grow with $N$.
+
+    Args:
+        solution: a single `Solution`, of any width; at infinite width the result is exact.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: a batch of solutions.
+    """
+    if solution.action.ndim:
+        raise ValueError(f"solution: wanted a single one, got a batch of shape {solution.action.shape}. Index it.")
+    widths = tuple(float(width) for width in solution.width)
+    layout = Architecture(solution.attentioned.heads, widths, solution.variance)
+    # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
+    excess = 0.0 if math.isinf(layout.widest) else layout.widest * (solution.entropy - smallest_entropy(layout))
+    examples = solution.labels.shape[0]
+    return -0.5 * (excess + examples * solution.energy + solution.labels.size * math.log(2 * math.pi))
+
+
+def without_head(attentioned, head: int, *, coefficients: str = "kept", heads=None) -> AttentionedInputs:
+    r"""The attentioned inputs of the network that lacks one head.
+
+    Args:
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        head: its number, counted through the network as in `head_indices`.
+        coefficients: "kept": a path that is left weighs in the kernel what it did, so that the network is the whole one with
+            $V^{(l,h)} = 0$; "rescaled": it has the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
+        heads: only for plain arrays.
+
+    Returns:
+        `AttentionedInputs` of the heads left. Where coefficients are kept, what they lack of the smaller network's is in the
+        values.
+
+    Raises:
+        ValueError: no such head, the only one of its layer, or an unknown choice of coefficients.
+    """
+    whole = as_attentioned("attentioned", attentioned, heads)
+    if coefficients not in COEFFICIENTS:
+        raise ValueError(f"coefficients: wanted one of {', '.join(COEFFICIENTS)}, got {coefficients!r}.")
+    smaller = whole.keep_heads(kept_heads(whole.heads, [head]))
+    if coefficients == "rescaled":
+        return smaller
+    kept = np.arange(len(head_indices(whole.heads))) != head
+    gates = path_gates(whole.heads, kept[None])[0]
+    return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.heads)
+
+
+def head_evidence(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    variance=1.0,
+    heads=None,
+    coefficients: str = "kept",
+    start=None,
+    throw: bool = True,
+) -> HeadEvidence:
+    r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
+
+    Each smaller network starts from what the whole one's order parameters are on the paths that are left.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        temperature: $T > 0$.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays.
+        coefficients: of the paths that are left, see `without_head`.
+        start: where the whole network begins, as for `solve`.
+        throw: raise where a saddle point was not reached.
+
+    Returns:
+        `HeadEvidence`.
+
+    Raises:
+        ValueError: as `solve`; a layer whose only head is all that lets anything through.
+        NotConverged: as `solve`.
+    """
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    options = {"width": width, "temperature": temperature, "variance": variance, "throw": throw}
+    smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
+    whole = solve(inputs, labels, start=start, **options)
+    without = tuple(
+        solve(seen, labels, start=order_parameters_left(whole, head), **options) for head, seen in enumerate(smaller)
+    )
+    lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
+    return HeadEvidence(lost, whole, without)
+
+
+def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "..."], ...]:
+    """The blocks of all order parameters on the partial paths that do not go through a head.
+
+    Args:
+        solution: of the whole network.
+        head: its number, counted through the network.
+
+    Returns:
+        $(U^{(1)}, .., U^{(L+1)})$ of the smaller network.
+
+    Raises:
+        ValueError: as `without_head`.
+    """
+    chain = solution.attentioned.chain
+    _, parts = chain.keep(kept_heads(chain, [head]))
+    # The last axis is that of the outputs, all of which stay.
+    left = [list(part.branches) for part in parts] + [list(range(chain.outputs))]
+    branches = (*chain.branches, chain.outputs)
+    blocks = []
+    for layer, overlap in enumerate(solution.order_parameters[:-1]):
+        numbers = np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
+        blocks.append(overlap[np.ix_(numbers, numbers)])
+    return (*blocks, solution.order_parameters[-1])

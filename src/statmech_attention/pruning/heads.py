@@ -1,0 +1,115 @@
+"""The heads of a network, numbered through its layers: which paths use them, and which are left after a removal."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from statmech_attention.layers.chains import chain
+from statmech_attention.layers.kind import Kind
+
+
+def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
+    """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
+
+    Args:
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; a skip or a linear
+            block is not a head.
+
+    Returns:
+        `(all heads, 2)` whole numbers, the layer before the head's number within it.
+
+    Raises:
+        ValueError: a layer without heads, or no layer.
+    """
+    found = [(layer, head) for layer, count in enumerate(chain(heads).heads) for head in range(count)]
+    return np.array(found, int).reshape(-1, 2)
+
+
+def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
+    """1 where a path goes through a head of the network, 0 elsewhere.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+
+    Returns:
+        `(paths, all heads)`.
+    """
+    chosen = chain(heads).path_heads
+    columns = [chosen[:, layer] == head for layer, head in head_indices(heads)]
+    return np.array(columns, float).reshape(-1, len(chosen)).T
+
+
+def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
+    """What a removal leaves of every layer.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+        removed: numbers of heads, counted through the network.
+
+    Returns:
+        For every layer the heads that stay, counted within it.
+
+    Raises:
+        ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
+    """
+    layers, indices = chain(heads), head_indices(heads)
+    chosen = np.asarray(removed)
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    numbers = set(chosen.tolist()) if whole else set()
+    if not whole or len(numbers) != chosen.size or not numbers <= set(range(len(indices))):
+        raise ValueError(
+            f"removed: wanted different heads out of 0..{len(indices) - 1}, counted through the layers of "
+            f"{layers.heads} heads, got {removed!r}."
+        )
+    kept = tuple(
+        tuple(int(head) for number, (place, head) in enumerate(indices) if place == layer and number not in numbers)
+        for layer in range(len(layers.layers))
+    )
+    for number, (layer, left) in enumerate(zip(layers.layers, kept, strict=True), start=1):
+        if len(left) < layer.fewest:
+            raise ValueError(
+                f"removed: wanted at least one head left in every layer, got none in layer {number}. "
+                f"Without it nothing passes through the network."
+            )
+    return kept
+
+
+def heads_left(heads, removed) -> tuple[int | Kind, ...]:
+    """The layers of the smaller network, as `heads` spells them.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+        removed: numbers of heads, counted through the network.
+
+    Raises:
+        ValueError: as for `prune`.
+    """
+    return chain(heads).keep(kept_heads(heads, removed))[0].spelled
+
+
+def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:
+    r"""What a path's coefficient is multiplied with in networks that have only some of the heads; 0 for paths that are gone.
+
+    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+        kept: `(networks, all heads)` booleans. A layer left with too few heads lets nothing through.
+
+    Returns:
+        `(networks, paths)`.
+    """
+    layers, factors, start = chain(heads), 1.0, 0
+    for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
+        rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
+        gates = np.zeros((len(rows), layer.branches))
+        for gate, row in zip(gates, rows, strict=True):
+            left = np.flatnonzero(row).tolist()
+            if len(left) >= layer.fewest:
+                part = layer.keep(left)
+                before = np.asarray(layer.gains)[list(part.branches)]
+                gate[list(part.branches)] = (
+                    np.asarray(part.layer.gains) / before * np.sqrt(layer.divisor / part.layer.divisor)
+                )
+        factors = factors * gates[place.reshape(-1)][:, branches]
+        start += layer.heads
+    return factors

@@ -1,0 +1,128 @@
+"""How else the importance of a head is judged, and how well an importance orders the heads."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import rankdata
+
+from statmech_attention import checks
+from statmech_attention.pruning.heads import path_heads
+from statmech_attention.pruning.removal import checked_contributions
+from statmech_attention.training.network import TrainedNetwork
+
+
+class RankCorrelation(NamedTuple):
+    """A rank correlation with its bootstrap interval.
+
+    Attributes:
+        value: Spearman's coefficient, the mean over networks; NaN where a network gives none.
+        low: lower end of the interval.
+        high: its upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> Float[np.ndarray, " heads"]:
+    r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
+
+    $I_{l,h} = \frac1P \sum_\mu \left| \frac{\partial}{\partial g} (f_\mu - y_\mu)^2 \right|$ with
+    $\frac{\partial f_\mu}{\partial g}$ the sum of the contributions of all paths through the head.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
+        heads: number of heads in every layer.
+        signed: instead the rise of the mean squared error to first order when the gate closes,
+            $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$.
+
+    Returns:
+        `(all heads,)`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, NaN or infinity.
+
+    Source: Michel et al. (2019), with the squared error for their loss.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    labels = np.asarray(checks.labels(labels, len(contributions), axes=heads.readout.axes))
+    residual = contributions.sum(axis=1) - labels
+    through = np.moveaxis(contributions, 1, -1) @ path_heads(heads)
+    slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
+    return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
+
+
+def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
+    r"""Frobenius norm of a head's weights, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, as they are while training.
+
+    Args:
+        network: a `TrainedNetwork`, whose values are $\sqrt N$ times those of training.
+        values_only: that of $V^{(l,h)}$ alone.
+
+    Returns:
+        `(all heads,)`.
+    """
+    squares = []
+    for norms, queries, keys in zip(network.value_norms, network.queries, network.keys, strict=True):
+        square = np.asarray(norms, float) ** 2 / network.width
+        if not values_only:
+            square = square + sum(np.sum(np.asarray(side, float) ** 2, axis=(1, 2)) for side in (queries, keys))
+        squares.append(square)
+    return np.sqrt(np.concatenate(squares))
+
+
+def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> RankCorrelation:
+    """Spearman's rank correlation of scores and accuracy drops of heads, with a bootstrap interval over heads.
+
+    Heads are drawn anew with replacement, within each network. With 8 heads the interval is rough; that of several
+    networks is better.
+
+    Args:
+        scores: `(all heads,)`, or `(networks, all heads)` for the mean coefficient of several networks.
+        drops: the same shape.
+        resamples: how often heads are drawn anew.
+        seed: of these draws.
+        level: share of the resampled coefficients inside the interval.
+
+    Returns:
+        `RankCorrelation`.
+
+    Raises:
+        ValueError: unequal shapes, NaN or infinity, numbers out of range.
+    """
+    scores, drops = np.asarray(scores, float), np.asarray(drops, float)
+    if scores.shape != drops.shape or scores.ndim not in (1, 2) or not scores.size:
+        raise ValueError(
+            f"scores and drops: wanted equal shapes (heads,) or (networks, heads), got {scores.shape} and {drops.shape}."
+        )
+    if not (np.all(np.isfinite(scores)) and np.all(np.isfinite(drops))):
+        raise ValueError("scores and drops: wanted finite numbers, got NaN or infinity.")
+    if not checks.whole(resamples, 1) or not 0 < level < 1:
+        raise ValueError(
+            f"resamples and level: wanted a whole number of at least 1 and a number in (0, 1), got {resamples!r} and {level!r}."
+        )
+    scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
+    value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
+    networks, heads = scores.shape
+    drawn = np.random.default_rng(seed).integers(heads, size=(int(resamples), networks, heads))
+    rows = np.arange(networks)[None, :, None]
+    found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
+    # A draw of one head alone, many times over, has no correlation.
+    found = found[np.isfinite(found)]
+    if math.isnan(value) or not found.size:
+        return RankCorrelation(math.nan, math.nan, math.nan)
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return RankCorrelation(value, float(low), float(high))
+
+
+def _spearman(first, second):
+    """Along the last axis; ranks of equal entries are averaged; NaN where all are equal."""
+    ranks = [rankdata(values, axis=-1) for values in (first, second)]
+    centred = [rank - rank.mean(axis=-1, keepdims=True) for rank in ranks]
+    size = np.sqrt((centred[0] ** 2).sum(axis=-1) * (centred[1] ** 2).sum(axis=-1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (centred[0] * centred[1]).sum(axis=-1) / np.where(size > 0, size, np.nan)

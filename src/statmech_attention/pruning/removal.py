@@ -1,0 +1,189 @@
+r"""What the removal of heads costs, from the contributions of the paths alone; the network is not run again.
+
+Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions $c^\pi$ and
+$g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer $l$, 0 where it is not. Along a skip
+connection the factor is 1.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.pruning.heads import head_indices, path_gates
+
+
+class Measured(NamedTuple):
+    """Numbers measured on examples, with their standard errors.
+
+    Attributes:
+        value: mean over examples.
+        error: its standard error, the examples taken as independent; of a difference, that of paired examples.
+    """
+
+    value: Float[np.ndarray, "..."]
+    error: Float[np.ndarray, "..."]
+
+
+def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
+    r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        heads: number of heads in every layer.
+        kept: `(networks, all heads)` booleans, one row for every network asked for; a layer without heads lets nothing
+            through.
+
+    Returns:
+        `(networks, examples)`, or `(networks, examples, outputs)`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, NaN or infinity.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    kept = np.asarray(kept)
+    count = sum(heads.heads)
+    if kept.dtype != bool or kept.ndim != 2 or kept.shape[1] != count:
+        raise ValueError(f"kept: wanted booleans of shape (networks, {count}), got {kept.dtype} {kept.shape}.")
+    return _gated(contributions, heads, kept)
+
+
+def head_drops(contributions, labels, heads) -> Measured:
+    """By how much the accuracy falls when one head is removed, for every head.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        heads: number of heads in every layer.
+
+    Returns:
+        `Measured`, each `(all heads,)`; positive where the head is of use. Without the only head of a layer every
+        output is zero and the accuracy 1/2, one over their number with several outputs.
+
+    Raises:
+        ValueError: shapes that do not fit each other, NaN or infinity, labels other than +1 and -1.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    labels = _labels(labels, len(contributions), heads)
+    count = sum(heads.heads)
+    kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
+    right = _right(_gated(contributions, heads, kept), labels)
+    return _measured(right[:1] - right[1:])
+
+
+def removal_order(scores, heads) -> Int[np.ndarray, " removals"]:
+    """In which order heads are removed: the lowest score first; the last head of a layer is passed over.
+
+    Args:
+        scores: `(all heads,)`; of equal ones the first head goes first.
+        heads: number of heads in every layer.
+
+    Returns:
+        Numbers of heads; all but one of every layer, and of one with a skip all.
+
+    Raises:
+        ValueError: another number of scores than heads, NaN or infinity.
+    """
+    layers = chain(heads)
+    scores = np.asarray(checks.array("scores", scores, "heads"))
+    checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
+    layer, left, order = head_indices(heads)[:, 0], list(layers.heads), []
+    for number in np.argsort(scores, kind="stable"):
+        if left[layer[number]] > layers.layers[layer[number]].fewest:
+            left[layer[number]] -= 1
+            order.append(number)
+    return np.array(order, int)
+
+
+def greedy_order(contributions, labels, heads) -> Int[np.ndarray, " removals"]:
+    """Heads in the order that costs least accuracy at every step, given those removed before.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        heads: number of heads in every layer.
+
+    Returns:
+        Numbers of heads; all but one of every layer, and of one with a skip all. Of equal ones the first goes first.
+
+    Raises:
+        ValueError: as `head_drops`.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    labels, fewest = _labels(labels, len(contributions), heads), np.array([layer.fewest for layer in heads.layers])
+    layer, kept, order = head_indices(heads)[:, 0], np.ones(sum(heads.heads), bool), []
+    for _ in range(len(kept) - fewest.sum()):
+        left = np.bincount(layer[kept], minlength=len(fewest))
+        candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
+        trials = np.repeat(kept[None], len(candidates), axis=0)
+        trials[np.arange(len(candidates)), candidates] = False
+        right = _right(_gated(contributions, heads, trials), labels).mean(axis=1)
+        order.append(candidates[np.argmax(right)])
+        kept[order[-1]] = False
+    return np.array(order, int)
+
+
+def pruning_curve(contributions, labels, heads, order) -> Measured:
+    """Accuracy against the number of heads removed.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        heads: number of heads in every layer.
+        order: numbers of heads, the first to go first.
+
+    Returns:
+        `Measured`, each `(removals + 1,)`, the whole network first.
+
+    Raises:
+        ValueError: as `head_drops`; a head that is not there or named twice.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    labels, order, count = _labels(labels, len(contributions), heads), np.asarray(order), sum(heads.heads)
+    whole = order.ndim == 1 and (not order.size or np.issubdtype(order.dtype, np.integer))
+    if not whole or len(set(order.tolist())) != order.size or not set(order.tolist()) <= set(range(count)):
+        raise ValueError(f"order: wanted different heads out of 0..{count - 1}, got {order.tolist()!r}.")
+    kept = np.ones((len(order) + 1, count), bool)
+    for removals, number in enumerate(order, start=1):
+        kept[removals:, int(number)] = False
+    return _measured(_right(_gated(contributions, heads, kept), labels))
+
+
+def _right(outputs, labels) -> Float[np.ndarray, "networks examples"]:
+    # As in `accuracy`: an exact zero is half right, and ties of several outputs count in part.
+    if labels.ndim == 1:
+        return 0.5 + 0.5 * np.sign(outputs) * labels
+    likeliest = outputs == outputs.max(axis=-1, keepdims=True)
+    own = labels == labels.max(axis=-1, keepdims=True)
+    return np.sum(likeliest & own[None], axis=-1) / np.sum(likeliest, axis=-1)
+
+
+def _gated(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
+    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1))
+
+
+def _measured(samples: Float[np.ndarray, "... examples"]) -> Measured:
+    count = samples.shape[-1]
+    spread = samples.std(axis=-1, ddof=1) if count > 1 else np.full(samples.shape[:-1], np.nan)
+    return Measured(samples.mean(axis=-1), spread / math.sqrt(count))
+
+
+def checked_contributions(contributions, heads):
+    """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
+    layers = chain(heads)
+    axes = "examples paths outputs" if layers.readout.axes else "examples paths"
+    contributions = checks.array("contributions", contributions, axes, double=True)
+    paths = f"the paths of heads={layers.spelled}"
+    checks.same("contributions", "the paths axis", contributions.shape[1], paths, layers.paths)
+    if layers.readout.axes:
+        outputs = contributions.shape[2]
+        checks.same("contributions", "the outputs axis", outputs, "the network's outputs", layers.outputs)
+    return np.asarray(contributions), layers
+
+
+def _labels(labels, examples: int, layers: Chain):
+    axes = layers.readout.axes
+    return np.asarray(checks.labels(labels, examples, signs=not axes, axes=axes))

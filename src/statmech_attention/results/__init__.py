@@ -1,0 +1,5 @@
+"""Recorded results: small netCDF files that say how they were made, and the states of interrupted runs."""
+
+from statmech_attention.results.store import confirm, is_current, load, record, save
+
+__all__ = ["confirm", "is_current", "load", "record", "save"]

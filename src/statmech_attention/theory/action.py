@@ -1,0 +1,156 @@
+r"""The action: entropy of the order parameters plus $\alpha$ times the energy of the labels.
+
+Equations (11) and (12). In the good coordinates of `_coordinates`, $U^{(l)} = A_l A_l^\top$ with
+$A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$ for layers of heads, the entropy falls apart into independent layers and the
+prior is isotropic; only the energy couples them.
+"""
+
+import jax.numpy as jnp
+from jax.scipy.linalg import cho_solve
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.model.architecture import Architecture, architecture
+from statmech_attention.model.paths import as_attentioned
+from statmech_attention.theory import coordinates
+from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
+
+
+def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, ""]:
+    r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
+
+    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. It is smallest, with
+    value $\sum_l d_l N_l / N_{max}$, at the Gaussian-process limit. In general a layer adds
+    $\frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$, see `statmech_attention.layers.kind`.
+
+    Args:
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial
+            paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. All positive definite.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive definite.
+
+    Source: Tiberi et al. (2024), equations (32), (33).
+    """
+    layout = architecture(heads, width, variance)
+    shares = jnp.stack([jnp.asarray(share, float) for share in layout.shares])
+    return coordinate_entropy(coordinates_of(order_parameters, layout), layout, shares)
+
+
+def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
+    r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
+
+    Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$. With several outputs $Y$ runs
+    over pairs (example, output), and so does $K$; $P$ remains the number of examples.
+
+    Args:
+        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        temperature: $T > 0$.
+        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        heads: only for plain arrays.
+
+    Returns:
+        A scalar; NaN where $K + T I$ is not positive definite.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32.
+
+    Source: Tiberi et al. (2024), equations (12) and (34).
+    """
+    attentioned = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, attentioned.values.shape[0], axes=attentioned.chain.readout.axes)
+    temperature = checks.positive("temperature", temperature)
+    order_parameter = check_order_parameter(order_parameter, attentioned)
+    gram = flat_kernel(attentioned, attentioned, order_parameter, variance)
+    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
+    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
+    flat = labels.reshape(-1)
+    return (logdet + flat @ cho_solve((chol, True), flat)) / labels.shape[0]
+
+
+def action(order_parameters, attentioned, labels, *, width, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
+    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11).
+
+    Args:
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        width: $N$ or $(N_1, .., N_{L+1})$.
+        temperature: $T > 0$.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: as for `entropy` and `energy`.
+
+    Source: Tiberi et al. (2024), equations (11) and (32).
+    """
+    attentioned = as_attentioned("attentioned", attentioned, heads)
+    alpha = attentioned.values.shape[0] / architecture(attentioned.heads, width, variance).widest
+    return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
+        order_parameters[0], attentioned, labels, temperature=temperature, variance=variance
+    )
+
+
+def gp_order_parameters(heads, *, variance=1.0) -> tuple[Float[Array, "..."], ...]:
+    r"""The order parameters of the Gaussian-process limit $\alpha \to 0$: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
+
+    In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
+
+    Args:
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+
+    Returns:
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`.
+
+    Raises:
+        ValueError: numbers out of range or of the wrong count.
+    """
+    layout = architecture(heads, 1, variance)
+    return order_parameters_at(jnp.zeros(coordinate_count(layout)), layout)
+
+
+def coordinate_count(layout: Architecture) -> int:
+    """Number of good coordinates, $\\sum_l d_l (d_l + 1) / 2$ for layers of heads."""
+    return full_rank(layout).coordinates
+
+
+def order_parameters_at(point: Float[Array, " coordinates"], layout: Architecture) -> tuple[Float[Array, "..."], ...]:
+    """$(U^{(1)}, .., U^{(L+1)})$ at a point in the good coordinates."""
+    return coordinates.order_parameters(point, full_rank(layout))
+
+
+def order_parameter_factors(point: Float[Array, " coordinates"], layout: Architecture) -> list:
+    """The factors $A_1, .., A_{L+1}$ of the order parameters, $U^{(l)} = A_l A_l^\\top$."""
+    return coordinates.factors(point, full_rank(layout))
+
+
+def coordinates_of(order_parameters, layout: Architecture) -> Float[Array, " coordinates"]:
+    """The good coordinates of given order parameters; the inverse of `order_parameters_at`."""
+    return coordinates.point_of(order_parameters, full_rank(layout))
+
+
+def coordinate_entropy(
+    point: Float[Array, " coordinates"], layout: Architecture, shares: Float[Array, " layers"]
+) -> Float[Array, ""]:
+    """The entropy at a point in the good coordinates."""
+    return coordinates.entropy(point, shares, full_rank(layout))
+
+
+def smallest_entropy(layout: Architecture):
+    r"""The entropy at the Gaussian-process limit, $\sum_l d_l N_l / N_{max}$ for layers of heads."""
+    counts = full_rank(layout).counts
+    return sum(diagonal * share for (diagonal, _), share in zip(counts, layout.shares, strict=True))

@@ -1,0 +1,191 @@
+r"""Order parameters beside each other: how much lies in blocks of a head, and how two of them agree.
+
+Entries of an order parameter are not independent samples. What can be exchanged are heads: a theory and a network that
+have nothing to do with each other would agree no worse if the heads of one of them were numbered otherwise, within
+every layer. So agreement is judged against all renumberings, under which blocks stay blocks.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import Layer
+from statmech_attention.model.paths import path_indices
+
+ENTRIES = ("all", "diagonal", "off-diagonal", "blocks")
+KINDS = ("ranks", "signs")
+
+_MOST_RENUMBERINGS = 5000
+
+
+class BlockShare(NamedTuple):
+    """How much of the off-diagonal lies in the blocks of a layer.
+
+    Attributes:
+        value: share of the sum of absolute values; NaN where all of the off-diagonal is zero.
+        even: the share if all off-diagonal entries were equally large.
+    """
+
+    value: float
+    even: float
+
+
+class Agreement(NamedTuple):
+    """How two order parameters agree, and how they would with heads numbered otherwise.
+
+    Attributes:
+        value: rank correlation, or agreement of signs, between -1 and 1.
+        low: lower end of the central 95 % over renumberings of the heads.
+        high: upper end.
+        p_value: share of renumberings, the given one included, that agree at least as well.
+    """
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -> BlockShare:
+    r"""$\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$: pairs of paths through the same head of layer $l$.
+
+    Args:
+        order_parameter: $U$, `(paths, paths)`.
+        heads: $(H_1, .., H_L)$.
+        layer: $l$, from 1 to $L$.
+
+    Returns:
+        `BlockShare`.
+
+    Raises:
+        ValueError: a matrix that does not fit the heads, NaN or infinity, a layer that is not there, a single path.
+
+    Source: ours; the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
+    """
+    matrix, paths = _matrix("order_parameter", order_parameter, heads)
+    if not checks.whole(layer, 1) or layer > paths.shape[1]:
+        raise ValueError(f"layer: wanted a whole number from 1 to {paths.shape[1]}, got {layer!r}.")
+    if len(paths) < 2:
+        raise ValueError("heads: wanted at least two paths, got one: it has no off-diagonal.")
+    sizes, apart = np.abs(matrix), ~np.eye(len(paths), dtype=bool)
+    inside = apart & _same_head(paths, layer - 1)
+    total = sizes[apart].sum()
+    return BlockShare(float(sizes[inside].sum() / total) if total else math.nan, float(inside.sum() / apart.sum()))
+
+
+def agreement(
+    order_parameter, other, heads: Sequence[int | Layer], *, entries: str = "all", kind: str = "ranks", seed: int = 0
+) -> Agreement:
+    r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
+
+    Pairs of paths count once. For signs it is $\sum U^{\pi\pi'} \tilde U^{\pi\pi'} / \sum |U^{\pi\pi'} \tilde U^{\pi\pi'}|$:
+    1 where all signs are the same, -1 where all are opposite, large entries count more.
+
+    Args:
+        order_parameter: $U$, `(paths, paths)`, symmetric.
+        other: $\tilde U$, the same shape.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them; a skip is no head, and not renumbered.
+        entries: "all"; "diagonal"; "off-diagonal"; "blocks", the off-diagonal ones with the same head in layer 1.
+        kind: "ranks" or "signs".
+        seed: of the renumberings, which are drawn where there are too many to try all.
+
+    Returns:
+        `Agreement`; NaN where all entries of one matrix are equal.
+
+    Raises:
+        ValueError: matrices that do not fit the heads or are not symmetric, NaN or infinity, unknown entries or kind.
+
+    Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
+    """
+    (one, paths), (two, _) = _matrix("order_parameter", order_parameter, heads), _matrix("other", other, heads)
+    for name, matrix in (("order_parameter", one), ("other", two)):
+        if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
+            raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not.")
+    if kind not in KINDS:
+        raise ValueError(f"kind: wanted one of {', '.join(KINDS)}, got {kind!r}.")
+    taken = _taken(entries, paths)
+    if kind == "ranks":
+        one, two = _ranked(one, taken), _ranked(two, taken)
+    # A renumbering carries the chosen entries into each other: each pair once on one side is enough.
+    once = np.triu(taken)
+    orders = _renumberings(chain(heads), np.random.default_rng(seed))
+    left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
+    products = left * right
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = np.abs(products).sum(axis=1) if kind == "signs" else np.sqrt((left**2).sum() * (right**2).sum(axis=1))
+        found = products.sum(axis=1) / np.where(size > 0, size, np.nan)
+    if not np.all(np.isfinite(found)):
+        return Agreement(math.nan, math.nan, math.nan, math.nan)
+    low, high = np.quantile(found, [0.025, 0.975])
+    # Renumberings that change nothing differ from the given one by rounding alone.
+    return Agreement(float(found[0]), float(low), float(high), float(np.mean(found >= found[0] - 1e-12)))
+
+
+def _matrix(name: str, matrix, heads) -> tuple[Float[np.ndarray, "paths paths"], Int[np.ndarray, "paths layers"]]:
+    matrix, paths = np.asarray(matrix, float), np.asarray(path_indices(heads))
+    if matrix.shape != (len(paths),) * 2:
+        raise ValueError(f"{name}: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)):
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
+    return matrix, paths
+
+
+def _same_head(paths, layer: int) -> Bool[np.ndarray, "paths paths"]:
+    return paths[:, None, layer] == paths[None, :, layer]
+
+
+def _taken(entries: str, paths) -> Bool[np.ndarray, "paths paths"]:
+    diagonal = np.eye(len(paths), dtype=bool)
+    choices = {
+        "all": np.ones_like(diagonal),
+        "diagonal": diagonal,
+        "off-diagonal": ~diagonal,
+        "blocks": ~diagonal & _same_head(paths, 0),
+    }
+    if entries not in choices:
+        raise ValueError(f"entries: wanted one of {', '.join(ENTRIES)}, got {entries!r}.")
+    if not choices[entries].any():
+        raise ValueError(f"entries: there are none in {entries!r} with these heads. Choose others.")
+    return choices[entries]
+
+
+def _ranked(matrix, taken) -> Float[np.ndarray, "paths paths"]:
+    """Centred ranks in place of the chosen entries, a pair of paths counted once."""
+    once = np.triu(taken)
+    ranks = np.zeros_like(matrix)
+    values = rankdata(matrix[once])
+    ranks[once] = values - values.mean()
+    return np.where(np.tri(len(matrix), k=-1, dtype=bool), ranks.T, ranks)
+
+
+def _renumberings(layers: Chain, random) -> list[Int[np.ndarray, " paths"]]:
+    """Orders of the paths when heads are renumbered within layers: all of them, or some at random; the given one first."""
+    counts = layers.heads
+    if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
+        chosen = itertools.product(*(itertools.permutations(range(count)) for count in counts))
+    else:
+        drawn = (tuple(random.permutation(count) for count in counts) for _ in range(_MOST_RENUMBERINGS - 1))
+        chosen = itertools.chain([tuple(range(count) for count in counts)], drawn)
+
+    def branches(layer: Layer, order) -> Int[np.ndarray, " branches"]:
+        """The branch that takes the place of each; a skip stays where it is."""
+        heads = layer.branch_heads
+        return np.array([branch if head < 0 else heads.index(order[head]) for branch, head in enumerate(heads)])
+
+    return [
+        np.ravel_multi_index(
+            [
+                branches(layer, order)[column]
+                for layer, order, column in zip(layers.layers, orders, layers.path_branches.T, strict=True)
+            ],
+            layers.branches,
+        )
+        for orders in chosen
+    ]

@@ -1,0 +1,175 @@
+"""Kernels: how alike two examples look, summed over pairs of attention paths.
+
+Equation (10), and how well a kernel is aligned with the labels.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.model.architecture import variances
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+
+
+def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) -> Float[Array, "examples *others"]:
+    r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
+
+    The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
+    a single matrix product over (path, feature) does the rest. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$
+    with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ where there are heads alone; with several outputs
+    $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
+
+    Args:
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        others: the same for the second argument of the kernel.
+        order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
+        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        heads: only for plain arrays, $(H_1, .., H_L)$.
+
+    Returns:
+        `(examples, others)`, or `(examples, outputs, others, outputs)`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32.
+
+    Source: Tiberi et al. (2024), equations (10) and (31).
+    """
+    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    check_pair(left, right, "others")
+    axes = left.chain.readout.axes
+    flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
+    return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
+
+
+def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[Array, "examples others"]:
+    r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
+
+    Args:
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        others: the same for the second argument of the kernel.
+        path: index of $\pi$.
+        other_path: index of $\pi'$.
+        heads: only for plain arrays.
+
+    Returns:
+        `(examples, others)`.
+
+    Raises:
+        ValueError: wrong shapes, or a path that is not there.
+    """
+    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    check_pair(left, right, "others")
+    paths, features = left.values.shape[1:]
+    for name, index in (("path", path), ("other_path", other_path)):
+        if not checks.whole(index, 0) or index >= paths:
+            raise ValueError(f"{name}: wanted an index in 0..{paths - 1}, got {index}.")
+    return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
+
+
+def principal_overlaps(kernel, labels) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+    r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
+
+    Args:
+        kernel: `(examples, examples)`, symmetric.
+        labels: $Y$, `(examples,)`.
+
+    Returns:
+        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to one.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32.
+    """
+    kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
+    eigenvalues, vectors = jnp.linalg.eigh(kernel)
+    overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
+    return eigenvalues[::-1], overlaps[::-1]
+
+
+def centred_alignment(kernel, labels) -> Float[Array, ""]:
+    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
+
+    $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
+
+    Args:
+        kernel: `(examples, examples)`, symmetric and positive semi-definite.
+        labels: $Y$, `(examples,)`, not all equal.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
+
+    Source: Cortes, Mohri, Rostamizadeh, JMLR 13 (2012).
+    """
+    kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
+    if checks.concrete(labels) and jnp.all(labels == labels[0]):
+        raise ValueError("labels: wanted at least two different values, got one: nothing is left after centring.")
+    labels = labels - labels.mean()
+    rows = kernel.mean(axis=0, keepdims=True)
+    centred = kernel - rows - rows.T + kernel.mean()
+    return labels @ centred @ labels / (jnp.linalg.norm(centred) * (labels @ labels))
+
+
+def kernel_scale(attentioned: AttentionedInputs, variance) -> float:
+    r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
+    layers = attentioned.chain
+    return variances(variance, len(layers.layers))[0] / (attentioned.values.shape[-1] * layers.divisor)
+
+
+def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
+    """What the kernel is a product of: inputs times the gains of their paths, one row and one path for every output.
+
+    Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
+    example's values on the paths (path, output) of the same output, and zeros elsewhere.
+    """
+    layers = attentioned.chain
+    values = attentioned.values
+    if np.any(layers.path_gains != 1):
+        values = values * jnp.asarray(layers.path_gains, values.dtype)[None, :, None]
+    if layers.outputs == 1:
+        return values
+    examples, paths, features = values.shape
+    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(layers.outputs, dtype=values.dtype))
+    return spread.reshape(examples * layers.outputs, paths * layers.outputs, features)
+
+
+def flat_kernel(
+    left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
+) -> Float[Array, "rows columns"]:
+    """The kernel over pairs (example, output)."""
+    return kernel_scale(left, variance) * _combined(kernel_inputs(left), kernel_inputs(right), order_parameter)
+
+
+def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    """$U$ as a float64 array whose size fits the paths."""
+    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
+    paths = attentioned.values.shape[1] * attentioned.chain.outputs
+    if order_parameter.shape != (paths, paths):
+        raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
+    return order_parameter
+
+
+def _combined(
+    left: Float[Array, "rows paths features"],
+    right: Float[Array, "columns paths features"],
+    order_parameter: Float[Array, "paths paths"],
+) -> Float[Array, "rows columns"]:
+    weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
+    return weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T
+
+
+def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
+    """Refuse inputs with other paths or features than `left`."""
+    if (left.heads, left.values.shape[1:]) != (right.heads, right.values.shape[1:]):
+        raise ValueError(
+            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
+            f"got {right.values.shape[1:]} and {right.heads}."
+        )
+
+
+def _square(kernel) -> Float[Array, "examples examples"]:
+    kernel = checks.array("kernel", kernel, "examples examples", double=True)
+    checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
+    return kernel

@@ -1,0 +1,137 @@
+"""The predictor: kernel regression with the kernel of the order parameter.
+
+Equations (9) and (30).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.model.paths import as_attentioned
+from statmech_attention.theory.kernels import (
+    check_order_parameter,
+    check_pair,
+    flat_kernel,
+    kernel_inputs,
+    kernel_scale,
+)
+
+
+class Prediction(NamedTuple):
+    """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
+
+    mean: Float[Array, "..."]
+    variance: Float[Array, "..."]
+
+
+def predict(
+    attentioned, labels, attentioned_test, order_parameter, *, temperature, variance=1.0, paths=None, heads=None
+) -> Prediction:
+    r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        attentioned_test: test inputs in the same form.
+        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+        temperature: $T > 0$.
+        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        paths: use only the pairs within this subset of paths, by index; all of them where None.
+        heads: only for plain arrays.
+
+    Returns:
+        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`. The variance is that of the output $f$; that
+        of a noisy label is larger by $T$. All NaN where $K + T I$ is not positive definite to working precision: $T$
+        too small for the kernel, or a $U$ that is not positive semi-definite.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there.
+
+    Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
+    """
+    train, test = (
+        as_attentioned("attentioned", attentioned, heads),
+        as_attentioned("attentioned_test", attentioned_test, heads),
+    )
+    check_pair(train, test, "attentioned_test")
+    layers = train.chain
+    labels = checks.labels(labels, train.values.shape[0], axes=layers.readout.axes)
+    temperature = checks.positive("temperature", temperature)
+    order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=layers.outputs)
+    gram = flat_kernel(train, train, order_parameter, variance)
+    across = flat_kernel(train, test, order_parameter, variance)
+    seen = kernel_inputs(test)
+    weighted = jnp.einsum("eai,ab->ebi", seen, order_parameter)
+    own = kernel_scale(test, variance) * jnp.sum(weighted * seen, axis=(1, 2))
+    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
+    half = solve_triangular(chol, across, lower=True)
+    mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
+    shape = (test.values.shape[0], *layers.readout.axes)
+    return Prediction(mean.reshape(shape), (own - jnp.sum(half**2, axis=0)).reshape(shape))
+
+
+def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths paths"]:
+    r"""$U$ with every pair set to zero that leaves a subset of paths.
+
+    Args:
+        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+        paths: indices of the paths that stay, with all their outputs; all of them where None.
+        outputs: how many outputs there are.
+
+    Returns:
+        `(paths, paths)`.
+
+    Raises:
+        ValueError: wrong shapes, an empty subset, a path that is not there or named twice.
+    """
+    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
+    checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
+    if paths is None:
+        return order_parameter
+    count = order_parameter.shape[0] // outputs
+    chosen = np.asarray(paths)
+    whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
+    if not whole or len(set(chosen.tolist())) != chosen.size or chosen.min() < 0 or chosen.max() >= count:
+        raise ValueError(f"paths: wanted different indices in 0..{count - 1}, at least one, got {paths!r}.")
+    kept = np.zeros(count)
+    kept[chosen] = 1.0
+    kept = np.repeat(kept, outputs)
+    return order_parameter * np.outer(kept, kept)
+
+
+def accuracy(mean, labels) -> Float[Array, ""]:
+    """The share of examples whose mean prediction has the label's sign; an exact zero counts as half right.
+
+    With several outputs: the share of examples whose largest mean is that of the largest label; a tie counts in part.
+
+    Args:
+        mean: predictions, `(examples,)`, or `(examples, outputs)`.
+        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+
+    Returns:
+        A scalar between 0 and 1.
+
+    Raises:
+        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a single largest one.
+    """
+    if getattr(labels, "ndim", 1) == 2:
+        return _class_accuracy(mean, labels)
+    mean = checks.array("mean", mean, "examples", double=True)
+    labels = checks.labels(labels, mean.shape[0], signs=True)
+    return jnp.mean(0.5 + 0.5 * jnp.sign(mean) * labels)
+
+
+def _class_accuracy(mean, labels) -> Float[Array, ""]:
+    mean = checks.array("mean", mean, "examples outputs", double=True)
+    labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
+    right = labels == jnp.max(labels, axis=1, keepdims=True)
+    if checks.concrete(right) and not np.all(np.sum(np.asarray(right), axis=1) == 1):
+        raise ValueError(
+            "labels: wanted one largest label an example, that of its class, got several of the same size."
+        )
+    likeliest = mean == jnp.max(mean, axis=1, keepdims=True)
+    return jnp.mean(jnp.sum(right & likeliest, axis=1) / jnp.sum(likeliest, axis=1))

@@ -1,0 +1,138 @@
+"""What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
+
+from dataclasses import dataclass, field, replace
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from statmech_attention import checks
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.predictor import Prediction, predict
+
+
+class NotConverged(RuntimeError):
+    """The minimisation ended without reaching the tolerance; `solution` is where it ended."""
+
+    def __init__(self, message: str, solution: "Solution"):
+        super().__init__(message)
+        self.solution = solution
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Solution:
+    r"""A minimum of the action, or a batch of them with leading axes.
+
+    Attributes:
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`.
+        action: $S = \mathcal L + \alpha E$ at the minimum.
+        energy: $E$.
+        entropy: $\mathcal L$.
+        gradient_norm: largest entry of the action's gradient in the good coordinates.
+        steps: trial steps of the trust region.
+        outcome: how it ended, an `Outcome`.
+        attentioned: the training inputs.
+        labels: the training labels $Y$.
+        temperature: $T$.
+        width: $(N_1, .., N_{L+1})$.
+        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+    """
+
+    order_parameters: tuple[Float[Array, "..."], ...]
+    action: Float[Array, "*batch"]
+    energy: Float[Array, "*batch"]
+    entropy: Float[Array, "*batch"]
+    gradient_norm: Float[Array, "*batch"]
+    steps: Int[Array, "*batch"]
+    outcome: Int[Array, "*batch"]
+    attentioned: AttentionedInputs
+    labels: Float[Array, "..."]
+    temperature: Float[Array, "*batch"]
+    width: tuple
+    variance: tuple[float, ...] = field(metadata={"static": True})
+
+    @property
+    def order_parameter(self) -> Float[Array, "*batch paths paths"]:
+        """$U = U^{(1)}$, the weights of the path-path kernels."""
+        return self.order_parameters[0]
+
+    def __getitem__(self, index) -> "Solution":
+        """One solution, or a smaller batch, out of a batch."""
+        if not self.temperature.ndim:
+            raise IndexError("This is a single solution, not a batch.")
+        if checks.concrete(*jax.tree.leaves(index)):
+            np.empty(self.temperature.shape)[index]  # raises where JAX would take the nearest entry instead
+        names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
+        names += ["width"] + ["attentioned", "labels"] * (self._own_axes > 0)
+        return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
+
+    def predict(self, attentioned_test, *, paths=None) -> Prediction:
+        """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
+
+        Args:
+            attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
+            paths: use only the pairs within this subset of paths.
+
+        Returns:
+            `Prediction(mean, variance)`, with the leading axes of the solution.
+
+        Raises:
+            ValueError: as `statmech_attention.predict`.
+        """
+
+        def one(train, labels, test, order_parameter, temperature):
+            options = {"temperature": temperature, "variance": self.variance, "paths": paths}
+            return predict(train, labels, test, order_parameter, **options)
+
+        test = self._like_training("attentioned_test", attentioned_test)
+        return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, self.temperature)
+
+    def kernel(self, attentioned=None, others=None) -> Float[Array, "..."]:
+        """The renormalised kernel (10), between the training inputs where nothing else is given.
+
+        Args:
+            attentioned: inputs of the first argument; the training inputs where None.
+            others: inputs of the second argument; the same as the first where None.
+
+        Returns:
+            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.
+
+        Raises:
+            ValueError: as `statmech_attention.kernel`.
+        """
+        left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
+        right = left if others is None else self._like_training("others", others)
+
+        def one(left, right, order_parameter):
+            return kernel(left, right, order_parameter, variance=self.variance)
+
+        return self._batched(one, left, right, self.order_parameter)
+
+    @property
+    def _own_axes(self) -> int:
+        """Leading axes of the training inputs: those of `jax.vmap`; a sweep has one set of inputs for all."""
+        return self.labels.ndim - 1 - len(self.attentioned.chain.readout.axes)
+
+    def _like_training(self, name: str, value) -> AttentionedInputs:
+        """Inputs, with or without the leading axes that the training inputs have."""
+        values = value.values if isinstance(value, AttentionedInputs) else value
+        heads = value.heads if isinstance(value, AttentionedInputs) else self.attentioned.heads
+        if self._own_axes and getattr(values, "ndim", 3) == 3 + self._own_axes:
+            flat = as_attentioned(name, values.reshape(-1, *values.shape[-2:]), heads)
+            return AttentionedInputs(flat.values.reshape(values.shape), heads)
+        return as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else heads)
+
+    def _batched(self, function, *arguments):
+        """`function` over the leading axes of its arguments; those that lack one are shared along it."""
+
+        def leading_axes(argument):
+            if isinstance(argument, AttentionedInputs):
+                return argument.values.ndim - 3
+            return self._own_axes if argument is self.labels else self.temperature.ndim
+
+        for level in reversed(range(self.temperature.ndim)):
+            axes = tuple(0 if level < leading_axes(argument) else None for argument in arguments)
+            function = jax.vmap(function, in_axes=axes)
+        return function(*arguments)

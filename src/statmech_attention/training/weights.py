@@ -1,0 +1,107 @@
+r"""Gradient descent on all weights of (8) while the attention stays as it is: the posterior's mode.
+
+The network is evaluated in path form, (5), so that the attention acts on the inputs once and for all. Any chain of layers and
+any number of outputs will do.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+
+from statmech_attention import checks
+from statmech_attention.model.architecture import architecture
+from statmech_attention.model.network import Weights, forward_paths, sample_weights
+from statmech_attention.model.paths import as_attentioned
+
+Key = PRNGKeyArray | UInt32[Array, "2"]
+
+
+class TrainedWeights(NamedTuple):
+    """What gradient descent came to.
+
+    Attributes:
+        weights: `Weights`, for `forward_paths` on test inputs.
+        objective: before every step, $-\\ln p(\\Theta | D)$ up to a constant.
+        gradient_norm: length of the objective's gradient at the end, over that of the weight decay's part alone; 0 at the mode.
+    """
+
+    weights: Weights
+    objective: Float[Array, " steps"]
+    gradient_norm: Float[Array, ""]
+
+
+def train_weights(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature,
+    key: Key,
+    variance=1.0,
+    heads=None,
+    steps: int = 2000,
+    learning_rate: float = 0.03,
+) -> TrainedWeights:
+    r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$, minus the logarithm of (8).
+
+    Adam on all examples at once, from a draw of the prior, at a rate that falls to zero like a cosine. The weight decay is
+    that of the posterior. Where this ends is the likeliest network, not a typical one: the posterior's mean, and theory, are
+    averages over networks with all the noise that the temperature and the prior leave in their weights.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers.
+        temperature: $T > 0$.
+        key: a JAX random key, for the initial weights.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        steps: how many, at least 1.
+        learning_rate: Adam's first, in units of $\sigma_l$.
+
+    Returns:
+        `TrainedWeights`; look at its `gradient_norm`.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width or a number of steps that is not whole.
+    """
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    temperature = checks.positive("temperature", temperature)
+    learning_rate = checks.positive("learning_rate", learning_rate)
+    if not checks.whole(steps, 1):
+        raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
+    layout = architecture(inputs.heads, width, variance)
+    features = inputs.values.shape[-1]
+    start = sample_weights(key, heads=inputs.heads, width=layout.widths, features=features)
+    return _descended(start, inputs, labels, temperature, learning_rate, int(steps), layout.variances)
+
+
+@partial(jax.jit, static_argnames=("steps", "variances"))
+def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps: int, variances) -> TrainedWeights:
+    def objective(white):
+        away = forward_paths(_scaled(white, variances), inputs) - labels
+        return 0.5 * jnp.sum(away**2) / temperature + 0.5 * optax.tree.norm(white, squared=True)
+
+    optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
+
+    def step(state, _):
+        white, internal = state
+        value, gradient = jax.value_and_grad(objective)(white)
+        updates, internal = optimiser.update(gradient, internal)
+        return (optax.apply_updates(white, updates), internal), value
+
+    (white, _), values = jax.lax.scan(step, (white, optimiser.init(white)), None, length=steps)
+    left = optax.tree.norm(jax.grad(objective)(white)) / optax.tree.norm(white)
+    return TrainedWeights(_scaled(white, variances), values, left)
+
+
+def _scaled(white: Weights, variances) -> Weights:
+    """Weights from those of variance one."""
+    first, *middle, last = (jnp.sqrt(variance) for variance in variances)
+    values = tuple(scale * layer for scale, layer in zip(middle, white.values, strict=True))
+    return Weights(first * white.projection, values, last * white.readout)

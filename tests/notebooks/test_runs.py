@@ -1,0 +1,265 @@
+"""Running notebooks with other parameters: what is refused, what is kept, what reaches the notebook."""
+
+import json
+import math
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+HEADER = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+# A small notebook
+
+"""
+PARAMETERS = """\
+width: int = 30                      # hidden width N, in [1, 1000000]
+temperature: float = 0.01            # T, in (0, inf)
+shift: float = -1.5                  # any number
+centred: bool = False                # subtract the mean
+readout: str = "last"                # token that is read out, in {first, last, mean}
+widths: list[int] = [1000, 500]      # widths of a sweep, in [1, inf)
+label = "a # b"                      # without a type
+"""
+
+
+def write(folder: Path, *cells: str, parameters: str = PARAMETERS, name: str = "small") -> Path:
+    """A MyST notebook with a parameters cell and other cells; returns its path."""
+    blocks = [f":tags: [parameters]\n\n{parameters}", *cells] if parameters else list(cells)
+    text = HEADER + "\n".join(f"```{{code-cell}}\n{block}\n```\n" for block in blocks)
+    path = folder / f"{name}.md"
+    path.write_text(text)
+    return path
+
+
+def texts(path: Path) -> str:
+    """All that an executed notebook printed."""
+    cells = json.loads(path.read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join("".join(output.get("text", [])) for output in outputs)
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    """Fails the test if a notebook is executed."""
+    import papermill
+
+    def refuse(*_, **__):
+        raise AssertionError("a kernel was started")
+
+    monkeypatch.setattr(papermill, "execute_notebook", refuse)
+
+
+def command(*arguments: str) -> int:
+    from statmech_attention.__main__ import main
+
+    return main(list(arguments))
+
+
+def test_parameters_are_read_without_running_them(tmp_path):
+    from statmech_attention.notebooks import runs
+
+    known = runs.parameters_of(write(tmp_path, "1 / 0"))
+    assert {name: (one.type, one.default) for name, one in known.items()} == {
+        "width": ("int", 30),
+        "temperature": ("float", 0.01),
+        "shift": ("float", -1.5),
+        "centred": ("bool", False),
+        "readout": ("str", "last"),
+        "widths": ("list[int]", [1000, 500]),
+        "label": ("str", "a # b"),
+    }
+    assert known["width"].help == "hidden width N, in [1, 1000000]"
+    assert known["width"].interval == (1, 1_000_000, True, True)
+    assert known["temperature"].interval == (0, math.inf, False, False)
+    assert known["readout"].choices == ("first", "last", "mean")
+    assert known["label"].help == "without a type"
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (("widht", "3"), "widht: no such parameter. Did you mean width?"),
+        (("zzz", "3"), "zzz: no such parameter. It takes width, temperature"),
+        (("width", "3.5"), "width: wanted a whole number, got '3.5'"),
+        (("width", "3.0"), "width: wanted a whole number, got '3.0'"),
+        (("width", "many"), "width: wanted a whole number, got 'many'"),
+        (("width", "true"), "width: wanted a whole number, got 'true'"),
+        (("width", "0"), "width: wanted a value in [1, 1000000], got 0"),
+        (("width", "-5"), "width: wanted a value in [1, 1000000], got -5"),
+        (("width", "1000001"), "width: wanted a value in [1, 1000000], got 1000001"),
+        (("temperature", "0"), "temperature: wanted a value in (0, inf), got 0.0"),
+        (("temperature", "inf"), "temperature: wanted a value in (0, inf), got inf"),
+        (("temperature", "-1e-3"), "temperature: wanted a value in (0, inf), got -0.001"),
+        (("temperature", "nan"), "temperature: wanted a number, got 'nan'"),
+        (("centred", "1"), "centred: wanted true or false, got '1'"),
+        (("readout", "middle"), "readout: wanted one of first, last, mean, got 'middle'"),
+        (("widths", "10,0"), "widths: wanted a value in [1, inf), got 0"),
+        (("widths", "10,2.5"), "widths: wanted a whole number, got '2.5'"),
+        (("widths", "[10, 2.5]"), "widths: wanted a whole number, got 2.5"),
+        (("widths", ""), "widths: wanted a whole number, got ''"),
+    ],
+)
+def test_bad_parameters_are_refused_before_a_kernel_starts(results_root, no_kernel, capsys, pair, message):
+    status = command("run", str(write(results_root)), "-p", *pair)
+    complaint = capsys.readouterr().err
+    assert status == 2
+    assert complaint.startswith(f"error: {message}")
+    assert complaint.count("\n") == 1
+    assert not list(results_root.rglob("*.ipynb"))
+
+
+def test_other_refusals(results_root, no_kernel, capsys):
+    path = str(write(results_root))
+    assert command("run", path, "-p", "width", "3", "-p", "width", "4") == 2
+    assert "width: given twice" in capsys.readouterr().err
+    assert command("run", "no/such/chapter") == 2
+    assert "no such file" in capsys.readouterr().err
+    assert command("run", path, "--output", "result.txt") == 2
+    assert "ends in .ipynb" in capsys.readouterr().err
+    Path("there.ipynb").write_text("mine")
+    assert command("run", path, "--output", "there.ipynb") == 2
+    assert "is there already" in capsys.readouterr().err
+    assert Path("there.ipynb").read_text() == "mine"
+    assert command("run", str(write(results_root, "1", parameters="", name="plain")), "-p", "width", "3") == 2
+    assert "takes no parameters" in capsys.readouterr().err
+    Path("data.csv").write_text("1,2")
+    assert command("run", "data.csv") == 2
+    assert "wanted a notebook" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        command("run", path, "-p", "width")
+    assert "NAME VALUE" in capsys.readouterr().err
+
+
+def test_values_from_python(tmp_path):
+    import numpy as np
+
+    from statmech_attention.notebooks import runs
+    from statmech_attention.notebooks.parameters import check_parameters
+
+    known = runs.parameters_of(write(tmp_path))
+    given_values = {"width": np.int64(3), "temperature": 2, "centred": np.bool_(True), "widths": np.array([3, 4])}
+    converted = check_parameters(known, given_values)
+    assert converted == {"width": 3, "temperature": 2.0, "centred": True, "widths": [3, 4]}
+    assert [type(value) for value in converted.values()] == [int, float, bool, list]
+    wrong = {"width": 3.0, "temperature": True, "centred": 1, "readout": 3, "widths": 10, "shift": None}
+    for name, value in wrong.items():
+        with pytest.raises(runs.Refused, match=f"{name}: wanted"):
+            check_parameters(known, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("width: int = 3.5", "the default does not fit"),
+        ("width: int = 0  # in [1, 5]", "the default does not fit"),
+        ("width: int = 2 * 3", "wanted a literal"),
+        ("import os", "wanted name: type = value"),
+        ("width: dict = {}", "wanted int, float, bool, str or a list"),
+        ("width: int = 3  # in [1; 5]", "wanted a set"),
+        ("width: int = 3  # in [5, 1]", "empty"),
+        ("width = 1\nwidth = 2", "defined twice"),
+        ("width = = 1", "syntax error"),
+        ("width: int", "wanted name: type = value"),
+    ],
+)
+def test_a_bad_parameters_cell_names_the_file_and_the_fault(tmp_path, source, message):
+    from statmech_attention.notebooks import runs
+
+    with pytest.raises(runs.Refused, match=f"small.md: parameters cell.*{message}"):
+        runs.parameters_of(write(tmp_path, parameters=source))
+
+
+scalars = {
+    "int": st.integers(),
+    "float": st.floats(allow_nan=False),
+    "bool": st.booleans(),
+    "str": st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1),
+}
+DEFAULTS = {"int": "0", "float": "0.0", "bool": "False", "str": "''"}
+
+
+@given(st.sampled_from(sorted(scalars)).flatmap(lambda kind: st.tuples(st.just(kind), scalars[kind])))
+def test_a_value_written_out_is_read_back(case):
+    from statmech_attention.notebooks.parameters import read_parameters
+
+    kind, value = case
+    parameter = read_parameters(f"x: {kind} = {DEFAULTS[kind]}")["x"]
+    assert parameter.convert(str(value)) == value
+    assert parameter.convert(value) == value
+    several = read_parameters(f"x: list[{kind}] = []")["x"]
+    if kind != "float" or math.isfinite(value):  # inf has no literal, but 1,inf is understood
+        assert several.convert(repr([value, value])) == [value, value]
+    assert several.convert([value]) == [value]
+    if kind != "str":
+        assert several.convert(f"{value},{value}") == [value, value]
+
+
+def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monkeypatch, capsys):
+    (tmp_path / "_toc.yml").write_text("root: book/index\n")
+    chapter = tmp_path / "book" / "part"
+    chapter.mkdir(parents=True)
+    write(chapter, name="theory")
+    write(chapter, "1", parameters="", name="plain")
+    monkeypatch.chdir(chapter)
+    assert command("list") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("part/theory\n")
+    assert "plain" not in printed
+    assert "hidden width N, in [1, 1000000]" in printed
+    assert command("run", "part/theroy") == 2
+    assert "Did you mean part/theory?" in capsys.readouterr().err
+
+
+def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys):
+    show = "print(width, temperature, shift, centred, readout, widths, label)\nimport sys; print(sys.prefix)"
+    path = write(results_root, show)
+    pairs = ["-p", "width", "7", "-p", "shift", "-1e-3", "-p", "widths", "3,4", "-p", "centred", "true"]
+    assert command("run", str(path), *pairs) == 0
+    executed = results_root / "executed" / "small-001.ipynb"
+    assert capsys.readouterr().out.strip() == str(executed.relative_to(results_root))
+    assert texts(executed).splitlines() == ["7 0.01 -0.001 True last [3, 4] a # b", sys.prefix]
+    metadata = json.loads(executed.read_text())["metadata"]
+    assert metadata["papermill"]["parameters"] == {"width": 7, "shift": -0.001, "widths": [3, 4], "centred": True}
+    assert (metadata["papermill"]["input_path"], metadata["papermill"]["output_path"]) == ("small", "small-001.ipynb")
+    assert not any(str(folder) in json.dumps(metadata) for folder in (results_root, tempfile.gettempdir(), sys.prefix))
+    assert [entry.name for entry in executed.parent.iterdir()] == ["small-001.ipynb"]
+
+
+def test_a_failing_notebook_is_kept(results_root, capsys):
+    path = write(results_root, "print('so far')", "raise ArithmeticError(f'width {width}')", "print('never')")
+    (results_root / "executed").mkdir()
+    (results_root / "executed" / "small-001.ipynb").write_text("an earlier run")
+    assert command("run", str(path)) == 1
+    complaint = capsys.readouterr().err
+    assert "raised ArithmeticError: width 30" in complaint
+    assert "executed/small-002.ipynb" in complaint
+    kept = results_root / "executed" / "small-002.ipynb"
+    assert "so far" in texts(kept)
+    assert "never" not in texts(kept)
+    assert (results_root / "executed" / "small-001.ipynb").read_text() == "an earlier run"
+
+
+def test_a_lost_port_is_tried_once_more(results_root, monkeypatch):
+    import papermill
+
+    from statmech_attention.notebooks import runs
+
+    calls = []
+
+    def lose(*_, **__):
+        calls.append(1)
+        raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(papermill, "execute_notebook", lose)
+    with pytest.raises(RuntimeError, match="Kernel died"):
+        runs.run(write(results_root), output="x.ipynb", progress=False)
+    assert len(calls) == 2
+    assert not Path("x.ipynb").exists()

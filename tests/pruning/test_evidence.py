@@ -1,0 +1,156 @@
+"""Evidence lost without a head: against networks whose values are zero, exact evidences, and a head that sees nothing."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import statmech_attention as sma
+from statmech_attention import sampling
+from statmech_attention.pruning import evidence as module
+from statmech_attention.pruning.evidence import head_evidence, log_evidence, order_parameters_left, without_head
+from statmech_attention.pruning.heads import kept_heads
+
+HEADS = (2, 2)
+EXAMPLES = 5
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Random attentioned inputs of four paths, and labels."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(EXAMPLES, 4, 3))
+    return sma.AttentionedInputs(jnp.asarray(values), HEADS), jnp.asarray(np.where(np.arange(EXAMPLES) % 2, 1.0, -1.0))
+
+
+def silenced(weights, layer, head):
+    values = list(weights.values)
+    values[layer] = values[layer].at[head].set(0.0)
+    return weights._replace(values=tuple(values))
+
+
+@pytest.mark.parametrize("heads", [(2, 3), (2, sma.SkipHeads(2)), (sma.SkipHeads(1), 2), (3, sma.Outputs(2))])
+def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
+    width = 6
+    paths = sma.AttentionedInputs(jnp.zeros((1, 1, 1)), heads).chain.paths
+    inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
+    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=width, features=3)
+    zero, none = jnp.zeros(()), jnp.zeros((), int)
+    solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (), (1.0,))
+    for head, (layer, number) in enumerate(sma.head_indices(heads)):
+        overlaps = sma.weights_order_parameters(silenced(weights, layer, number), heads)
+        whole = sma.kernel(inputs, inputs, overlaps[0])
+        left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
+        smaller = without_head(inputs, head)
+        assert smaller.heads == sma.pruning.heads_left(heads, [head])
+        np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
+        # Of the smaller network all order parameters are those of its weights.
+        pruned = sma.weights_order_parameters(sma.prune(weights, [head], heads), smaller.heads)
+        for ours, theirs in zip(left, pruned, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+        rescaled = without_head(inputs, head, coefficients="rescaled")
+        np.testing.assert_array_equal(rescaled.values, inputs.keep_heads(kept_heads(heads, [head])).values)
+
+
+def test_a_head_that_sees_nothing_loses_nothing(problem):
+    inputs, labels = problem
+    for head, blind in ((1, [2, 3]), (2, [0, 2])):  # of layer 1, of layer 2
+        dark = sma.AttentionedInputs(inputs.values.at[:, blind].set(0.0), HEADS)
+        found = head_evidence(dark, labels, width=8, temperature=0.1)
+        # Not by itself: the actions differ by the smallest entropies of 7 and 5 or 4 numbers.
+        assert abs(float(found.whole.action - found.without[head].action)) > 1
+        assert found.lost[head] == pytest.approx(0.0, abs=1e-8)
+        others = np.delete(found.lost, head)
+        assert np.abs(others).min() > 1e-3
+
+
+def test_warm_and_cold_starts_end_in_the_same_place(problem):
+    inputs, labels = problem
+    for coefficients in module.COEFFICIENTS:
+        found = head_evidence(inputs, labels, width=5, temperature=0.1, coefficients=coefficients)
+        for head, warm in enumerate(found.without):
+            cold = sma.solve(without_head(inputs, head, coefficients=coefficients), labels, width=5, temperature=0.1)
+            np.testing.assert_allclose(warm.action, cold.action, rtol=1e-10)
+            assert found.lost[head] == pytest.approx(float(log_evidence(found.whole) - log_evidence(cold)), abs=1e-8)
+
+
+def test_at_infinite_width_it_is_exact(problem):
+    inputs, labels = problem
+    found = head_evidence(inputs, labels, width=math.inf, temperature=0.3)
+
+    def evidence(paths):
+        # Of 4 paths and 3 features, all along.
+        gram = sum(inputs.values[:, path] @ inputs.values[:, path].T for path in paths) / (4 * 3)
+        return multivariate_normal(np.zeros(EXAMPLES), np.asarray(gram) + 0.3 * np.eye(EXAMPLES)).logpdf(labels)
+
+    np.testing.assert_allclose(log_evidence(found.whole), evidence(range(4)), rtol=1e-10)
+    wanted = [evidence(range(4)) - evidence(left) for left in ([2, 3], [0, 1], [1, 3], [0, 2])]
+    np.testing.assert_allclose(found.lost, wanted, rtol=1e-8)
+
+
+def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(problem):
+    """Which fixes the coefficients: nothing here knows of smaller networks."""
+    inputs, labels = problem
+    width, temperature, draws = 5, 1.0, 20_000
+
+    def log_likelihood(key, layer, head):
+        weights = silenced(sma.sample_weights(key, heads=HEADS, width=width, features=3), layer, head)
+        gram = sma.kernel(inputs, inputs, sma.weights_order_parameters(weights)[0])
+        gram = gram + temperature * jnp.eye(EXAMPLES)
+        return jax.scipy.stats.multivariate_normal.logpdf(labels, jnp.zeros(EXAMPLES), gram)
+
+    keys = jax.random.split(jax.random.key(1), draws)
+    for head, (layer, number) in ((1, (0, 1)), (2, (1, 0))):
+        logs = jax.jit(jax.vmap(lambda key, at=(layer, number): log_likelihood(key, *at)))(keys)
+        likelihoods = np.exp(np.asarray(logs))
+        brute = math.log(likelihoods.mean())
+        error = likelihoods.std(ddof=1) / math.sqrt(draws) / likelihoods.mean()
+        found = sampling.importance(
+            without_head(inputs, head), labels, width=width, temperature=temperature, key=jax.random.key(2), points=128
+        )
+        allowed = 4 * math.hypot(error, float(found.log_evidence.error))
+        assert abs(float(found.log_evidence.mean) - brute) < allowed < 0.1
+        rescaled = sampling.importance(
+            without_head(inputs, head, coefficients="rescaled"),
+            labels,
+            width=width,
+            temperature=temperature,
+            key=jax.random.key(2),
+            points=128,
+        )
+        assert abs(float(rescaled.log_evidence.mean) - brute) > allowed
+
+
+def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
+    inputs, labels = problem
+    options = {"temperature": 0.3, "key": jax.random.key(3), "points": 1024}
+    errors = []
+    for width in (32, 64):
+        exact = [sampling.importance(inputs, labels, width=width, **options)]
+        exact += [sampling.importance(without_head(inputs, head), labels, width=width, **options) for head in range(4)]
+        losses = [float(exact[0].log_evidence.mean - one.log_evidence.mean) for one in exact[1:]]
+        found = head_evidence(inputs, labels, width=width, temperature=0.3)
+        # The sampler's theory is this one.
+        assert float(log_evidence(found.whole)) == pytest.approx(exact[0].theory, abs=1e-8)
+        np.testing.assert_allclose(found.lost, [exact[0].theory - one.theory for one in exact[1:]], atol=1e-7)
+        errors.append(found.lost - losses)
+        noise = max(float(one.log_evidence.error) for one in exact)
+    assert noise < 0.05 * np.abs(errors[1]).max()
+    np.testing.assert_allclose(np.abs(errors[0]).max() / np.abs(errors[1]).max(), 2, rtol=0.2)
+
+
+def test_what_does_not_fit_is_refused(problem):
+    inputs, labels = problem
+    with pytest.raises(ValueError, match="coefficients: wanted one of kept, rescaled, got 'masked'"):
+        without_head(inputs, 0, coefficients="masked")
+    with pytest.raises(ValueError, match=r"removed: wanted different heads out of 0\.\.3"):
+        without_head(inputs, 4)
+    with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 2"):
+        head_evidence(inputs.values, labels, heads=(4, 1), width=8, temperature=0.1)
+    sweep = sma.solve_sweep(inputs, labels, widths=[8, 9], temperatures=[0.1])
+    with pytest.raises(ValueError, match=r"solution: wanted a single one, got a batch of shape \(2, 1\)"):
+        log_evidence(sweep)

@@ -1,0 +1,141 @@
+"""Entropy, energy and action against explicit Kronecker products and a Gaussian's log density: (11), (12)."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+import statmech_attention as sma
+from statmech_attention.model.architecture import architecture
+from statmech_attention.theory.action import coordinate_count, coordinate_entropy, coordinates_of, order_parameters_at
+
+# Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
+NETWORKS = [
+    ((1,), (3, 5), (1.0, 1.0, 1.0)),
+    ((3,), (9, 4), (0.7, 1.6, 0.8)),
+    ((2, 2), (30, 30, 30), (1.0, 1.0, 1.0, 1.0)),
+    ((2, 3), (7, 20, 11), (1.2, 0.6, 1.9, 0.7)),
+    ((3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)),
+]
+UNEQUAL = NETWORKS[-1]
+
+
+@pytest.fixture(params=NETWORKS, ids=str, scope="module")
+def network(request):
+    return request.param
+
+
+@pytest.mark.parametrize("seed", [40, 41])
+def test_entropy_agrees_with_explicit_kronecker_products(network, seed):
+    heads, widths, variances = network
+    order_parameters = reference.random_order_parameters(np.random.default_rng(seed), heads)
+    found = sma.entropy(order_parameters, heads=heads, width=widths, variance=variances)
+    wanted = reference.entropy(order_parameters, heads, widths, variances)
+    assert float(found) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_action_agrees_with_the_reference(network):
+    heads, widths, variances = network
+    rng = np.random.default_rng(42)
+    order_parameters = reference.random_order_parameters(rng, heads)
+    inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
+    found = sma.action(order_parameters, inputs, labels, width=widths, temperature=0.2, variance=variances, heads=heads)
+    wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
+    assert float(found) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_energy_is_the_log_density_of_a_gaussian():
+    rng = np.random.default_rng(43)
+    heads, temperature = (2, 2), 0.05
+    xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), heads)
+    labels, order_parameter = rng.normal(size=6), reference.random_order_parameters(rng, heads)[0]
+    found = sma.energy(order_parameter, xi, labels, temperature=temperature, variance=1.4)
+    covariance = reference.kernel(xi.values, xi.values, order_parameter, heads, 1.4) + temperature * np.eye(6)
+    density = multivariate_normal(mean=np.zeros(6), cov=covariance).logpdf(labels)
+    assert float(found) == pytest.approx(-2 / 6 * density - math.log(2 * math.pi), rel=1e-11)
+
+
+def test_gp_order_parameters_are_products_of_the_variances_above():
+    found = sma.gp_order_parameters((3, 1, 2), variance=UNEQUAL[2])
+    for one, other in zip(found, reference.gp_order_parameters((3, 1, 2), UNEQUAL[2]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+    assert np.shape(found[-1]) == ()
+
+
+def test_entropy_at_the_gp_limit_counts_the_dimensions(network):
+    heads, widths, variances = network
+    sizes = [math.prod(heads[layer:]) for layer in range(len(heads) + 1)]
+    wanted = sum(size * width / max(widths) for size, width in zip(sizes, widths, strict=True))
+    gp = sma.gp_order_parameters(heads, variance=variances)
+    assert float(sma.entropy(gp, heads=heads, width=widths, variance=variances)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_entropy_is_flat_at_the_gp_limit(network):
+    heads, widths, variances = network
+    gp = sma.gp_order_parameters(heads, variance=variances)
+    slopes = jax.grad(lambda u: sma.entropy(u, heads=heads, width=widths, variance=variances))(gp)
+    for slope in slopes:
+        np.testing.assert_allclose(slope, 0.0, atol=1e-12)
+
+
+@given(seed=st.integers(0, 10**6), distance=st.floats(0.01, 0.9))
+def test_entropy_is_smallest_at_the_gp_limit(seed, distance):
+    heads, widths, variances = UNEQUAL
+    gp = reference.gp_order_parameters(heads, variances)
+    other = reference.random_order_parameters(np.random.default_rng(seed), heads)
+    mixed = [(1 - distance) * one + distance * two for one, two in zip(gp, other, strict=True)]
+    options = {"heads": heads, "width": widths, "variance": variances}
+    assert sma.entropy(mixed, **options) > sma.entropy(gp, **options)
+
+
+def test_only_ratios_of_widths_matter_to_the_entropy():
+    heads, widths, variances = UNEQUAL
+    order_parameters = reference.random_order_parameters(np.random.default_rng(44), heads)
+    one = sma.entropy(order_parameters, heads=heads, width=widths, variance=variances)
+    other = sma.entropy(order_parameters, heads=heads, width=[10 * n for n in widths], variance=variances)
+    assert float(one) == pytest.approx(float(other), rel=1e-13)
+
+
+def test_infinite_width_leaves_the_entropy_alone():
+    rng = np.random.default_rng(45)
+    order_parameters = reference.random_order_parameters(rng, (2, 2))
+    found = sma.action(
+        order_parameters, rng.normal(size=(3, 4, 2)), np.ones(3), width=math.inf, temperature=1.0, heads=(2, 2)
+    )
+    assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
+    heads, _, variances = UNEQUAL
+    layout = architecture(heads, 1, variances)
+    rng = np.random.default_rng(seed)
+    order_parameters = reference.random_order_parameters(rng, heads)
+    point = coordinates_of(order_parameters, layout)
+    assert point.shape == (coordinate_count(layout),) == (28,)
+    for one, other in zip(order_parameters_at(point, layout), order_parameters, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+    point = jnp.asarray(0.5 * rng.normal(size=28))
+    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-11)
+
+
+def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
+    heads, widths, variances = network
+    layout = architecture(heads, widths, variances)
+    order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
+    found = coordinate_entropy(coordinates_of(order_parameters, layout), layout, jnp.asarray(layout.shares))
+    assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)
+
+
+def test_the_origin_of_the_coordinates_is_the_gp_limit(network):
+    heads, widths, variances = network
+    layout = architecture(heads, widths, variances)
+    found = order_parameters_at(jnp.zeros(coordinate_count(layout)), layout)
+    for one, other in zip(found, reference.gp_order_parameters(heads, variances), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)

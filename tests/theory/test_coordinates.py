@@ -1,0 +1,148 @@
+"""Good coordinates of mixed chains: their law against networks from the prior, the entropy against densities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from layers import brute_force
+from scipy.stats import matrix_normal, wishart
+
+import statmech_attention as sma
+from statmech_attention.model.architecture import architecture
+from statmech_attention.sampling import _bartlett
+from statmech_attention.theory import coordinates
+from statmech_attention.theory.action import coordinate_count, coordinates_of, order_parameters_at, smallest_entropy
+
+VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
+DRAWS, AT_ONCE = 200_000, 20_000
+
+
+@pytest.fixture(params=brute_force.CHAINS, scope="module")
+def case(request):
+    layers, widths, outputs = brute_force.CHAINS[request.param]
+    variances = VARIANCES[: len(layers) + 2]
+    return layers, outputs, widths, variances, architecture(brute_force.spelled(layers, outputs), widths, variances)
+
+
+def entries(overlaps):
+    """All entries on and below the diagonals."""
+    return jnp.concatenate([jnp.atleast_2d(u)[np.tril_indices(len(jnp.atleast_2d(u)))] for u in overlaps])
+
+
+def averaged(draw, keys):
+    """Means and squared errors of the entries and of their products."""
+
+    @jax.jit
+    def block(keys):
+        rows = jax.vmap(lambda key: entries(draw(key)))(keys)
+        squares = rows**2
+        return rows.mean(axis=0), squares.mean(axis=0), rows.T @ rows / AT_ONCE, squares.T @ squares / AT_ONCE
+
+    blocks = [block(keys[start : start + AT_ONCE]) for start in range(0, DRAWS, AT_ONCE)]
+    first, second, product, square = (np.mean([one[place] for one in blocks], axis=0) for place in range(4))
+    return (first, (second - first**2) / DRAWS), (product, (square - product**2) / DRAWS)
+
+
+def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
+    _, _, widths, variances, layout = case
+    shape = _bartlett.bartlett(layout)
+
+    def bartlett(key):
+        pieces = []
+        for width, places, (_, below) in zip(widths, shape.places, shape.counts, strict=True):
+            key, one, two = jax.random.split(key, 3)
+            chi_square = 2 * jax.random.gamma(one, jnp.asarray((width - places) / 2))
+            pieces += [0.5 * jnp.log(chi_square / width), jax.random.normal(two, (below,)) / np.sqrt(width)]
+        return _bartlett.order_parameters(jnp.concatenate(pieces), shape)
+
+    def network(key):
+        weights = sma.sample_weights(key, heads=layout.heads, width=widths, features=1, variance=variances)
+        return sma.weights_order_parameters(weights, layout.heads)
+
+    keys = jax.random.split(jax.random.key(5), (2, DRAWS))
+    for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):
+        gap, scale = np.abs(one - other), np.sqrt(error + its_error)
+        assert np.all(scale > 0)
+        assert np.max(gap / scale) < 4.5  # of up to 2500 products; of the means alone 4 would do
+
+
+@given(seed=st.integers(0, 10**6))
+def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
+    layout = architecture((2, sma.SkipHeads(1), sma.Outputs(2)), 3, VARIANCES[:4])
+    point = jnp.asarray(0.5 * np.random.default_rng(seed).normal(size=coordinate_count(layout)))
+    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-10)
+
+
+def random_overlaps(layout, seed=3):
+    point = 0.4 * np.random.default_rng(seed).normal(size=coordinate_count(layout))
+    return [np.asarray(one) for one in order_parameters_at(jnp.asarray(point), layout)], jnp.asarray(point)
+
+
+def test_entropy_is_that_of_the_layers_densities(case):
+    layers, _, widths, variances, layout = case
+    overlaps, point = random_overlaps(layout)
+    wanted = brute_force.entropy(overlaps, layers, widths, variances)
+    found = sma.entropy(tuple(overlaps), heads=layout.heads, width=widths, variance=variances)
+    assert float(found) == pytest.approx(wanted, rel=1e-10)
+    found = coordinates.entropy(point, jnp.asarray(layout.shares), coordinates.full_rank(layout))
+    assert float(found) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_entropy_is_smallest_at_the_gp_limit(case):
+    *_, variances, layout = case
+    gp = sma.gp_order_parameters(layout.heads, variance=variances)
+    options = {"heads": layout.heads, "width": layout.widths, "variance": variances}
+    assert float(sma.entropy(gp, **options)) == pytest.approx(smallest_entropy(layout), rel=1e-12)
+    for seed in range(3):
+        assert sma.entropy(tuple(random_overlaps(layout, seed)[0]), **options) > smallest_entropy(layout) + 1e-3
+
+
+def test_the_gp_limit_is_the_mean_over_the_prior():
+    """A skip has the order parameter from above in its first block, heads their variance times it."""
+    heads = (2, sma.SkipHeads(1), sma.Linear(), sma.Outputs(2))
+    lowest, skip, linear, top = sma.gp_order_parameters(heads, variance=(5.0, 2.0, 3.0, 0.5, 7.0))
+    np.testing.assert_allclose(top, 7 * np.eye(2))
+    np.testing.assert_allclose(linear, 3.5 * np.eye(2))
+    np.testing.assert_allclose(skip, np.kron(np.diag([1, 3]), linear))
+    np.testing.assert_allclose(lowest, 2 * np.kron(np.eye(2), skip))
+
+
+def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
+    """B given U is matrix normal, the Schur complement independent of it Wishart with N - d degrees of freedom."""
+    widths, variances = (7, 7), (1.0, 1.4, 0.7)
+    layout = architecture((sma.SkipHeads(2), sma.Outputs(2)), widths, variances)
+    shape = _bartlett.bartlett(layout)
+
+    def blocks(point):
+        """The entries that a point is made of: of U, of B, of the Schur complement."""
+        lower, upper = _bartlett.order_parameters(point, shape)
+        cross = lower[:2, 2:]
+        schur = lower[2:, 2:] - cross.T @ jnp.linalg.solve(upper, cross)
+        return jnp.concatenate([upper[np.tril_indices(2)], cross.reshape(-1), schur[np.tril_indices(4)]])
+
+    overlaps, point = random_overlaps(layout)
+    lower, upper = overlaps
+    cross, columns = lower[:2, 2:], variances[1] * np.kron(np.eye(2), upper) / 7
+    schur = lower[2:, 2:] - cross.T @ np.linalg.solve(upper, cross)
+    wanted = wishart(7, variances[2] * np.eye(2) / 7).logpdf(upper)
+    wanted += matrix_normal(rowcov=upper, colcov=columns).logpdf(cross)
+    wanted += wishart(5, columns).logpdf(schur)
+    wanted += np.linalg.slogdet(np.asarray(jax.jacfwd(blocks)(point)))[1]
+    found = _bartlett.chain_potential(point, jnp.asarray(layout.widths), shape) + _bartlett.chain_order_one(
+        point, shape
+    )
+    assert -float(found) - _bartlett.prior_constant(widths, shape) == pytest.approx(float(wanted), rel=1e-9)
+
+
+def test_order_parameters_of_another_chain_are_refused():
+    heads = (sma.SkipHeads(1), sma.Outputs(2))
+    with pytest.raises(
+        ValueError, match=r"order_parameters\[0\]: wanted the block of U\^\(1\) along the skip to be U\^\(2\)"
+    ):
+        sma.entropy((np.diag([1.0, 1.0, 2.0, 1.0]), np.diag([1.0, 2.0])), heads=heads)
+    with pytest.raises(ValueError, match=r"order_parameters\[1\]: wanted shape \(paths, paths\)"):
+        sma.entropy((np.eye(4), 1.0), heads=heads)
+    with pytest.raises(ValueError, match=r"order_parameters: wanted 2, .* with that of the outputs last, got 1"):
+        sma.entropy((np.eye(4),), heads=heads)
