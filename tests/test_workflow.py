@@ -106,7 +106,9 @@ def test_order_and_spelling_of_numbers_are_no_change(plan, recorded):
 
 def test_changed_code_makes_what_rests_on_it(plan, recorded, monkeypatch):
     true = results.code_hash
-    monkeypatch.setattr(results.store, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names))
+    monkeypatch.setattr(
+        results.store, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names)
+    )
     found = stale(plan, configured(recorded))
     assert list(found) == NAMES[1:] and found[NAMES[1]] == "the code changed"
 

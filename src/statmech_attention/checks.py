@@ -11,6 +11,9 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PRNGKeyArray, UInt32
+
+Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or the old
 
 
 def concrete(*arrays) -> bool:
@@ -66,7 +69,14 @@ def positive(name: str, value, *, infinite: bool = False):
     return number
 
 
-def whole(number, least: int) -> bool:
+def whole(name: str, value, least: int = 1) -> int:
+    """`value` as a whole number of at least `least`, of any type but bool."""
+    if not is_whole(value, least):
+        raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def is_whole(number, least: int) -> bool:
     """Whether `number` is a whole number, of any type but bool, and not too small."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
         return False
@@ -82,7 +92,7 @@ def same(what: str, first: str, size: int, second: str, other: int) -> None:
 def heads(value) -> tuple[int, ...]:
     """Heads of every layer as a tuple of positive whole numbers."""
     value = heads_listed(value)
-    if not all(whole(number, 1) for number in value):
+    if not all(is_whole(number, 1) for number in value):
         raise ValueError(f"heads: wanted whole numbers of at least 1, got {value!r}.")
     return tuple(int(number) for number in value)
 

@@ -95,7 +95,7 @@ def bifurcation_diagram(
         ValueError: numbers out of range, a window of another shape than the model's.
     """
     for name, number, least in (("transient", transient, 0), ("steps", steps, 1), ("levels", levels, 2)):
-        if not checks.whole(number, least):
+        if not checks.is_whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
     width, limit = checks.positive("width", width), checks.positive("limit", limit)
     pairs = np.array([pair for pair in pairs if max(pair) < model.features], dtype=int).reshape(-1, 2)
@@ -228,7 +228,7 @@ def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis
         ValueError: more lags than steps, or none.
     """
     steps = series.shape[axis]
-    if not checks.whole(lags, 1) or lags > steps:
+    if not checks.is_whole(lags, 1) or lags > steps:
         raise ValueError(f"lags: wanted a whole number from 1 to the {steps} steps, got {lags!r}.")
     # As many zeros behind, so that the end does not meet the beginning.
     power = jnp.abs(jnp.fft.rfft(series, 2 * steps, axis=axis)) ** 2

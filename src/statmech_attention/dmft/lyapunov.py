@@ -107,7 +107,7 @@ def lyapunov_spectrum(
         ("discard", discard, 0),
         ("count", count, 1),
     ):
-        if not checks.whole(number, least):
+        if not checks.is_whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
     if count > size:
         raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")

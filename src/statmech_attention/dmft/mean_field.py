@@ -70,7 +70,7 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
     Raises:
         ValueError: a number of steps below 1, unknown names, a window of another shape than the model's.
     """
-    if not checks.whole(steps, 1):
+    if not checks.is_whole(steps, 1):
         raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
     run = partial(run_rings, steps=int(steps), keep=kept_names(keep))
     rings, kept = in_pieces(run, laws_of(model), rings_of(window, model))
@@ -93,7 +93,7 @@ def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = F
     Raises:
         ValueError: a number of steps below 0, a window of another shape than the model's.
     """
-    if checks.concrete(steps) and not checks.whole(steps, 0):
+    if checks.concrete(steps) and not checks.is_whole(steps, 0):
         raise ValueError(f"steps: wanted a whole number of at least 0, got {steps!r}.")
     run = partial(advance_rings, steps=steps)
     return window_of(in_pieces(run, laws_of(model), rings_of(window, model), progress=progress), model)

@@ -111,7 +111,7 @@ def check_run(model: Dynamics, **numbers) -> None:
             f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
         )
     for name, number in numbers.items():
-        if not checks.whole(number, 1):
+        if not checks.is_whole(number, 1):
             raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
 
 

@@ -29,7 +29,7 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    if not checks.whole(most, 1):
+    if not checks.is_whole(most, 1):
         raise ValueError(f"most: wanted a whole number of at least 1, got {most!r}.")
     tolerance = checks.positive("tolerance", tolerance)
 
@@ -143,7 +143,7 @@ def _one_orbit(model: Dynamics, period) -> None:
         raise ValueError(
             f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
         )
-    if not checks.whole(period, 1):
+    if not checks.is_whole(period, 1):
         raise ValueError(f"period: wanted a whole number of at least 1, got {period!r}.")
     if period % model.window and float(model.epsilon) != 0:
         raise ValueError(

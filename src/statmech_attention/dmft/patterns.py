@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.dmft import _published
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 MATRICES = ("query", "key", "value", "output")
 
@@ -238,7 +237,7 @@ def _signs(name: str, value, axes: str):
 
 
 def _bits(window) -> int:
-    if not checks.whole(window, 2) or int(window) & (int(window) - 1):
+    if not checks.is_whole(window, 2) or int(window) & (int(window) - 1):
         raise ValueError(
             f"window: wanted a power of two of at least 2, got {window!r}. It is 2 to the positional bits."
         )
@@ -246,5 +245,5 @@ def _bits(window) -> int:
 
 
 def _whole(name: str, number, least: int) -> None:
-    if not checks.whole(number, least):
+    if not checks.is_whole(number, least):
         raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")

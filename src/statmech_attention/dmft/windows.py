@@ -189,6 +189,6 @@ def _ring(name: str, value, model: Dynamics, slot):
 
 def _slot(slot, window: int):
     slot = slot.item() if checks.concrete(slot) and hasattr(slot, "item") else slot
-    if checks.concrete(slot) and not (checks.whole(slot, 0) and slot < window):
+    if checks.concrete(slot) and not (checks.is_whole(slot, 0) and slot < window):
         raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
     return jnp.asarray(slot)

@@ -99,7 +99,7 @@ def dynamics(
     parameters |= {"high": high, "networks": networks, "start": start, "transient": transient, "steps": steps}
     parameters |= {"levels": levels, "limit": limit, "count": count, "gammas": gammas, "parts": parts}
     for name, least in _LEAST.items():
-        if not checks.whole(parameters[name], least):
+        if not checks.is_whole(parameters[name], least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {parameters[name]!r}.")
     if not 0 <= low < high or parts > networks:
         raise ValueError(

@@ -59,11 +59,11 @@ def evidence_lost(
         ValueError: numbers out of range, a width or a draw that the theory has not, a theory of another network, single
             precision; as `one_shot_suite`.
     """
-    if not checks.whole(heads, 2):
+    if not checks.is_whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be left out, got {heads!r}.")
     if not len(widths) or len(set(widths)) < len(widths) or not all(0 < width < np.inf for width in widths):
         raise ValueError(f"widths: wanted different positive numbers, at least one, got {list(widths)}.")
-    if not checks.whole(draws, 1):
+    if not checks.is_whole(draws, 1):
         raise ValueError(f"draws: wanted a whole number of at least 1, got {draws!r}.")
     checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}

@@ -151,9 +151,9 @@ def by_chance(heads: Sequence[int], *, level=0.95, draws: int = 20_000, seed: in
     Raises:
         ValueError: no network, or one of fewer than two heads; numbers out of range.
     """
-    if not len(heads) or not all(checks.whole(count, 2) for count in heads):
+    if not len(heads) or not all(checks.is_whole(count, 2) for count in heads):
         raise ValueError(f"heads: wanted at least 2 of every network, and at least one network, got {list(heads)}.")
-    if not checks.whole(draws, 1) or not 0 < level < 1:
+    if not checks.is_whole(draws, 1) or not 0 < level < 1:
         raise ValueError(f"draws and level: wanted a whole number and a number in (0, 1), got {draws!r} and {level!r}.")
     random, total = np.random.default_rng(seed), np.zeros(int(draws))
     for count in heads:

@@ -76,7 +76,7 @@ def one_shot_sampling(
     """
     if sampler not in SAMPLERS:
         raise ValueError(f"sampler: wanted one of {', '.join(SAMPLERS)}, got {sampler!r}.")
-    if not len(widths) or len(set(widths)) < len(widths) or not all(checks.whole(width, 1) for width in widths):
+    if not len(widths) or len(set(widths)) < len(widths) or not all(checks.is_whole(width, 1) for width in widths):
         raise ValueError(f"widths: wanted different whole numbers of at least 1, at least one, got {list(widths)}.")
     checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
@@ -127,7 +127,7 @@ def _best_temperatures(source: Path, parameters: dict) -> list[float]:
     missing = sorted(set(parameters["widths"]) - set(made["widths"]))
     if missing:
         raise ValueError(f"widths: wanted some of the theory's, {made['widths']}, got also {missing}.")
-    if not checks.whole(parameters["number"], 0) or parameters["number"] >= made["draws"]:
+    if not checks.is_whole(parameters["number"], 0) or parameters["number"] >= made["draws"]:
         raise ValueError(
             f"number: wanted a draw of the theory's {made['draws']}, from 0, got {parameters['number']!r}."
         )

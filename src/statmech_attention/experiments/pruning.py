@@ -64,9 +64,9 @@ def pruning(
         ValueError: numbers out of range; a network or theory of other heads; single precision; as `one_shot_suite`.
     """
     for name, number, least in (("layers", layers, 1), ("examples", examples, 2), ("test_examples", test_examples, 2)):
-        if not checks.whole(number, least):
+        if not checks.is_whole(number, least):
             raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
-    if not checks.whole(heads, 2):
+    if not checks.is_whole(heads, 2):
         raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
     checks.need_double("contributions", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}

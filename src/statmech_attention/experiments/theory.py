@@ -66,7 +66,7 @@ def theory(
         ValueError: numbers out of range, single precision; as `one_shot_suite`.
     """
     for name, number in (("draws", draws), ("examples", examples), ("test_examples", test_examples)):
-        if not checks.whole(number, 1):
+        if not checks.is_whole(number, 1):
             raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
     for name, values in (("widths", widths), ("temperatures", temperatures)):
         if not len(values) or len(set(values)) < len(values) or not all(0 < value < np.inf for value in values):

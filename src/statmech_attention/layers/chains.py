@@ -101,7 +101,7 @@ def chain(heads) -> Chain:
         raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
     if any(isinstance(layer, Readout) for layer in layers):
         raise ValueError(f"heads: wanted outputs at the end of the chain alone, got {heads!r}.")
-    if not all(isinstance(layer, Layer) or checks.whole(layer, 1) for layer in layers):
+    if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
         raise ValueError(
             f"heads: wanted whole numbers of at least 1, got {heads!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
         )

@@ -42,7 +42,7 @@ class Outputs(Readout):
     count: int
 
     def __post_init__(self):
-        if not checks.whole(self.count, 1):
+        if not checks.is_whole(self.count, 1):
             raise ValueError(f"Outputs: wanted a whole number of at least 1, got {self.count!r}.")
         object.__setattr__(self, "count", int(self.count))
 

@@ -139,7 +139,7 @@ def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
     table = checks.array("table", table, "heads distances")
     if table.shape[1] % 2 == 0:
         raise ValueError(f"table: wanted an odd number of distances -R, .., R, got {table.shape[1]}.")
-    if not checks.whole(tokens, 1):
+    if not checks.is_whole(tokens, 1):
         raise ValueError(f"tokens: wanted a whole number of at least 1, got {tokens!r}.")
     furthest, place = table.shape[1] // 2, np.arange(int(tokens))
     return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import mixed, root
 from statmech_attention.model.architecture import architecture
@@ -32,7 +33,7 @@ class Weights(NamedTuple):
     readout: Float[Array, "..."]
 
 
-def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, features, variance=1.0) -> Weights:
+def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$.
 
     Args:
@@ -51,10 +52,10 @@ def sample_weights(key: PRNGKeyArray | UInt32[Array, "2"], *, heads, width, feat
     layout = architecture(heads, width, variance)
     widths = []
     for number in layout.widths:
-        if not checks.whole(number, 1):
+        if not checks.is_whole(number, 1):
             raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
         widths.append(int(number))
-    if not checks.whole(features, 1):
+    if not checks.is_whole(features, 1):
         raise ValueError(f"features: wanted a whole number of at least 1, got {features!r}.")
     layers = layout.chain
     keys = jax.random.split(key, len(layers.layers) + 2)

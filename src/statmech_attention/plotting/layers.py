@@ -37,7 +37,7 @@ def chain_order_parameter(
         ValueError: a layer that the chain does not have, or a matrix whose size does not fit it.
     """
     layers, matrix = chain(heads), np.asarray(matrix)
-    if not checks.whole(layer, 1) or layer > len(layers.kinds):
+    if not checks.is_whole(layer, 1) or layer > len(layers.kinds):
         raise ValueError(f"layer: wanted a whole number from 1 to {len(layers.kinds)}, got {layer!r}.")
     names = _partial_paths(layers, layer)
     if matrix.shape != (len(names),) * 2:

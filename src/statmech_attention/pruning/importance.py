@@ -101,7 +101,7 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
         )
     if not (np.all(np.isfinite(scores)) and np.all(np.isfinite(drops))):
         raise ValueError("scores and drops: wanted finite numbers, got NaN or infinity.")
-    if not checks.whole(resamples, 1) or not 0 < level < 1:
+    if not checks.is_whole(resamples, 1) or not 0 < level < 1:
         raise ValueError(
             f"resamples and level: wanted a whole number of at least 1 and a number in (0, 1), got {resamples!r} and {level!r}."
         )

@@ -1,8 +1,6 @@
 """The state of an interrupted run in one `.npz` file: written whole or not at all, without pickles."""
 
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -11,6 +9,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from statmech_attention.results.atomic import replacing
 
 _SETTINGS = "settings"
 
@@ -24,17 +24,8 @@ def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
         settings: what the run was asked to do, as JSON can hold it.
     """
     leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
-    handle, temporary = tempfile.mkstemp(suffix=".part", prefix=path.stem, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **leaves, **{_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **leaves, **{_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
 
 
 def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:

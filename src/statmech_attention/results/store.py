@@ -6,7 +6,6 @@ attributes, parameters, seed, wall time, and where the numbers come from (source
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention.results import provenance
+from statmech_attention.results.atomic import replacing
 from statmech_attention.results.dependencies import code_hash
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
@@ -170,17 +170,8 @@ def _read(path) -> xr.Dataset:
 
 
 def _write(dataset: xr.Dataset, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
-    handle, temporary = tempfile.mkstemp(suffix=".nc.part", prefix=path.stem, dir=path.parent)
-    os.close(handle)
-    try:
+    with replacing(path) as temporary:
         dataset.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(dataset))
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _now() -> str:

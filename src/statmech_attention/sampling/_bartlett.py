@@ -43,7 +43,7 @@ __all__ = [
 def bartlett(layout: Architecture) -> Factors:
     """Shapes of the factors of a network with whole, finite widths."""
     for width in layout.widths:
-        if not checks.concrete(width) or not checks.whole(width, 1):
+        if not checks.concrete(width) or not checks.is_whole(width, 1):
             raise ValueError(
                 f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
                 "sample: use statmech_attention.solve and predict."

@@ -120,7 +120,7 @@ def check_counts(*, draws, chains, warmup, thinning) -> None:
     least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
     least["thinning"] = (thinning, 1, ": iterations a draw")
     for name, (value, smallest, why) in least.items():
-        if not checks.whole(value, smallest):
+        if not checks.is_whole(value, smallest):
             raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
 
 

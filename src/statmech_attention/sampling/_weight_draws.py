@@ -31,7 +31,7 @@ def prepared(attentioned, labels, test, *, width, temperature, variance, heads, 
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
     inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
     for number in layout.widths:
-        if not checks.whole(number, 1):
+        if not checks.is_whole(number, 1):
             raise ValueError(f"width: wanted whole numbers of at least 1 to sample weights, got {number}.")
     check_counts(**counts)
     temperature, variances = jnp.asarray(temperature, float), jnp.asarray(layout.variances, float)

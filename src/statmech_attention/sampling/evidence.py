@@ -14,11 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax.scipy.special import gammaln
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float
 from scipy.special import ndtri
 from scipy.stats import chi2, qmc
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import Problem, problem
 from statmech_attention.sampling._density import Posterior, label_energy, posterior_density
@@ -29,7 +30,6 @@ from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.saddle_point import solve
 
-Key = PRNGKeyArray | UInt32[Array, "2"]
 _REPLICATES = 16
 _PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
 
@@ -155,7 +155,7 @@ class _Task(NamedTuple):
 
 
 def _task(attentioned, labels, test, width, temperature, variance, heads, points) -> _Task:
-    if not checks.whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
+    if not checks.is_whole(points, _PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {_PER_PRIOR_POINT}, as in 512, got {points!r}.")
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
     checked = problem(attentioned, labels, test, **options)

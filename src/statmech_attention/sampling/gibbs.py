@@ -11,14 +11,11 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
-from jaxtyping import Array, PRNGKeyArray, UInt32
 
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.sampling import _weight_draws
 from statmech_attention.sampling._chains import Transition
 from statmech_attention.sampling._weight_draws import WeightPosterior
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 
 def gibbs_posterior(

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, PRNGKeyArray, UInt32
 
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import problem
@@ -21,8 +20,6 @@ from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.theory.coordinates import Factors
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 
 def posterior(

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 import xarray as xr
-from jaxtyping import Array, PRNGKeyArray, UInt32
 from numpyro.infer.util import potential_energy
 
 from statmech_attention.model.network import Weights, forward_paths
@@ -19,8 +18,6 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._weight_draws import WeightPosterior
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 
 def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes: Weights, variances) -> None:

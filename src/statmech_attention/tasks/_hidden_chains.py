@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Num
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 
 class HiddenMarkovSample(NamedTuple):
@@ -120,7 +119,7 @@ class HiddenChains(ABC):
         """Refuse sizes, noises and a hardness out of range."""
         for name, least in (("length", 2), ("token_size", 2)):
             value = getattr(self, name)
-            if not checks.whole(value, least):
+            if not checks.is_whole(value, least):
                 raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
         for name in ("parallel_noise", "perpendicular_noise"):
             if not 0 <= getattr(self, name) < float("inf"):
@@ -156,5 +155,5 @@ class HiddenChains(ABC):
 
 def check_examples(examples) -> None:
     """Refuse fewer than one example."""
-    if not checks.whole(examples, 1):
+    if not checks.is_whole(examples, 1):
         raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")

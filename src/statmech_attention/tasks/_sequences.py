@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray, Shaped, UInt8, UInt32
+from jaxtyping import Array, Bool, Float, Int32, Shaped, UInt8
 
-Key = PRNGKeyArray | UInt32[Array, "2"]
+from statmech_attention.checks import Key
 
 CHANNELS = 3
 

@@ -46,7 +46,7 @@ class HiddenMarkovClasses(HiddenChains):
     hardness: float | int = 10.0
 
     def __post_init__(self):
-        if not checks.whole(self.classes, 2):
+        if not checks.is_whole(self.classes, 2):
             raise ValueError(f"classes: wanted a whole number of at least 2, got {self.classes!r}.")
         self._check_chains()
         if self.token_size % self.classes:
@@ -163,7 +163,7 @@ class HiddenMarkovClasses(HiddenChains):
         Raises:
             ValueError: no such step.
         """
-        if not checks.whole(step, 0) or step >= self.classes:
+        if not checks.is_whole(step, 0) or step >= self.classes:
             raise ValueError(f"step: wanted a whole number in 0..{self.classes - 1}, got {step!r}.")
         came = jnp.roll(jnp.eye(self.classes), int(step), axis=1)  # from the state of the row
         fit = (self.classes * came - 1) / (self.classes - 1)

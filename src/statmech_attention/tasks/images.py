@@ -9,7 +9,6 @@ black (0) in the others.
 import hashlib
 import os
 import sys
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -176,24 +175,12 @@ def _read(name: str, path: Path) -> ImageSet:
 
 
 def _write(images: ImageSet, path: Path) -> None:
-    parts = (images.pixels, images.starts, images.names)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
-    handle, temporary = tempfile.mkstemp(suffix=".part", prefix=path.stem, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(
-                file,
-                pixels=images.pixels,
-                starts=images.starts,
-                names=np.array(images.names),
-                checksum=np.array(_checksum(*parts)),
-            )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    from statmech_attention.results.atomic import replacing  # brings xarray, which reading needs not
+
+    arrays = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
+    checksum = _checksum(images.pixels, images.starts, images.names)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, checksum=np.array(checksum), **arrays)
 
 
 def _checksum(pixels, starts, names) -> str:

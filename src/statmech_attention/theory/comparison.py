@@ -70,7 +70,7 @@ def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -
     Source: ours; the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
     """
     matrix, paths = _matrix("order_parameter", order_parameter, heads)
-    if not checks.whole(layer, 1) or layer > paths.shape[1]:
+    if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
         raise ValueError(f"layer: wanted a whole number from 1 to {paths.shape[1]}, got {layer!r}.")
     if len(paths) < 2:
         raise ValueError("heads: wanted at least two paths, got one: it has no off-diagonal.")

@@ -62,7 +62,7 @@ def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[A
     check_pair(left, right, "others")
     paths, features = left.values.shape[1:]
     for name, index in (("path", path), ("other_path", other_path)):
-        if not checks.whole(index, 0) or index >= paths:
+        if not checks.is_whole(index, 0) or index >= paths:
             raise ValueError(f"{name}: wanted an index in 0..{paths - 1}, got {index}.")
     return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 

@@ -164,7 +164,7 @@ def _compressed(inputs: AttentionedInputs):
 
 def _check_options(tolerance, max_steps, method) -> None:
     checks.positive("tolerance", tolerance)
-    if checks.concrete(max_steps) and not checks.whole(max_steps, 1):
+    if checks.concrete(max_steps) and not checks.is_whole(max_steps, 1):
         raise ValueError(f"max_steps: wanted a whole number of at least 1, got {max_steps}.")
     if method not in ("auto", "dense", "products"):
         raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float
 
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, mixed
@@ -54,7 +54,7 @@ class Parameters(NamedTuple):
         return Weights(features * self.projection, values, width * self.readout)
 
 
-def initial(key: PRNGKeyArray | UInt32[Array, "2"], heads, width: int, dimension: int, features: int) -> Parameters:
+def initial(key: Key, heads, width: int, dimension: int, features: int) -> Parameters:
     """Parameters before training, uniform in plus or minus the inverse root of the number of inputs, in float32.
 
     Args:

@@ -10,14 +10,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.model.architecture import architecture
 from statmech_attention.model.network import Weights, forward_paths, sample_weights
 from statmech_attention.model.paths import as_attentioned
-
-Key = PRNGKeyArray | UInt32[Array, "2"]
 
 
 class TrainedWeights(NamedTuple):
@@ -73,7 +72,7 @@ def train_weights(
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     learning_rate = checks.positive("learning_rate", learning_rate)
-    if not checks.whole(steps, 1):
+    if not checks.is_whole(steps, 1):
         raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
     layout = architecture(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
