@@ -3,6 +3,7 @@
 #   VENV=.venv-3.12     where the environment is
 #   CLEAN=1             build the book from nothing, executed notebooks included
 #   TESTS=tests/x.py    the tests to run
+#   QUICK=1             verify a few records only, in under two minutes
 #   JOBS=2              so many pages of the book, or files of tests, at a time
 #   RUNS=mine.yaml      the heavy runs to reproduce, in the form of workflow/paper.yaml
 
@@ -16,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test book check serve bench images workflow reproduce smoke clean distclean
+.PHONY: help venv test book check serve verify bench images workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +36,9 @@ check: venv  ## look over the built book for missing pages, figures and links
 
 serve: book  ## build the book and show it at http://localhost:8000
 	cd _build/html && '$(abspath $(python))' -m http.server 8000
+
+verify: venv  ## compute a part of every recorded result again and compare (QUICK=1: a few of them)
+	@$(python) tools/verify.py $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
 bench: venv  ## measure speed and memory
 	$(python) -m benchmarks

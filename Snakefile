@@ -6,7 +6,7 @@
 #   snakemake --profile workflow/slurm --configfile mine.yaml other runs, on a cluster
 #
 # What runs is not decided by times of files, which mean nothing in a fresh clone, but by what results carry: parameters,
-# a hash of the code they rest on, and a fingerprint of the results they were computed from. Results are therefore no
+# the revision of their experiment, and a fingerprint of the results they were computed from. Results are therefore no
 # `output` here, and Snakemake, which removes outputs before a job, never touches one: they are replaced in one step, by
 # the run itself, once it is done. The outputs are empty files beside logs and executed notebooks, with a new number for
 # each attempt.

@@ -5,7 +5,6 @@ function is compiled by a first call; the fastest of several counts. A step is o
 """
 
 import argparse
-import os
 import sys
 import time
 from functools import partial
@@ -44,8 +43,7 @@ def main() -> int:
         )
     path = options.output or (None if options.quick else RECORDED)
     if path is not None:
-        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-        table.write(path, rows, _UNITS, parameters={**table.machine(), "load": load}, modules=("dmft",))
+        table.write(path, rows, _UNITS, maker="benchmark of the dynamics")
         print(f"\nWritten to {path}")
     return 0
 

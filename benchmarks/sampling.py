@@ -107,14 +107,12 @@ def main() -> int:
     )
     options = parser.parse_args()
     path = options.output or (QUICK if options.quick else RECORDED)
-    parameters = table.parameters()
-    rows = table.read(path, parameters)
+    rows = table.read(path)
     done, start = [row["case"] for row in rows], time.perf_counter()
     for case in tqdm(cases(options.quick), unit="case", disable=None):
         if (name := json.dumps(case)) not in done:
             rows.append({**measure(case), "case": name})
-            made = {"parameters": parameters, "seed": 0, "wall_seconds": time.perf_counter() - start}
-            table.write(path, rows, UNITS, modules=["sampling"], **made)
+            table.write(path, rows, UNITS, maker="benchmark of the samplers", wall_seconds=time.perf_counter() - start)
     print(
         f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}  chains in"
     )

@@ -1,5 +1,6 @@
 """The table of results: one row a solve, kept in a netCDF file that grows case by case."""
 
+import functools
 import json
 import os
 import platform
@@ -8,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from benchmarks.checksums import CHECKSUMS
 from statmech_attention import results
-from statmech_attention.results import provenance
 
 _UNITS = {
     "seconds": ("s", "a solve after compilation, the fastest of several"),
@@ -23,6 +24,9 @@ _UNITS = {
     "evaluations": ("", "evaluations of action and gradient; trial steps for ours"),
     "load": ("", "processes that were waiting for a core before the case began, on average over a minute"),
 }
+# Raised by hand when what is measured changes: rows of different revisions do not stand in one table.
+REVISION = 1
+
 _TEXTS = ("group", "minimiser", "heads", "case")
 
 
@@ -30,16 +34,15 @@ class Table:
     """Rows of results by case, written to `path` after every case.
 
     Args:
-        path: the netCDF file. Rows that the same source has made before are kept.
+        path: the netCDF file. Rows that this revision has made on this machine before are kept.
         fresh: forget them.
     """
 
     def __init__(self, path: Path, *, fresh: bool = False):
         self.path = path
         self.rows: list[dict] = []
-        self.parameters = parameters()
         if not fresh:
-            self.rows = [{**row, **{name: str(row[name]) for name in _TEXTS}} for row in read(path, self.parameters)]
+            self.rows = [{**row, **{name: str(row[name]) for name in _TEXTS}} for row in read(path)]
 
     def has(self, case: dict) -> bool:
         """True where the rows of a case are there."""
@@ -65,29 +68,29 @@ class Table:
         """Add the rows of a case and write the file."""
         labels = {"group": case["group"], "minimiser": case["minimiser"], "case": _key(case)}
         self.rows += [{**row, **labels, "heads": json.dumps(row["heads"])} for row in rows]
-        write(self.path, self.rows, _UNITS, parameters=self.parameters, seed=0, wall_seconds=wall_seconds)
+        write(self.path, self.rows, _UNITS, maker="benchmark of the minimisers", wall_seconds=wall_seconds)
 
 
-def read(path: Path, wanted: dict) -> list[dict]:
-    """The rows of a file that today's source has made with these parameters; none where there is no such file."""
-    if not results.is_current(path, wanted):
+def read(path: Path) -> list[dict]:
+    """The rows of a file that this revision has made on this machine; none where there is no such file."""
+    if not results.is_current(path, machine(), revision=REVISION):
         return []
     dataset = results.load(path)
     rows = [dataset.isel(row=index) for index in range(dataset.sizes["row"])]
-    return [{name: value.item() for name, value in row.data_vars.items()} for row in rows]
+    return [{name: value.item() for name, value in row.data_vars.items() if "row" in value.dims} for row in rows]
 
 
-def write(path: Path, rows: list[dict], units: dict, **provenance) -> None:
-    """Rows as a netCDF file: a variable a column, with its unit and what it means; and `results.save`'s provenance."""
+def write(path: Path, rows: list[dict], units: dict, *, maker: str, wall_seconds: float | None = None) -> None:
+    """Rows as a netCDF file: a variable a column, with its unit and what it means; and the maker's checksum."""
     dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
     for name, (unit, text) in units.items():
         dataset[name].attrs.update(units=unit, long_name=text)
-    results.save(dataset, path, **provenance)
+    found = _checksum(maker)
+    dataset["checksum"] = ([f"entry_{axis}" for axis in range(found.ndim)], found)
+    results.save(dataset, path, parameters=machine(), revision=REVISION, maker=maker, seed=0, wall_seconds=wall_seconds)
 
 
-def parameters() -> dict:
-    """What rows must share to stand in one table: the benchmarks' source and the machine."""
-    return {"benchmarks": _own_hash(), **machine()}
+_checksum = functools.cache(lambda maker: CHECKSUMS[maker]())
 
 
 def machine() -> dict:
@@ -113,8 +116,3 @@ def _memory() -> float | None:
 
 def _key(case: dict) -> str:
     return json.dumps(case, sort_keys=True)
-
-
-def _own_hash() -> str:
-    folder = Path(__file__).parent
-    return provenance.hash_files(folder.glob("*.py"), folder)

@@ -10,32 +10,32 @@ import itertools
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from statmech_attention.experiments import (
-    dynamics_file,
-    experiment_file,
-    reason_to_remake,
-    reason_to_run,
-    sampling_file,
-)
+from statmech_attention import experiments
 from statmech_attention.notebooks import runs
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
-# A stage writes one file for every network, and reads those of the stages it needs.
-WRITES = {"train": "network", "theory": "theory", "pruning": "pruning", "evidence_lost": "evidence"}
-WRITES |= {"posterior": "posterior", "weights": "weights"}
-NEEDS = {"train": (), "theory": ("train",)}
-NEEDS |= dict.fromkeys(("pruning", "evidence_lost", "posterior", "weights"), ("train", "theory"))
+# What each stage runs. Those on networks need the stages before them; the last two need no network, and a configuration lists them.
+STAGES = {
+    "train": experiments.Trained,
+    "theory": experiments.Theory,
+    "pruning": experiments.Pruning,
+    "evidence_lost": experiments.EvidenceLost,
+    "posterior": experiments.Samples,
+    "weights": experiments.Samples,
+    "sampling": experiments.HiddenMarkovWeights,
+    "dynamics": experiments.Diagram,
+}
+ALONE = ("sampling", "dynamics")
+ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)
 # It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter.
 SAMPLERS = ("posterior", "weights")
 # These are of those networks alone that name them.
 NAMED = ("evidence_lost", *SAMPLERS)
-# Runs that need no network, a list of each in a configuration.
-ALONE = ("sampling", "dynamics")
 _COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
 
@@ -50,7 +50,7 @@ class Job:
 
     Attributes:
         name: of its file, without suffix.
-        stage: a key of `WRITES`, or one of `ALONE`.
+        stage: a key of `STAGES`.
         command: arguments that make it, without the executed notebook's path.
         needs: names of the results it is computed from.
         number: the first that no earlier attempt has.
@@ -77,7 +77,7 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
     Raises:
         Wrong: an entry that is missing, unknown or out of range.
     """
-    allowed = {"folder", "data", "networks", *ALONE, *WRITES}
+    allowed = {"folder", "data", "networks", *STAGES}
     _only(configuration, allowed, "configuration")
     for name in ("folder", "networks"):
         if not configuration.get(name):
@@ -89,13 +89,15 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
             raise Wrong(f"networks: wanted layers, heads and seeds (a list) of each, got {network!r}.")
         # What is named beside these belongs to the training.
         own = {
-            name: value for name, value in network.items() if name not in ("layers", "heads", "kind", "seeds", *WRITES)
+            name: value
+            for name, value in network.items()
+            if name not in ("layers", "heads", "kind", "seeds", *ON_NETWORKS)
         }
         own = {**network, "train": {**own, **(network.get("train") or {})}}
         for seed in network["seeds"]:
             common = {"data": configuration.get("data", "omniglot"), "seed": seed}
             common |= {name: network[name] for name in ("layers", "heads", "kind") if name in network}
-            for stage in WRITES:
+            for stage in ON_NETWORKS:
                 if stage in NAMED and stage not in network:
                     continue
                 given = {**(configuration.get(stage) or {}), **(own.get(stage) or {})}
@@ -121,55 +123,50 @@ def _only(entries, allowed, where: str) -> None:
 
 
 def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Job]) -> Job:
-    notebook = RUNS / f"{'one_shot_sampling' if stage in SAMPLERS else stage}.md"
-    known = runs.parameters_of(notebook)
+    known = runs.parameters_of(_notebook(stage))
     fixed = {"sampler": stage} if stage in SAMPLERS else {}
-    if not set(common) <= set(known):
-        raise Wrong(f"{stage}: drawn on networks of plain heads alone. Leave it out where a network has a `kind`.")
     _only(own, set(known) - {*_COMMON, *_NOT_RECORDED, *fixed}, stage)
     given = _converted(stage, known, {**common, **own, **fixed})
-    wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
-    network = [wanted[name] for name in ("layers", "heads", "seed")] + ([given["kind"]] if "kind" in given else [])
-    path = experiment_file(WRITES[stage], folder, *network)
-    needs = [experiment_file(WRITES[need], folder, *network).stem for need in NEEDS[stage]]
-    reason = reason_to_run(WRITES[stage], folder, wanted)
-    reason = reason or next((f"{need} comes first" for need in needs if before[need].reason), None)
-    return Job(path.stem, stage, _command(notebook, given, folder), needs, _number(folder, path.stem), reason)
+    experiment = _experiment(stage, folder, known, given)
+    needs = [path.stem for path in experiment.sources.values()]
+    reason = next((f"{need} comes first" for need in needs if before[need].reason), None)
+    return _planned(stage, experiment, given, needs, experiment.reason or reason)
 
 
 def _jobs_alone(folder: Path, stage: str, run) -> list[Job]:
     """Those of a run that needs no network; of samples one for every width, so that each is made again by itself."""
-    notebook = RUNS / f"{stage}.md"
-    known = runs.parameters_of(notebook)
+    known = runs.parameters_of(_notebook(stage))
     _only(run, set(known) - {"progress"}, stage)
     needed = {"sampling": ("folder", "widths"), "dynamics": ("folder", "diagram")}[stage]
     if not set(needed) <= set(run):
         raise Wrong(f"{stage}: wanted {' and '.join(needed)} of each run, got {run!r}.")
     given = _converted(stage, known, run)
     place = Path(given.pop("folder")).absolute()
-    wanted = {name: one.default for name, one in known.items() if name not in _NOT_RECORDED} | given
     if stage == "dynamics":
-        path = dynamics_file(place, *(wanted[name] for name in ("diagram", "seed", "low", "high")))
-        files = {path: (given, wanted)}
+        found = [(given, _experiment(stage, place, known, given))]
     else:
-        fixed = {name: value for name, value in wanted.items() if name != "widths"}
-        names = [wanted[name] for name in ("seed", "network", "noise")]
-        each = [({**given, "widths": [width]}, {**fixed, "width": width}) for width in wanted["widths"]]
-        paths = [sampling_file(place, one["width"], *names) for _, one in each]
-        if len(set(paths)) < len(paths):
-            raise Wrong(f"sampling: {paths[0].stem} is there twice. Give every run and width once.")
-        files = dict(zip(paths, each, strict=True))
-    return [
-        Job(
-            path.stem,
-            stage,
-            _command(notebook, values, place),
-            [],
-            _number(folder, path.stem),
-            reason_to_remake(path, recorded, {}) or None,
-        )
-        for path, (values, recorded) in files.items()
-    ]
+        widths = given.get("widths", known["widths"].default)
+        each = [({**given, "widths": [width]}, {**given, "width": width}) for width in widths]
+        found = [(values, _experiment(stage, place, known, asked)) for values, asked in each]
+        if len({experiment.path for _, experiment in found}) < len(found):
+            raise Wrong(f"sampling: {found[0][1].path.stem} is there twice. Give every run and width once.")
+    return [_planned(stage, experiment, values, [], experiment.reason) for values, experiment in found]
+
+
+def _experiment(stage: str, folder: Path, known: Mapping[str, Any], given: Mapping[str, Any]):
+    """What a job runs: the notebook's parameters, but for those given."""
+    wanted = {name: one.default for name, one in known.items()} | given | {"folder": folder}
+    names = {one.name for one in fields(STAGES[stage])}
+    return STAGES[stage](**{name: value for name, value in wanted.items() if name in names})
+
+
+def _planned(stage: str, experiment, given: Mapping[str, Any], needs: list[str], reason: str | None) -> Job:
+    folder, name = Path(experiment.folder), experiment.path.stem
+    return Job(name, stage, _command(_notebook(stage), given, folder), needs, _number(folder, name), reason or None)
+
+
+def _notebook(stage: str) -> Path:
+    return RUNS / f"{'one_shot_sampling' if stage in SAMPLERS else stage}.md"
 
 
 def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,49 +1,29 @@
 """Recorded evidence lost: the numbers of the solver called directly; done once, resumed, refused."""
 
-import importlib
-
 import jax
 import numpy as np
 import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from statmech_attention import experiments, results
-from statmech_attention.experiments._files import digest
-from statmech_attention.pruning import evidence
-from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from statmech_attention.training.network import save_network, trained_network
-from statmech_attention.training.path_form import initial
+from statmech_attention import pruning, results
+from statmech_attention.experiments import evidence_lost as module
 
-module = importlib.import_module("statmech_attention.experiments.evidence_lost")  # the function has the same name
+from .conftest import network_in
 
-SETTINGS = dict(data="glyphs", layers=2, heads=2, draws=2, widths=(300, 10), progress=False)
+SETTINGS = dict(layers=2, heads=2, draws=2, widths=(300, 10))
 TEMPERATURES = np.array([[0.05, 0.5, 0.1], [0.05, 0.1, 0.5]])  # by draw and width
 
 
-@pytest.fixture(scope="module")
-def suite():
-    task = OneShot(glyphs(24, 4))
-    split = glyph_split(task.images)
-    return OneShotSuite(task, split, {"new": TestSet(task, split.test, split.test)})
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small(suite):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-        yield
-
-
-def sources_in(folder, seed=0, network_digest=None):
+def sources_in(folder, seed=7, network_digest=None):
     """A network that was not trained, and of the theory on it what the run reads."""
-    network = trained_network(initial(jax.random.key(seed + 7), (2, 2), 16, 8, 192))
-    path = save_network(network, folder / "network-2x2-seed0.nc", parameters={"made": "at random"})
+    network = network_in(folder, (2, 2), seed)
     dataset = xr.Dataset(
         {"best_temperature": (("draw", "width"), TEMPERATURES)}, coords={"draw": [0, 1], "width": [10.0, 20.0, 300.0]}
     )
-    made = {"network": network_digest or digest(path), "draws": 2, "widths": [10.0, 20.0, 300.0], "examples": 30}
-    results.save(dataset, folder / "theory-2x2-seed0.nc", parameters=made)
+    made = {"draws": 2, "widths": [10.0, 20.0, 300.0], "examples": 30}
+    inputs = {"network": network_digest or results.digest(folder / "network-2x2-seed0.nc")}
+    results.save(dataset, folder / "theory-2x2-seed0.nc", parameters=made, inputs=inputs)
     return network
 
 
@@ -53,9 +33,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def recorded(folder):
+def recorded(folder, small):
     network = sources_in(folder)
-    path = experiments.evidence_lost(folder, **SETTINGS)
+    path = small("EvidenceLost", folder, **SETTINGS).run(progress=False)
     return path, results.load(path), network
 
 
@@ -87,29 +67,29 @@ def test_every_number_is_that_of_the_solver(recorded, suite):
             assert here["temperature"] == temperature
             whole = sma.solve(xi, train.labels, width=width, temperature=temperature)
             np.testing.assert_allclose(here["action"], whole.action, rtol=1e-8)
-            np.testing.assert_allclose(here["log_evidence"], evidence.log_evidence(whole), rtol=1e-8)
-            for coefficients in evidence.COEFFICIENTS:
+            np.testing.assert_allclose(here["log_evidence"], pruning.log_evidence(whole), rtol=1e-8)
+            for coefficients in pruning.COEFFICIENTS:
                 for head in range(4):
-                    less = evidence.without_head(xi, head, coefficients=coefficients)
+                    less = pruning.without_head(xi, head, coefficients=coefficients)
                     one = sma.solve(less, train.labels, width=width, temperature=temperature)
-                    lost = evidence.log_evidence(whole) - head_evidence.log_evidence(one)
+                    lost = pruning.log_evidence(whole) - pruning.log_evidence(one)
                     np.testing.assert_allclose(here["lost"].sel(coefficients=coefficients)[head], lost, atol=1e-6)
     assert (found["outcome"] == 0).all() and (found["whole_outcome"] == 0).all()
     assert (found["gradient_norm"] < 1e-6).all() and (found["steps"] > 0).any()
 
 
-def test_it_is_done_once_and_again_when_network_or_theory_change(recorded, folder, counted, tmp_path):
-    assert experiments.evidence_lost(folder, **SETTINGS) == recorded[0] and not counted
-    sources_in(tmp_path, seed=5)
+def test_it_is_done_once_and_again_when_network_or_theory_change(recorded, folder, small, counted, tmp_path):
+    assert small("EvidenceLost", folder, **SETTINGS).run() == recorded[0] and not counted
+    sources_in(tmp_path, seed=12)
     (tmp_path / recorded[0].name).write_bytes(recorded[0].read_bytes())
-    experiments.evidence_lost(tmp_path, **{**SETTINGS, "draws": 1, "widths": (300,)})
+    small("EvidenceLost", tmp_path, **{**SETTINGS, "draws": 1, "widths": (300,)}).run(progress=False)
     assert counted == [300, 300]
     record = results.record(tmp_path / recorded[0].name)
-    assert record["modules"] == ["experiments.evidence_lost"] and record["seed"] == 0
-    assert record["parameters"]["theory"] == digest(tmp_path / "theory-2x2-seed0.nc")
+    assert record["maker"] == "evidence" and record["seed"] == 0
+    assert record["inputs"]["theory"] == results.digest(tmp_path / "theory-2x2-seed0.nc")
 
 
-def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
     _, whole, _ = recorded
     sources_in(tmp_path)
     original, calls = module.head_evidence, []
@@ -123,12 +103,12 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(module, "head_evidence", killed_at_the_fourth)
         with pytest.raises(KeyboardInterrupt):
-            experiments.evidence_lost(tmp_path, **SETTINGS)
+            small("EvidenceLost", tmp_path, **SETTINGS).run(progress=False)
     assert not (tmp_path / "evidence-2x2-seed0.nc").exists()
     monkeypatch.setattr(
         module, "head_evidence", lambda *a, **options: calls.append(options["width"]) or original(*a, **options)
     )
-    found = results.load(experiments.evidence_lost(tmp_path, **SETTINGS))
+    found = results.load(small("EvidenceLost", tmp_path, **SETTINGS).run(progress=False))
     # The first width was whole; of the second one half was lost, and the second draw was to come.
     assert calls == [10, 10, 300, 300, 300, 300, 10, 10, 300, 300]
     for name in set(whole) - {"seconds"}:
@@ -152,18 +132,18 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkey
         ({"widths": (10, 50)}, r"widths: wanted some of the theory's, .*got also \[50.0\]"),
     ],
 )
-def test_what_the_theory_has_not_is_refused(recorded, folder, counted, changes, message):
+def test_what_the_theory_has_not_is_refused(recorded, folder, small, counted, changes, message):
     with pytest.raises(ValueError, match=message):
-        experiments.evidence_lost(folder, **{**SETTINGS, **changes})
+        small("EvidenceLost", folder, **{**SETTINGS, **changes}).run()
     assert not counted
 
 
-def test_what_is_missing_or_does_not_fit_is_said(tmp_path):
+def test_what_is_missing_or_does_not_fit_is_said(small, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"network-2x2-seed0\.nc: no recorded result"):
-        experiments.evidence_lost(tmp_path, **SETTINGS)
+        small("EvidenceLost", tmp_path, **SETTINGS).run()
     sources_in(tmp_path, network_digest="of another one")
     with pytest.raises(ValueError, match=r"theory-2x2-seed0\.nc: the theory of another network"):
-        experiments.evidence_lost(tmp_path, **SETTINGS)
+        small("EvidenceLost", tmp_path, **SETTINGS).run()
     (tmp_path / "theory-2x2-seed0.nc").unlink()
     with pytest.raises(FileNotFoundError, match=r"theory-2x2-seed0\.nc: no recorded result"):
-        experiments.evidence_lost(tmp_path, **SETTINGS)
+        small("EvidenceLost", tmp_path, **SETTINGS).run()

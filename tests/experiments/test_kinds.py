@@ -1,8 +1,5 @@
 """Networks with skips through training, theory and pruning; records of plain heads are named and asked for as before."""
 
-import importlib
-from pathlib import Path
-
 import jax
 import numpy as np
 import pytest
@@ -11,38 +8,26 @@ import statmech_attention as sma
 from statmech_attention import experiments, results
 from statmech_attention.experiments import reading
 from statmech_attention.layers import SkipHeads
-from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 
-RECORDED = Path(__file__).resolve().parents[2] / "results" / "one_shot"
 SKIPS = (SkipHeads(2), SkipHeads(2))
-NETWORK = dict(data="glyphs", layers=2, heads=2, seed=1)
-TRAINING = dict(width=12, dimension=4, epochs=1, batch=32, validate_every=2)
+NETWORK = dict(layers=2, heads=2, seed=1, kind="skip")
+TRAINING = dict(width=12, dimension=4, epochs=1, batch=32, validate_every=2, learning_rate=3e-4, weight_decay=5e-5)
 THEORY = dict(draws=1, widths=(200, 20), temperatures=(0.1, 1.0), examples=30, test_examples=40)
 
 
 @pytest.fixture(scope="module")
-def suite():
-    task = OneShot(glyphs(24, 4))
-    split = glyph_split(task.images)
-    return OneShotSuite(task, split, {"glyphs": TestSet(task, split.test, split.test)})
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, suite):
+def folder(tmp_path_factory, small):
     """All three records of a network with skips."""
     place = tmp_path_factory.mktemp("skips")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("trained", "theory", "pruning"):
-            module = importlib.import_module(f"statmech_attention.experiments.{name}")
-            patch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-        experiments.trained(place, kind="skip", **NETWORK, **TRAINING, progress=False)
-        experiments.theory(place, kind="skip", **NETWORK, **THEORY, progress=False)
-        experiments.pruning(place, kind="skip", **NETWORK, examples=60, test_examples=50, progress=False)
+    small("Trained", place, **NETWORK, **TRAINING).run(progress=False)
+    small("Theory", place, **NETWORK, **THEORY).run(progress=False)
+    small("Pruning", place, **NETWORK, examples=60, test_examples=50).run(progress=False)
     return place
 
 
-def test_records_say_their_kind(folder):
-    paths = [experiments.experiment_file(name, folder, 2, 2, 1, "skip") for name in ("network", "pruning", "theory")]
+def test_records_say_their_kind(folder, small):
+    names = ("network", "pruning", "theory")
+    paths = [experiments.experiment_file(name, folder, 2, 2, 1, "skip") for name in names]
     assert sorted(folder.glob("*.nc")) == paths and paths[0].name == "network-2x2-skip-seed1.nc"
     assert all(results.record(path)["parameters"]["kind"] == "skip" for path in paths)
     assert reading.recorded_files("network", folder, "skip") == paths[:1]
@@ -50,9 +35,8 @@ def test_records_say_their_kind(folder):
     assert list(reading.recorded_theories(folder, "skip")) == ["2x2-skip-seed1"]
     with pytest.raises(FileNotFoundError, match="no recorded theory"):
         reading.recorded_theories(folder)
-    for name, path in zip(("network", "pruning", "theory"), paths, strict=True):
-        assert experiments.reason_to_run(name, folder, {**NETWORK, "kind": "skip"}) == ""
-        assert experiments.reason_to_run(name, folder, NETWORK) == "not there", path
+    assert small("Theory", folder, **NETWORK, **THEORY).reason == ""
+    assert small("Theory", folder, **(NETWORK | {"kind": "heads"}), **THEORY).reason == "not there"
 
 
 def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
@@ -60,8 +44,8 @@ def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
     found = results.load(folder / "theory-2x2-skip-seed1.nc")
     assert network.heads == SKIPS and found.sizes["path"] == 9
     key = jax.random.fold_in(jax.random.key(1), 0)
-    train_key, _, test_key = jax.random.split(key, 3)
-    train, test = suite.train(train_key, 30), suite.test(test_key, 40, "glyphs")
+    train_key, _, test_key, _ = jax.random.split(key, 4)
+    train, test = suite.train(train_key, 30), suite.test(test_key, 40, "new")
     xi, seen = (sma.attentioned_inputs(one.inputs, network.attention, "mean", network.heads) for one in (train, test))
     temperature = found["best_temperature"].sel(draw=0, width=20).item()
     one = found.sel(draw=0, width=20)
@@ -69,7 +53,9 @@ def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
     np.testing.assert_allclose(one["action"].sel(temperature=temperature), solution.action, rtol=1e-8)
     np.testing.assert_allclose(one["order_parameter"], solution.order_parameter, atol=1e-6)
     wanted = sma.accuracy(solution.predict(seen).mean, test.labels)
-    assert one["accuracy"].sel(temperature=temperature).item() == pytest.approx(float(wanted), abs=1e-12)
+    assert one["accuracy"].sel(temperature=temperature, test_set="new").item() == pytest.approx(
+        float(wanted), abs=1e-12
+    )
     np.testing.assert_allclose(one["alignment"], sma.centred_alignment(solution.kernel(), train.labels), rtol=1e-5)
 
 
@@ -78,7 +64,7 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
     found = results.load(folder / "pruning-2x2-skip-seed1.nc")
     # All heads of a layer with a skip may go.
     assert found["removed"].values.tolist() == [0, 1, 2, 3, 4] and found.sizes["head"] == 4
-    samples = list(experiments.pruning_samples(suite, "glyphs", examples=50, seed=1))
+    samples = list(experiments.pruning_samples(suite, "new", examples=50, seed=1))
     order = found["greedy_order"].values
     for removed, wanted in enumerate(found["greedy_curve"].values[0]):
         smaller = sma.prune(network, order[:removed])
@@ -92,30 +78,9 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
     np.testing.assert_allclose(found["theory_score"].sel(definition="either")[0, 0], wanted)
 
 
-@pytest.mark.parametrize("name", ["trained", "theory", "pruning"])
-def test_plain_records_are_asked_for_with_the_parameters_that_they_have(name, monkeypatch):
-    experiment = "network" if name == "trained" else name
-    made = results.record(RECORDED / f"{experiment}-2x4-seed0.nc")["parameters"]
-    asked = []
-
-    def current(path, parameters):
-        asked.append((Path(path).name, parameters))
-        return True
-
-    monkeypatch.setattr(results, "is_current", current)
-    getattr(experiments, name)(RECORDED)
-    ((file, parameters),) = asked
-    assert file == f"{experiment}-2x4-seed0.nc"
-    sources = ("network", "theory")
-    assert {key: value for key, value in parameters.items() if key not in sources} == {
-        key: value for key, value in made.items() if key not in sources
-    }
-    assert set(parameters) == set(made)
-
-
-def test_unknown_kinds_are_refused(tmp_path):
-    for run in (experiments.trained, experiments.theory, experiments.pruning):
+def test_unknown_kinds_are_refused(small, tmp_path):
+    for name, parameters in (("Trained", TRAINING), ("Theory", THEORY)):
         with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got 'gated'"):
-            run(tmp_path, kind="gated", data="glyphs")
+            small(name, tmp_path, **(NETWORK | {"kind": "gated"}), **parameters).run()
     with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got ''"):
-        experiments.network_file(tmp_path, 2, 4, 0, "")
+        experiments.experiment_file("network", tmp_path, 2, 4, 0, "")

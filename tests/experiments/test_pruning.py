@@ -1,6 +1,5 @@
 """Recorded pruning: its numbers are those of networks that really lack the heads; made again when what it rests on is."""
 
-import importlib
 import itertools
 from dataclasses import replace
 
@@ -11,12 +10,12 @@ import xarray as xr
 
 import statmech_attention as sma
 from statmech_attention import experiments, pruning, results
-from statmech_attention.experiments._files import digest
+from statmech_attention.results import digest
 from statmech_attention.tasks import one_shot_suite
 from statmech_attention.training import save_network, trained_network
 from statmech_attention.training.path_form import initial
 
-NETWORK = dict(data="glyphs", layers=2, heads=2, seed=3)
+NETWORK = dict(data="glyphs", layers=2, heads=2, kind="heads", seed=3)
 SIZES = dict(examples=70, test_examples=60)
 WIDTHS = (10, 200)
 
@@ -28,8 +27,8 @@ def write_theory(folder, network_digest=None):
         {"order_parameter": (("draw", "width", "path", "path_other"), factors @ np.swapaxes(factors, 2, 3))},
         coords={"width": list(WIDTHS)},
     )
-    parameters = {} if network_digest is None else {"network": network_digest}
-    return results.save(dataset, folder / "theory-2x2-seed3.nc", parameters=parameters)
+    inputs = {"network": network_digest or digest(next(folder.glob("network-*.nc")))}
+    return results.save(dataset, folder / "theory-2x2-seed3.nc", parameters={}, inputs=inputs)
 
 
 @pytest.fixture(scope="module")
@@ -37,34 +36,36 @@ def suite():
     return one_shot_suite("glyphs")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def drawn_once(suite):
-    """How often the task was asked for, which is once for every pruning that is really done."""
-    calls = []
+@pytest.fixture(scope="module")
+def pruned(suite):
+    """Runs a pruning; `measured` counts those that are really done."""
 
-    def counting(name):
-        calls.append(name)
-        return suite
+    class Pruned:
+        measured = 0
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("statmech_attention.experiments.pruning"), "one_shot_suite", counting)
-        yield calls
+        def __call__(self, folder, **parameters):
+            one = experiments.Pruning(folder=folder, suites=lambda name: suite, **parameters)
+            reason, path = one.reason, one.run(progress=False)
+            self.measured += bool(reason)
+            return path
+
+    return Pruned()
 
 
 @pytest.fixture
-def counted(drawn_once):
-    drawn_once.clear()
-    return drawn_once
+def counted(pruned):
+    pruned.measured = 0
+    return pruned
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, drawn_once):
+def made(tmp_path_factory, pruned):
     """A folder with a network, a theory on it, and its pruning."""
     folder = tmp_path_factory.mktemp("one_shot")
     network = trained_network(jax.tree.map(lambda array: 3 * array, initial(jax.random.key(0), (2, 2), 12, 4, 192)))
     save_network(network, folder / "network-2x2-seed3.nc", parameters={})
     write_theory(folder)
-    return folder, network, experiments.pruning(folder, **NETWORK, **SIZES, progress=False)
+    return folder, network, pruned(folder, **NETWORK, **SIZES)
 
 
 @pytest.fixture
@@ -187,54 +188,58 @@ def test_the_record_is_small_and_says_what_it_rests_on(made):
     assert path == experiments.experiment_file("pruning", folder, 2, 2, 3) and path.name == "pruning-2x2-seed3.nc"
     record = results.record(path)
     assert path.stat().st_size < 500_000
-    assert record["parameters"]["network"] == digest(folder / "network-2x2-seed3.nc")
-    assert record["parameters"]["theory"] == digest(folder / "theory-2x2-seed3.nc")
-    assert record["seed"] == 3 and record["modules"] == ["experiments.pruning"] and record["wall_seconds"] > 0
+    assert record["inputs"]["network"] == digest(folder / "network-2x2-seed3.nc")
+    assert record["inputs"]["theory"] == digest(folder / "theory-2x2-seed3.nc")
+    assert record["seed"] == 3 and record["maker"] == "pruning" and record["wall_seconds"] > 0
 
 
 def test_it_is_done_once_and_again_when_a_parameter_changes(copied, counted):
     for changed, wanted in [({}, 0), ({"test_examples": 40}, 1), ({"test_examples": 40}, 1)]:
-        experiments.pruning(copied, **{**NETWORK, **SIZES, **changed}, progress=False)
-        assert len(counted) == wanted
+        counted(copied, **{**NETWORK, **SIZES, **changed})
+        assert counted.measured == wanted
 
 
 def test_it_is_done_again_when_network_or_theory_change(made, copied, counted):
-    before = experiments.pruning(copied, **NETWORK, **SIZES).read_bytes()
+    before = counted(copied, **NETWORK, **SIZES).read_bytes()
     network = made[1]
     # The same numbers, written anew, are no reason.
     save_network(network, copied / "network-2x2-seed3.nc", parameters={"trained": "elsewhere"})
-    assert experiments.pruning(copied, **NETWORK, **SIZES).read_bytes() == before and not counted
+    assert counted(copied, **NETWORK, **SIZES).read_bytes() == before and not counted.measured
     another = replace(network, vectors=2 * network.vectors)
     save_network(another, copied / "network-2x2-seed3.nc", parameters={})
-    experiments.pruning(copied, **NETWORK, **SIZES, progress=False)
-    assert len(counted) == 1
-    dataset = results.load(copied / "theory-2x2-seed3.nc")
+    write_theory(copied)
+    counted(copied, **NETWORK, **SIZES)
+    assert counted.measured == 1
+    theory = copied / "theory-2x2-seed3.nc"
+    dataset, inputs = results.load(theory), results.record(theory)["inputs"]
     dataset["order_parameter"][0, 0, 0, 0] *= 2
-    results.save(dataset, copied / "theory-2x2-seed3.nc", parameters={})
-    experiments.pruning(copied, **NETWORK, **SIZES, progress=False)
-    assert len(counted) == 2
+    results.save(dataset, theory, parameters={}, inputs=inputs)
+    counted(copied, **NETWORK, **SIZES)
+    assert counted.measured == 2
 
 
-def test_what_is_missing_or_does_not_fit_is_said(copied):
+def test_what_is_missing_or_does_not_fit_is_said(copied, pruned):
     theory = copied / "theory-2x2-seed3.nc"
     (copied / "pruning-2x2-seed3.nc").unlink()
 
     write_theory(copied, network_digest="of another one")
     with pytest.raises(ValueError, match="theory-2x2-seed3.nc: the theory of another network"):
-        experiments.pruning(copied, **NETWORK, **SIZES)
-    results.save(xr.Dataset({"accuracy": 0.5}), theory, parameters={})
+        pruned(copied, **NETWORK, **SIZES)
+    results.save(
+        xr.Dataset({"accuracy": 0.5}), write_theory(copied), parameters={}, inputs=results.record(theory)["inputs"]
+    )
     with pytest.raises(ValueError, match="wanted a theory with `order_parameter` over draw, width, .*got accuracy"):
-        experiments.pruning(copied, **NETWORK, **SIZES)
+        pruned(copied, **NETWORK, **SIZES)
     theory.unlink()
     with pytest.raises(FileNotFoundError, match="theory-2x2-seed3.nc: no recorded result there"):
-        experiments.pruning(copied, **NETWORK, **SIZES)
+        pruned(copied, **NETWORK, **SIZES)
     (copied / "network-2x2-seed3.nc").rename(copied / "network-2x4-seed3.nc")
     write_theory(copied).rename(copied / "theory-2x4-seed3.nc")
     with pytest.raises(ValueError, match=r"network-2x4-seed3.nc: wanted heads \(4, 4\), got \(2, 2\)"):
-        experiments.pruning(copied, **{**NETWORK, "heads": 4}, **SIZES)
+        pruned(copied, **{**NETWORK, "heads": 4}, **SIZES)
     for name, value in (("heads", 1), ("examples", 0), ("test_examples", -1), ("layers", 0)):
         with pytest.raises(ValueError, match=f"{name}: wanted"):
-            experiments.pruning(copied, **{**NETWORK, **SIZES, name: value})
+            pruned(copied, **{**NETWORK, **SIZES, name: value})
 
 
 def test_samples_of_an_unknown_set_are_refused(suite):

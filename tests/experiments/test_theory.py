@@ -1,45 +1,17 @@
 """The recorded theory against the solver and the predictor called directly; done once, resumed, refused."""
 
-import importlib
-
 import jax
 import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import experiments, results
-from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from statmech_attention.training.network import save_network, trained_network
-from statmech_attention.training.path_form import initial
+from statmech_attention import results
+from statmech_attention.experiments import theory as module
 
-module = importlib.import_module("statmech_attention.experiments.theory")  # the function has the same name
+from .conftest import network_in
 
-SETTINGS = dict(data="glyphs", layers=2, heads=2, draws=2, examples=30, test_examples=40)
+SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), temperatures=(0.5, 0.05))
-
-
-@pytest.fixture(scope="module")
-def suite():
-    task = OneShot(glyphs(24, 4))
-    split = glyph_split(task.images)
-    negative = OneShot(glyphs(8, 4, seed=1))
-    return OneShotSuite(
-        task,
-        split,
-        {"new": TestSet(task, split.test, split.test), "others": TestSet(negative, np.arange(8), np.arange(8))},
-    )
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch, suite):
-    monkeypatch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-
-
-def network_in(folder, seed=0):
-    """A network that was not trained: the theory takes any queries and keys."""
-    network = trained_network(initial(jax.random.key(seed + 7), (2, 2), 16, 8, 192))
-    save_network(network, experiments.network_file(folder, 2, 2, 0), parameters={"made": "at random"})
-    return network
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +20,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def recorded(folder, suite):
-    network = network_in(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-        path = experiments.theory(folder, progress=False, **SETTINGS)
+def recorded(folder, small):
+    network = network_in(folder, (2, 2))
+    path = small("Theory", folder, **SETTINGS).run(progress=False)
     return path, results.load(path), network
 
 
@@ -100,7 +70,7 @@ def test_the_best_temperature_is_chosen_in_distribution(recorded):
     assert (found["gradient_norm"] < 1e-6).all() and (found["outcome"] == 0).all()
 
 
-def test_it_is_done_once_and_again_for_another_network(recorded, folder, tmp_path, monkeypatch):
+def test_it_is_done_once_and_again_for_another_network(recorded, folder, small, tmp_path, monkeypatch):
     path, _, _ = recorded
     solved = []
 
@@ -109,19 +79,21 @@ def test_it_is_done_once_and_again_for_another_network(recorded, folder, tmp_pat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "one_width", begun)
-    assert experiments.theory(folder, progress=False, **SETTINGS) == path
+    assert small("Theory", folder, **SETTINGS).run(progress=False) == path
     assert not solved
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    network_in(tmp_path, seed=5)
+    network_in(tmp_path, (2, 2), seed=5)
+    again = small("Theory", tmp_path, **SETTINGS)
+    assert again.reason == "another network"
     with pytest.raises(KeyboardInterrupt):
-        experiments.theory(tmp_path, progress=False, **SETTINGS)
+        again.run(progress=False)
     assert solved
 
 
-def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
     path, whole, _ = recorded
-    network_in(tmp_path)
+    network_in(tmp_path, (2, 2))
     original, calls = module.one_width, []
 
     def killed_at_the_third(*arguments):
@@ -130,13 +102,14 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkey
             raise KeyboardInterrupt
         return original(*arguments)
 
+    theory = small("Theory", tmp_path, **SETTINGS)
     with monkeypatch.context() as patch:
         patch.setattr(module, "one_width", killed_at_the_third)
         with pytest.raises(KeyboardInterrupt):
-            experiments.theory(tmp_path, progress=False, **SETTINGS)
+            theory.run(progress=False)
     assert not (tmp_path / path.name).exists()
     monkeypatch.setattr(module, "one_width", lambda *arguments: calls.append(1) or original(*arguments))
-    found = results.load(experiments.theory(tmp_path, progress=False, **SETTINGS))
+    found = results.load(theory.run(progress=False))
     assert len(calls) == 5  # two before, the one that was killed, and the other two of four
     for name in set(whole) - {"seconds"}:
         np.testing.assert_allclose(found[name], whole[name], rtol=1e-9, atol=1e-12)
@@ -150,11 +123,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, tmp_path, monkey
     ("name", "value"),
     [("draws", 0), ("examples", 0), ("widths", ()), ("widths", (10, 10)), ("temperatures", (0.0,))],
 )
-def test_numbers_out_of_range_are_refused(tmp_path, name, value):
+def test_numbers_out_of_range_are_refused(small, tmp_path, name, value):
     with pytest.raises(ValueError, match=f"^{name}: wanted"):
-        experiments.theory(tmp_path, **{**SETTINGS, name: value})
+        small("Theory", tmp_path, **{**SETTINGS, name: value}).run()
 
 
-def test_without_a_network_it_says_so(tmp_path):
+def test_without_a_network_it_says_so(small, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"network-2x2-seed0\.nc: no recorded result"):
-        experiments.theory(tmp_path, **SETTINGS)
+        small("Theory", tmp_path, **SETTINGS).run()

@@ -5,7 +5,6 @@ import pytest
 import xarray as xr
 
 from statmech_attention import results
-from statmech_attention.results import provenance
 
 PARAMETERS = {"widths": [1000, 10], "temperature": 0.01, "task": "hidden_markov", "smoke": True}
 
@@ -25,12 +24,12 @@ def dataset():
 
 
 def test_what_is_read_is_what_was_written(tmp_path, dataset):
-    path = results.save(dataset, tmp_path / "deep" / "one.nc", parameters=PARAMETERS, seed=3, wall_seconds=1.5)
+    made = {"seed": 3, "wall_seconds": 1.5, "inputs": {"network": "abc"}, "revision": 2, "maker": "theory"}
+    path = results.save(dataset, tmp_path / "deep" / "one.nc", parameters=PARAMETERS, **made)
     xr.testing.assert_identical(results.load(path), dataset)
     record = results.record(path)
     assert record["parameters"] == PARAMETERS
-    assert (record["seed"], record["wall_seconds"]) == (3, 1.5)
-    assert record["source"] == provenance.source_hash()
+    assert {name: record[name] for name in made} == made
     assert {"jax", "numpy", "device", "python", "written", "package"} <= set(record)
 
 
@@ -55,34 +54,24 @@ def test_a_failed_write_keeps_the_old_result(tmp_path, dataset, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["one.nc"]
 
 
-def test_current_means_same_parameters_and_same_source(tmp_path, dataset, monkeypatch):
+def test_current_means_same_parameters_inputs_and_revision(tmp_path, dataset):
     path = tmp_path / "one.nc"
-    assert not results.is_current(path, PARAMETERS)
-    results.save(dataset, path, parameters=PARAMETERS)
-    assert results.is_current(path, PARAMETERS)
-    assert results.is_current(path, {**PARAMETERS, "widths": np.array([1000, 10])})
-    assert not results.is_current(path, {**PARAMETERS, "temperature": 0.02})
-    monkeypatch.setattr(provenance, "source_hash", lambda: "another source")
-    assert not results.is_current(path, PARAMETERS)
-
-
-def test_a_confirmed_record_stands_though_the_code_changed(tmp_path, dataset, monkeypatch):
-    path = results.save(dataset, tmp_path / "one.nc", parameters=PARAMETERS, seed=3, modules=["kernels"])
-    monkeypatch.setattr(results.store, "_source", lambda modules: "another")
-    assert not results.is_current(path, PARAMETERS)
-    before = results.record(path)
-    results.confirm(path, how="a row of it", difference=1e-12)
-    assert results.is_current(path, PARAMETERS) and not results.is_current(path, {})
-    after = results.record(path)
-    (said,) = after.pop("confirmed")
-    assert before.pop("confirmed") == [] and after == before
-    assert (said["source"], said["how"], said["difference"]) == ("another", "a row of it", 1e-12)
-    xr.testing.assert_identical(results.load(path), dataset)
-    monkeypatch.setattr(results.store, "_source", lambda modules: "a third")
-    assert not results.is_current(path, PARAMETERS)
-    for wrong in (float("nan"), -1.0):
-        with pytest.raises(ValueError, match="difference: wanted a finite number"):
-            results.confirm(path, how="", difference=wrong)
+    assert results.reason_to_make(path, PARAMETERS) == "not there" and not results.is_current(path, PARAMETERS)
+    results.save(dataset, path, parameters=PARAMETERS, inputs={"network": "abc"}, revision=2)
+    made_of = {"inputs": {"network": "abc"}, "revision": 2}
+    assert results.is_current(path, PARAMETERS, **made_of)
+    assert results.is_current(path, {**PARAMETERS, "widths": np.array([1000, 10])}, **made_of)
+    for change, reason in (
+        ({"temperature": 0.02}, "temperature was 0.01"),
+        ({"more": 1}, "more was not there"),
+    ):
+        assert results.reason_to_make(path, {**PARAMETERS, **change}, **made_of) == reason
+    fewer = {name: value for name, value in PARAMETERS.items() if name != "task"}
+    assert results.reason_to_make(path, fewer, **made_of) == "task was hidden_markov"
+    for other in ("abd", None):
+        assert results.reason_to_make(path, PARAMETERS, inputs={"network": other}, revision=2) == "another network"
+    reason = results.reason_to_make(path, PARAMETERS, inputs={"network": "abc"}, revision=3)
+    assert reason == "revision 3 has other numbers than 2"
 
 
 def test_a_truncated_file_is_named_and_not_used(tmp_path, dataset):
@@ -90,7 +79,7 @@ def test_a_truncated_file_is_named_and_not_used(tmp_path, dataset):
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(ValueError, match=r"one\.nc: wanted a netCDF file"):
         results.load(path)
-    assert not results.is_current(path, PARAMETERS)
+    assert results.reason_to_make(path, PARAMETERS) == "damaged"
 
 
 def test_bad_input_is_refused(tmp_path, dataset):

@@ -1,38 +1,59 @@
-"""The recorded experiments: each is run once, resumable, and made again when what it rests on changes.
+"""The recorded experiments: each is run once, resumable, and made again when its parameters, inputs or revision change.
 
-On images train -> theory -> pruning, `evidence_lost` and `one_shot_sampling`, which the Snakefile puts in order; by
-themselves `sampling`, the weights of networks for the hidden Markov chains, and `dynamics`, diagrams of 1-bit
-self-attention. The notebooks of `book/runs` call them.
+On images Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
+HiddenMarkovWeights, the weights of networks for the hidden Markov chains, and Diagram, diagrams of 1-bit self-attention. The
+notebooks of `book/runs` run them.
 """
 
-from statmech_attention.experiments._files import experiment_file
-from statmech_attention.experiments._state import reason_to_remake, reason_to_run
-from statmech_attention.experiments.confirming import confirm
-from statmech_attention.experiments.dynamics import dynamics, dynamics_file, marked
-from statmech_attention.experiments.evidence_lost import evidence_lost
-from statmech_attention.experiments.one_shot_sampling import one_shot_sampling
-from statmech_attention.experiments.pruning import pruning, pruning_samples
-from statmech_attention.experiments.sampling import recorded_sampling, sampling, sampling_file, sampling_trial
-from statmech_attention.experiments.theory import theory
-from statmech_attention.experiments.trained import network_file, trained
+from pathlib import Path
+
+from statmech_attention import results
+from statmech_attention.experiments.diagrams import Diagram, marked
+from statmech_attention.experiments.evidence_lost import EvidenceLost
+from statmech_attention.experiments.experiment import Again, Experiment
+from statmech_attention.experiments.networks import experiment_file
+from statmech_attention.experiments.pruning import Pruning, pruning_samples
+from statmech_attention.experiments.samples import Samples
+from statmech_attention.experiments.theory import Theory
+from statmech_attention.experiments.trained import Trained
+from statmech_attention.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
+
+EXPERIMENTS = {one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Diagram)}
+
+
+def experiment_of(path) -> Experiment:
+    """The experiment that made a record, asked for what it was asked for.
+
+    Args:
+        path: of the record.
+
+    Returns:
+        `Experiment`, in the folder of the record.
+
+    Raises:
+        FileNotFoundError, ValueError: as `results.record`; a record that none of `EXPERIMENTS` made.
+    """
+    made = results.record(path)
+    if made["maker"] not in EXPERIMENTS:
+        raise ValueError(f"{path}: wanted a record of {', '.join(EXPERIMENTS)}, got one of {made['maker']}.")
+    return EXPERIMENTS[made["maker"]](folder=Path(path).parent, **made["parameters"])
+
 
 __all__ = [
-    "confirm",
-    "dynamics",
-    "dynamics_file",
-    "evidence_lost",
+    "EXPERIMENTS",
+    "Again",
+    "Diagram",
+    "EvidenceLost",
+    "Experiment",
+    "HiddenMarkovWeights",
+    "Pruning",
+    "Samples",
+    "Theory",
+    "Trained",
     "experiment_file",
+    "experiment_of",
     "marked",
-    "network_file",
-    "one_shot_sampling",
-    "pruning",
     "pruning_samples",
-    "reason_to_remake",
-    "reason_to_run",
     "recorded_sampling",
-    "sampling",
-    "sampling_file",
     "sampling_trial",
-    "theory",
-    "trained",
 ]

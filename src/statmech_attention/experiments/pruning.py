@@ -1,116 +1,104 @@
 """Pruning the heads of a trained network, recorded: section 4.2 and appendix H.2.3 of Tiberi et al. (2024)."""
 
-import os
-import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
-from tqdm import tqdm
 
 from statmech_attention import checks, results
-from statmech_attention.experiments._files import digest, experiment_file
-from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
-from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
-from statmech_attention.experiments._seen import seen_by
+from statmech_attention.experiments.experiment import Again, Part, difference
+from statmech_attention.experiments.networks import OnNetwork, seen_by
+from statmech_attention.experiments.pruning_measures import Contributions, by_criterion, by_theory, costs
+from statmech_attention.pruning.removal import head_drops
 from statmech_attention.pruning.smaller import path_contributions, path_covariance
 from statmech_attention.tasks.one_shot import OneShotSample
-from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
-from statmech_attention.training.network import TrainedNetwork, load_network
+from statmech_attention.tasks.one_shot_sets import OneShotSuite
+from statmech_attention.training.network import TrainedNetwork
 
-_MODULES = ("experiments.pruning",)
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
 
 
-def pruning(
-    folder: str | os.PathLike,
-    *,
-    data: str = "omniglot",
-    layers: int = 2,
-    heads: int = 4,
-    kind: str = PLAIN,
-    seed: int = 0,
-    examples: int = 10_000,
-    test_examples: int = 10_000,
-    progress: bool | None = None,
-) -> Path:
-    """Score the heads of a trained network in several ways, remove them, and record what that costs.
+@dataclass(frozen=True, kw_only=True)
+class Pruning(OnNetwork):
+    """Scores of the heads of a trained network in several ways, and what their removal costs.
 
     Scores come from the theory's order parameters, from the network's weights, and from sequences of the validation
     classes; what a removal costs is measured on the test sets. A run takes a minute or two, and an interrupted one
-    starts again.
+    starts again. The record's dimensions are named in full: `theory_` marks what has a definition of the score, a draw
+    of the theory's training sequences and a width; the rest has a criterion.
 
-    Args:
-        folder: of the results, with the trained network and the theory on its queries and keys.
-        data: a name for `one_shot_suite`.
-        layers: $L$.
-        heads: $H$, of every layer, at least 2.
-        kind: of the layers, "heads", or "skip", which may lose all their heads.
-        seed: of the training; sequences are drawn with it too.
+    Attributes:
         examples: sequences of the validation classes.
         test_examples: sequences of every test set.
-        progress: True or False for a progress bar or none; by default one on a terminal.
-
-    Returns:
-        The recorded result, with dimensions named in full: `theory_` marks what has a definition of the score, a draw
-        of the theory's training sequences and a width; the rest has a criterion.
-
-    Raises:
-        FileNotFoundError: no network or no theory there.
-        ValueError: numbers out of range; a network or theory of other heads; single precision; as `one_shot_suite`.
     """
-    for name, number, least in (("layers", layers, 1), ("examples", examples, 2), ("test_examples", test_examples, 2)):
-        if not checks.is_whole(number, least):
-            raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
-    if not checks.is_whole(heads, 2):
-        raise ValueError(f"heads: wanted at least 2 in every layer, so that one can be removed, got {heads!r}.")
-    checks.need_double("contributions", np.zeros(()))
-    sources = {name: experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory")}
-    parameters = {
-        "data": data,
-        "layers": layers,
-        "heads": heads,
-        **of_kind(kind),
-        "seed": seed,
-        "examples": examples,
-        "test_examples": test_examples,
-        # A network trained anew, or a theory solved anew, puts the result out of date.
-        **{name: digest(path) for name, path in sources.items()},
-    }
-    path = experiment_file("pruning", folder, layers, heads, seed, kind)
-    if results.is_current(path, parameters):
-        return path
-    began = time.monotonic()
-    network = load_network(sources["network"])
-    wanted = layers_of(kind, layers, heads)
-    if network.heads != wanted:
-        raise ValueError(f"{sources['network']}: wanted heads {wanted}, got {network.heads}. Train it again.")
-    order_parameters = _theory(sources["theory"], network, parameters["network"])
-    suite = one_shot_suite(data)
-    counts = {None: examples, **dict.fromkeys(suite.test_sets, test_examples)}
-    total = sum(-(-count // _BATCH) for count in counts.values())
-    with tqdm(total=total, unit="batch", disable=None if progress is None else not progress) as bar:
-        seen = {name: _seen(network, suite, name, count, seed, bar) for name, count in counts.items()}
-    validation, covariance = seen.pop(None), _covariance(network, suite, examples, seed)
-    dataset = costs(network, seen).merge(by_criterion(network, validation, covariance, seen, seed))
-    dataset = dataset.merge(by_theory(network, order_parameters, covariance, seen))
-    results.save(
-        dataset,
-        path,
-        parameters=parameters,
-        seed=seed,
-        wall_seconds=time.monotonic() - began,
-        modules=_MODULES,
-    )
-    return path
+
+    examples: int
+    test_examples: int
+
+    name: ClassVar[str] = "pruning"
+    revision: ClassVar[int] = 1
+    unit: ClassVar[str] = "batch"
+    needs: ClassVar[tuple[str, ...]] = ("network", "theory")
+
+    def check(self) -> None:
+        super().check()
+        for name in ("examples", "test_examples"):
+            checks.whole(name, getattr(self, name), 2)
+        if not checks.is_whole(self.heads, 2):
+            raise ValueError(
+                f"heads: wanted at least 2 in every layer, so that one can be removed, got {self.heads!r}."
+            )
+
+    def check_sources(self) -> None:
+        super().check_sources()
+        _theory(self.file("theory"), self.network())
+
+    @property
+    def total(self) -> int:
+        counts = self._counts(self.suite())
+        return sum(-(-count // _BATCH) for count in counts.values())
+
+    def make(self, state, progress):
+        return (yield Part("pruning", self._measured, self.steps))
+
+    def again(self) -> Again:
+        """One drop, with one test set: what the first head is worth there."""
+        network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
+        name = str(recorded["test_set"].values)
+        seen = self._seen(network, suite, name, self.test_examples, lambda: None)
+        drop = head_drops(*seen, network.heads).mean[0]
+        # A sequence whose output is close to zero may fall on the other side elsewhere.
+        return Again(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
+
+    def _counts(self, suite: OneShotSuite) -> dict[str | None, int]:
+        return {None: self.examples, **dict.fromkeys(suite.test_sets, self.test_examples)}
+
+    def _measured(self, step) -> xr.Dataset:
+        network, suite, seed = self.network(), self.suite(), self.seed
+        order_parameters = _theory(self.file("theory"), network)
+        seen = {name: self._seen(network, suite, name, count, step) for name, count in self._counts(suite).items()}
+        validation = seen.pop(None)
+        covariance = _covariance(network, suite, self.examples, seed)
+        dataset = costs(network, seen).merge(by_criterion(network, validation, covariance, seen, seed))
+        return dataset.merge(by_theory(network, order_parameters, covariance, seen))
+
+    def _seen(self, network: TrainedNetwork, suite: OneShotSuite, name, examples: int, step) -> Contributions:
+        parts = []
+        for sample in pruning_samples(suite, name, examples=examples, seed=self.seed):
+            contributions = path_contributions(network, seen_by(network, [sample.inputs]))
+            parts.append(Contributions(np.asarray(contributions), np.asarray(sample.labels)))
+            step()
+        return Contributions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, seed: int) -> Iterator[OneShotSample]:
-    """The sequences that `pruning` measures on, in batches.
+    """The sequences that `Pruning` measures on, in batches.
 
     Args:
         suite: the result of `one_shot_suite`.
@@ -136,26 +124,14 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, see
             yield suite.test(batch_key, count, name)
 
 
-def _seen(network: TrainedNetwork, suite: OneShotSuite, name, examples: int, seed: int, bar: tqdm) -> Seen:
-    parts = []
-    for sample in pruning_samples(suite, name, examples=examples, seed=seed):
-        contributions = path_contributions(network, seen_by(network, [sample.inputs]))
-        parts.append(Seen(np.asarray(contributions), np.asarray(sample.labels)))
-        bar.update()
-    return Seen(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
 def _covariance(network: TrainedNetwork, suite: OneShotSuite, examples: int, seed: int) -> Float[Array, "paths paths"]:
     """Of the paths, on some of the sequences of the validation classes."""
     samples = pruning_samples(suite, None, examples=min(examples, _COVARIANCE_EXAMPLES), seed=seed)
     return path_covariance(seen_by(network, (sample.inputs for sample in samples)))
 
 
-def _theory(path: Path, network: TrainedNetwork, network_digest: str) -> xr.DataArray:
+def _theory(path: Path, network: TrainedNetwork) -> xr.DataArray:
     """The theory's order parameters, at the best temperature of each width."""
-    made_for = results.record(path)["parameters"].get("network", network_digest)
-    if made_for != network_digest:
-        raise ValueError(f"{path}: the theory of another network than the one beside it. Run the theory again.")
     dataset = results.load(path)
     dimensions = ("draw", "width", "path", "path_other")
     paths = len(network.vectors)

@@ -1,6 +1,6 @@
-"""Reading what `theory` recorded: accuracies at the best temperature, and the gain over the Gaussian-process limit.
+"""Reading what `Theory` recorded: accuracies at the best temperature, and the gain over the Gaussian-process limit.
 
-And the samples that `one_shot_sampling` recorded beside it.
+And the samples that `Samples` recorded beside it.
 """
 
 import os
@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import results
-from statmech_attention.experiments._kinds import PLAIN
+from statmech_attention.experiments.networks import PLAIN
 
 CHOSEN_BY = ("test", "validation")
 
@@ -30,7 +30,7 @@ def recorded_files(experiment: str, folder: str | os.PathLike, kind: str = PLAIN
         ValueError: as `results.load`.
     """
     files = sorted(Path(folder).glob(f"{experiment}-*x*-seed*.nc"))
-    return [path for path in files if results.record(path)["parameters"].get("kind", PLAIN) == kind]
+    return [path for path in files if results.record(path)["parameters"]["kind"] == kind]
 
 
 def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str, xr.Dataset]:
@@ -48,23 +48,18 @@ def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str,
         FileNotFoundError: there is none.
         ValueError: as `results.load`.
     """
-    files = recorded_files("theory", folder, kind)
-    if not files:
+    found = _recorded("theory", folder, kind)
+    if not found:
         raise FileNotFoundError(f"{folder}: no recorded theory. Run `make reproduce`, or name another folder.")
-    found = {}
-    for path in files:
-        made = results.record(path)
-        facts = {"made": made["parameters"], "wall_seconds": made["wall_seconds"], "device": made["device"]}
-        found[path.stem.removeprefix("theory-")] = results.load(path).assign_attrs(facts)
     return found
 
 
 def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Dataset]:
-    """All samples in a folder that one sampler drew on trained networks.
+    """All samples in a folder that one sampler drew on trained networks of plain heads.
 
     Args:
         folder: of the results.
-        sampler: "posterior" or "weights", as for `one_shot_sampling`.
+        sampler: "posterior" or "weights", as for `Samples`.
 
     Returns:
         By the network's name, such as "2x4-seed0", the dataset with attributes as `recorded_theories` gives them; empty
@@ -73,11 +68,15 @@ def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Da
     Raises:
         ValueError: as `results.load`.
     """
+    return _recorded(sampler, folder, PLAIN)
+
+
+def _recorded(experiment: str, folder: str | os.PathLike, kind: str) -> dict[str, xr.Dataset]:
     found = {}
-    for path in sorted(Path(folder).glob(f"{sampler}-*x*-seed*.nc")):
+    for path in recorded_files(experiment, folder, kind):
         made = results.record(path)
         facts = {"made": made["parameters"], "wall_seconds": made["wall_seconds"], "device": made["device"]}
-        found[path.stem.removeprefix(f"{sampler}-")] = results.load(path).assign_attrs(facts)
+        found[path.stem.removeprefix(f"{experiment}-")] = results.load(path).assign_attrs(facts)
     return found
 
 

@@ -1,120 +1,92 @@
 """The theory on a trained network's queries and keys, over widths and temperatures, recorded: Figures 3 and 6."""
 
 import functools
-import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
 import xarray as xr
-from tqdm import tqdm
 
 from statmech_attention import checks, results
-from statmech_attention.experiments._files import digest, experiment_file
-from statmech_attention.experiments._kinds import PLAIN, of_kind
-from statmech_attention.experiments._parts import Parts
-from statmech_attention.experiments._theory_points import Draw, draw_of, gp_limit, one_width
-from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import load_network
+from statmech_attention.experiments.experiment import Again, Part, axis, different, largest_difference
+from statmech_attention.experiments.networks import OnNetwork
+from statmech_attention.experiments.theory_points import Draw, draw_of, gp_limit, one_width
 
-WIDTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-TEMPERATURES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5)
-
-_MODULES = ("experiments.theory",)
+_STARTS = "start_"  # what is kept for narrower widths only
 
 
-def theory(
-    folder: str | os.PathLike,
-    *,
-    data: str = "omniglot",
-    layers: int = 2,
-    heads: int = 4,
-    kind: str = PLAIN,
-    seed: int = 0,
-    draws: int = 3,
-    widths=WIDTHS,
-    temperatures=TEMPERATURES,
-    examples: int = 600,
-    test_examples: int = 1000,
-    progress: bool | None = None,
-) -> Path:
-    r"""Solve the saddle point (11) for every width and temperature, and test the predictor (9), unless that is done.
+@dataclass(frozen=True, kw_only=True)
+class Theory(OnNetwork):
+    r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
 
-    For each draw of the training sequences, every width starts from the solution at the next larger one. A width of a
-    draw that is solved is kept beside the result until all are; an interrupted run goes on from there.
+    For each draw of the training sequences, every width starts from the solution at the next larger one. Widths and
+    temperatures are sorted; `best_temperature` and the order parameters, which are at that temperature, are chosen by accuracy in
+    distribution, as in the paper.
 
-    Args:
-        folder: of the results, with the trained network.
-        data: a name for `one_shot_suite`.
-        layers: $L$.
-        heads: $H$, of every layer.
-        kind: of the layers, "heads" or "skip".
-        seed: of the training; the draws come from it too.
-        draws: how many draws of training and test sequences.
+    Attributes:
+        draws: how many draws of training and test sequences; they come from the seed, too.
         widths: $N$, in any order.
         temperatures: $T$, in any order.
         examples: $P$, training sequences of a draw.
         test_examples: sequences of every test set, and of the validation classes, in a draw.
-        progress: True or False for a progress bar or none; by default one on a terminal.
-
-    Returns:
-        The recorded result. Widths and temperatures are sorted; `best_temperature` and the order parameters, which are
-        at that temperature, are chosen by accuracy in distribution, as in the paper.
-
-    Raises:
-        FileNotFoundError: no network there, or no images.
-        ValueError: numbers out of range, single precision; as `one_shot_suite`.
     """
-    for name, number in (("draws", draws), ("examples", examples), ("test_examples", test_examples)):
-        if not checks.is_whole(number, 1):
-            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
-    for name, values in (("widths", widths), ("temperatures", temperatures)):
-        if not len(values) or len(set(values)) < len(values) or not all(0 < value < np.inf for value in values):
-            raise ValueError(f"{name}: wanted different positive numbers, at least one, got {list(values)}.")
-    checks.need_double("attentioned", np.zeros(()))
-    source, path = (experiment_file(name, folder, layers, heads, seed, kind) for name in ("network", "theory"))
-    parameters = {
-        "data": data,
-        "layers": layers,
-        "heads": heads,
-        **of_kind(kind),
-        "seed": seed,
-        "draws": draws,
-        "widths": sorted(map(float, widths)),
-        "temperatures": sorted(map(float, temperatures)),
-        "examples": examples,
-        "test_examples": test_examples,
-        "network": digest(source),  # a network trained anew puts the result out of date
-    }
-    if results.is_current(path, parameters):
-        return path
-    suite, network = one_shot_suite(data), load_network(source)
-    parts, rows = Parts(path, parameters, _MODULES), []
-    total = draws * len(parameters["widths"]) * len(parameters["temperatures"])
-    with tqdm(total=total, unit="point", disable=None if progress is None else not progress) as bar:
-        for number in range(draws):
-            options = {"seed": seed, "number": number, "examples": examples, "tests": test_examples}
+
+    draws: int
+    widths: Sequence[float | int]
+    temperatures: Sequence[float | int]
+    examples: int
+    test_examples: int
+
+    name: ClassVar[str] = "theory"
+    revision: ClassVar[int] = 1
+    unit: ClassVar[str] = "point"
+    needs: ClassVar[tuple[str, ...]] = ("network",)
+
+    def __post_init__(self):
+        for name in ("widths", "temperatures"):
+            object.__setattr__(self, name, different(name, getattr(self, name)))
+
+    def check(self) -> None:
+        super().check()
+        for name in ("draws", "examples", "test_examples"):
+            checks.whole(name, getattr(self, name))
+
+    @property
+    def total(self) -> int:
+        return self.draws * len(self.widths) * len(self.temperatures)
+
+    def make(self, state, progress):
+        suite, network, draws = self.suite(), self.network(), []
+        for number in range(self.draws):
             # Drawn only where a part is missing.
-            draw = functools.cache(functools.partial(draw_of, suite, network, **options))
-            rows.append(_solved(draw, parts, number, parameters, bar))
-    return parts.finish(xr.concat(rows, _axis("draw", range(draws))), seed)
+            draw = functools.cache(functools.partial(self.draw, number, suite, network))
+            limit = yield Part(f"draw{number}-gp", lambda step, draw=draw: gp_limit(draw(), self.temperatures), 0)
+            found, wider = [], None
+            for width in reversed(self.widths):
 
+                def solved(step, draw=draw, width=width, wider=wider):
+                    return one_width(draw(), width, self.temperatures, wider, step)
 
-def _solved(draw: Callable[[], Draw], parts: Parts, number: int, parameters: dict, bar: tqdm) -> xr.Dataset:
-    """All widths of one draw, from the widest to the narrowest; those that are recorded are read."""
-    temperatures = parameters["temperatures"]
-    limit = parts.part(f"draw{number}-gp", lambda: gp_limit(draw(), temperatures))
-    found, wider = [], None
-    for width in reversed(parameters["widths"]):
-        name = f"draw{number}-width{width:g}"
-        if parts.is_done(name):
-            bar.update(len(temperatures))
-        wider = parts.part(name, lambda width=width, start=wider: one_width(draw(), width, temperatures, start, bar))
-        found.insert(0, wider)
-    # Starts for narrower widths are not worth keeping.
-    found = [part[[name for name in part if not str(name).startswith("start_")]] for part in found]
-    return xr.concat(found, _axis("width", parameters["widths"])).merge(limit)
+                wider = yield Part(f"draw{number}-width{width:g}", solved, len(self.temperatures))
+                found.insert(0, wider[[name for name in wider if not str(name).startswith(_STARTS)]])
+            draws.append(xr.concat(found, axis("width", self.widths)).merge(limit))
+        return xr.concat(draws, axis("draw", range(self.draws)))
 
+    def draw(self, number: int, suite=None, network=None) -> Draw:
+        """The sequences of a draw, as the network's attention presents them."""
+        counts = {"examples": self.examples, "tests": self.test_examples}
+        return draw_of(suite or self.suite(), network or self.network(), seed=self.seed, number=number, **counts)
 
-def _axis(name: str, values) -> xr.DataArray:
-    return xr.DataArray(list(values), dims=name, name=name)
+    def again(self) -> Again:
+        """One point of the first draw: the narrowest network at its best temperature, from the Gaussian-process limit."""
+        recorded = results.load(self.path).isel(draw=0)
+        narrow, draw = recorded.isel(width=0), self.draw(0)
+        best = float(narrow["best_temperature"])
+        point = one_width(draw, self.widths[0], [best], None, lambda: None)
+        names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
+        apart = largest_difference(point, narrow.sel(temperature=[best]), names)
+        limit = gp_limit(draw, [best])
+        names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
+        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), names))
+        # The minimum is where the gradient is 1e-8, wherever it started.
+        return Again(f"the point N = {self.widths[0]:g}, T = {best:g} of the first draw, and the limit", apart, 1e-6)

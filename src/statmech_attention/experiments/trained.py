@@ -1,113 +1,58 @@
 """Training a network by gradient descent, recorded: section 4.2 and appendix H of Tiberi et al. (2024)."""
 
-import hashlib
-import json
-import os
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from statmech_attention import results
-from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
-from statmech_attention.results.dependencies import code_hash
-from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import save_network
-from statmech_attention.training.one_shot import train
-
-_MODULES = ("experiments.trained",)
+from statmech_attention.experiments.experiment import Again, Part, difference
+from statmech_attention.experiments.networks import OnNetwork
+from statmech_attention.training.network import CURVE, network_dataset
+from statmech_attention.training.one_shot import Training, train
 
 
-def network_file(folder: str | os.PathLike, layers: int, heads: int, seed: int, kind: str = PLAIN) -> Path:
-    """Where the trained network of a seed is recorded.
+@dataclass(frozen=True, kw_only=True)
+class Trained(OnNetwork):
+    """A network trained on the one-shot task, see `train`; the record is read by `load_network`.
 
-    Args:
-        folder: of the results.
-        layers: $L$.
-        heads: $H$, of every layer.
-        seed: of the training.
-        kind: of the layers, "heads" or "skip"; named in the file where it is not "heads".
-
-    Returns:
-        A path ending in `.nc`.
-
-    Raises:
-        ValueError: an unknown kind.
-    """
-    names = [f"{layers}x{heads}", *of_kind(kind).values(), f"seed{seed}"]
-    return Path(folder) / f"network-{'-'.join(names)}.nc"
-
-
-def trained(
-    folder: str | os.PathLike,
-    *,
-    data: str = "omniglot",
-    layers: int = 2,
-    heads: int = 4,
-    kind: str = PLAIN,
-    width: int = 512,
-    dimension: int = 128,
-    seed: int = 0,
-    epochs: int = 10,
-    batch: int = 128,
-    learning_rate: float = 3e-4,
-    weight_decay: float = 5e-5,
-    validate_every: int = 1000,
-    checkpoints: str | os.PathLike | None = None,
-    progress: bool | None = None,
-) -> Path:
-    """Train a network and record it, unless that is done; an interrupted training goes on.
-
-    Args:
-        folder: of the results.
-        data: a name for `one_shot_suite`.
-        layers: $L$.
-        heads: $H$, of every layer.
-        kind: of the layers, "heads", or "skip": heads beside a skip connection.
+    Attributes:
         width: $N$.
         dimension: $G$, of queries and keys.
-        seed: of initial parameters and sequences.
         epochs: how many, of one sequence for every pair of training classes.
         batch: sequences a step.
         learning_rate: Adam's.
         weight_decay: times the parameters, added to the gradient.
         validate_every: steps between validations, after each of which the state is kept.
-        checkpoints: folder for the states of unfinished trainings; `checkpoints` in `folder` where None.
-        progress: True or False for a progress bar or none; by default one on a terminal.
-
-    Returns:
-        The recorded network, see `load_network`.
-
-    Raises:
-        ValueError, FileNotFoundError: as `train` and `one_shot_suite`.
     """
-    parameters: dict[str, Any] = {
-        "data": data,
-        "layers": layers,
-        "heads": heads,
-        **of_kind(kind),
-        "width": width,
-        "dimension": dimension,
-        "seed": seed,
-        "epochs": epochs,
-        "batch": batch,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "validate_every": validate_every,
-    }
-    path = network_file(folder, layers, heads, seed, kind)
-    if results.is_current(path, parameters):
-        return path
-    suite = one_shot_suite(data)
-    # Another code or other parameters make another file: what was trained otherwise is never gone on with.
-    kept = Path(checkpoints) if checkpoints is not None else Path(folder) / "checkpoints"
-    mark = hashlib.sha256((json.dumps(parameters, sort_keys=True) + code_hash(_MODULES)).encode()).hexdigest()[:12]
-    kept = kept / f"{path.stem}-{mark}.npz"
-    options = {name: parameters[name] for name in ("width", "dimension", "seed", "epochs", "batch")}
-    options |= {name: parameters[name] for name in ("learning_rate", "weight_decay", "validate_every")}
-    done = train(
-        suite.task, suite.split, heads=layers_of(kind, layers, heads), checkpoint=kept, progress=progress, **options
-    )
-    save_network(
-        done.network(), path, parameters=parameters, seed=seed, wall_seconds=done.wall_seconds, modules=_MODULES
-    )
-    kept.unlink()
-    return path
+
+    width: int
+    dimension: int
+    epochs: int
+    batch: int
+    learning_rate: float
+    weight_decay: float
+    validate_every: int
+
+    name: ClassVar[str] = "network"
+    revision: ClassVar[int] = 1
+    double: ClassVar[bool] = False
+
+    def make(self, state, progress):
+        trained = yield Part(
+            "network",
+            lambda step: network_dataset(self._train(checkpoint=state("network"), progress=progress).network()),
+        )
+        return trained
+
+    def again(self) -> Again:
+        """The first validation: it depends on all steps before it."""
+        found = self._train(stop_after=self.validate_every, progress=False).curve[0]
+        step, *_ = recorded = self.network().curve[0]
+        # Of the losses alone: where outputs are close to zero their signs, which make the accuracy, are rounding. Training is in
+        # single precision and adds up in an order of the machine's own; any real change is far larger after so many steps.
+        losses = [CURVE.index(name) for name in ("train_loss", "validation_loss")]
+        return Again(f"the losses after {int(step)} steps", difference(found[losses], recorded[losses]), 1e-4)
+
+    def _train(self, **options) -> Training:
+        suite, names = self.suite(), ("width", "dimension", "seed", "epochs", "batch")
+        names += ("learning_rate", "weight_decay", "validate_every")
+        options |= {name: getattr(self, name) for name in names}
+        return train(suite.task, suite.split, heads=self.chain, **options)

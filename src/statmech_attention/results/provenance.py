@@ -51,8 +51,8 @@ def provenance() -> dict[str, str]:
     """What a result must carry so that somebody can tell later how it was made.
 
     Returns:
-        Texts by name: `package` (version), `source` (its hash), `python`, one entry a numerical library, `platform`,
-        and `device` (kind and number of the devices JAX computes on). No paths and no host names.
+        Texts by name: `package` (version), `python`, one entry a numerical library, `platform`, and `device` (kind and
+        number of the devices JAX computes on). No paths and no host names.
     """
     import jax
 
@@ -61,7 +61,6 @@ def provenance() -> dict[str, str]:
     kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})
     return {
         "package": package_version(),
-        "source": source_hash(),
         "python": platform.python_version(),
         **{name: _version(name) for name in _LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",

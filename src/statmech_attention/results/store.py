@@ -1,24 +1,27 @@
 """Recorded results: small netCDF files that say how they were made.
 
-A heavy run writes one file when it is done; a chapter reads it. A file holds an xarray Dataset and, in its
-attributes, parameters, seed, wall time, and where the numbers come from (source hash, versions, device).
+A heavy run writes one file when it is done; a chapter reads it. A file holds an xarray Dataset and, in its attributes, what the
+run was asked to do, what it was computed from, and where the numbers come from. It holds no hash of code: a record is right if
+computing part of it again gives the same numbers, which `make verify` does.
 """
 
+import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from statmech_attention.results import provenance
 from statmech_attention.results.atomic import replacing
-from statmech_attention.results.dependencies import code_hash
+from statmech_attention.results.provenance import provenance
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
+# What a clock measured: the same numbers computed again are the same result.
+_NOT_NUMBERS = ("seconds",)
 
 
 def save(
@@ -26,9 +29,11 @@ def save(
     path: str | os.PathLike,
     *,
     parameters: Mapping[str, Any],
+    inputs: Mapping[str, str] | None = None,
+    revision: int = 1,
+    maker: str | None = None,
     seed: int | None = None,
     wall_seconds: float | None = None,
-    modules: Sequence[str] | None = None,
 ) -> Path:
     """Write a result with its provenance; the file is there whole or not at all.
 
@@ -36,10 +41,11 @@ def save(
         dataset: the numbers, with named dimensions; attributes `units` and `long_name` are kept.
         path: where to, ending in `.nc`; folders are made.
         parameters: what the run was asked to do; numbers, texts, truth values, and lists of them.
+        inputs: by name the `digest` of every record that it was computed from.
+        revision: of the experiment, a number that is raised by hand when its numbers are meant to change.
+        maker: the experiment's name.
         seed: the seed of its random numbers, if it used any.
         wall_seconds: how long it took.
-        modules: those of this package that computed it, such as "training"; a change to them or to what they import
-            puts it out of date. The whole package where None.
 
     Returns:
         The path.
@@ -54,15 +60,17 @@ def save(
     if taken:
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
-        **provenance.provenance(),
-        "source": _source(modules),
-        "modules": None if modules is None else list(modules),
+        **provenance(),
+        "inputs": dict(inputs or {}),
+        "revision": revision,
+        "maker": maker,
         "seed": seed,
         "wall_seconds": wall_seconds,
-        "written": _now(),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: _json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
-    _write(recorded, path)
+    with replacing(path) as temporary:
+        recorded.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(recorded))
     return path
 
 
@@ -91,49 +99,32 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
         path: a file that `save` wrote.
 
     Returns:
-        `parameters` as they were given, `seed`, `wall_seconds`, `written` (UTC), source hash, versions and device by name,
-        and `confirmed`, a list of what `confirm` wrote.
+        What was given to `save`, and by name `written` (UTC), versions and device.
 
     Raises:
         FileNotFoundError, ValueError: as `load`.
     """
     attributes = _read(path).attrs
-    return {"confirmed": [], _PARAMETERS: json.loads(attributes[_PARAMETERS]), **json.loads(attributes[_PROVENANCE])}
+    return {_PARAMETERS: json.loads(attributes[_PARAMETERS]), **json.loads(attributes[_PROVENANCE])}
 
 
-def confirm(path: str | os.PathLike, *, how: str, difference: float) -> None:
-    """Add to a record that today's code gives the same numbers, so that `is_current` holds of it; the numbers stay as they are.
-
-    It is for code that changed without changing what it computes. Whoever calls this has computed part of the result again.
-
-    Args:
-        path: a file that `save` wrote.
-        how: what was computed again, in a few words.
-        difference: the largest one that was found, relative.
-
-    Raises:
-        FileNotFoundError, ValueError: as `load`; a module that computed the result is gone; a difference that is no number.
-    """
-    if not 0 <= difference < float("inf"):
-        raise ValueError(f"difference: wanted a finite number of at least 0, got {difference!r}.")
-    dataset = _read(path)
-    facts = json.loads(dataset.attrs[_PROVENANCE])
-    said = {**provenance.provenance(), "source": _source(facts.get("modules")), "how": how, "difference": difference}
-    said["written"] = _now()
-    facts["confirmed"] = [*facts.get("confirmed", ()), said]
-    _write(dataset.assign_attrs({_PROVENANCE: json.dumps(facts, sort_keys=True)}), Path(path))
-
-
-def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
-    """True where a result is there, made by this very code with these very parameters: it need not be made again.
+def reason_to_make(
+    path: str | os.PathLike,
+    parameters: Mapping[str, Any],
+    *,
+    inputs: Mapping[str, str | None] | None = None,
+    revision: int = 1,
+) -> str:
+    """Why a result has to be made, in a few words; empty where it is current and need not be.
 
     Args:
         path: where the result would be.
         parameters: what the run would be asked to do.
+        inputs: by name the `digest` of every record that it would be computed from, None where there is none.
+        revision: of the experiment.
 
     Returns:
-        False for a missing or damaged file, other parameters, or a change to the code that it names as its own, unless `confirm`
-        said that the numbers are still the same.
+        A text.
 
     Raises:
         ValueError: parameters that JSON cannot hold.
@@ -141,14 +132,61 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any]) -> bool:
     wanted = json.loads(_json(parameters))
     try:
         made = record(path)
-    except (FileNotFoundError, ValueError):
-        return False
-    if made[_PARAMETERS] != wanted:
-        return False
-    try:
-        return _source(made.get("modules")) in (made["source"], *(one["source"] for one in made["confirmed"]))
-    except ValueError:  # a module of that time is gone
-        return False
+    except FileNotFoundError:
+        return "not there"
+    except ValueError:
+        return "damaged"
+    kept = made[_PARAMETERS]
+    for name in sorted({*kept, *wanted}):
+        if name not in kept or name not in wanted:
+            return f"{name} was {kept.get(name, 'not there')}"
+        if kept[name] != wanted[name]:
+            return f"{name} was {kept[name]}"
+    for name, used in (inputs or {}).items():
+        if made["inputs"].get(name) != used:
+            return f"another {name}"
+    return "" if made["revision"] == revision else f"revision {revision} has other numbers than {made['revision']}"
+
+
+def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of) -> bool:
+    """True where a result is there with these parameters, inputs and revision: it need not be made again.
+
+    Args:
+        path: where the result would be.
+        parameters: what the run would be asked to do.
+        made_of: `inputs` and `revision`, as for `reason_to_make`.
+
+    Returns:
+        False for a missing or damaged file too.
+
+    Raises:
+        ValueError: parameters that JSON cannot hold.
+    """
+    return not reason_to_make(path, parameters, **made_of)
+
+
+def digest(path: str | os.PathLike) -> str:
+    """SHA-256 of a result's variables and coordinates, whenever and wherever they were computed.
+
+    Args:
+        path: a file that `save` wrote.
+
+    Returns:
+        16 hexadecimal digits; neither the record (parameters, versions, wall time) nor measured seconds count.
+
+    Raises:
+        FileNotFoundError, ValueError: as `load`.
+    """
+    dataset = load(path)
+    found = hashlib.sha256()
+    for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
+        variable = dataset.variables[name]
+        values = np.ascontiguousarray(variable.values)
+        # Texts come back as objects, whose bytes are addresses.
+        content = "\0".join(map(str, values.ravel())).encode() if values.dtype.kind in "OU" else values.tobytes()
+        found.update(f"{name} {variable.dims} {values.shape} {values.dtype.kind}\0".encode())
+        found.update(content)
+    return found.hexdigest()[:16]
 
 
 def _read(path) -> xr.Dataset:
@@ -167,19 +205,6 @@ def _read(path) -> xr.Dataset:
     if not {_PARAMETERS, _PROVENANCE} <= set(dataset.attrs):
         raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
     return dataset
-
-
-def _write(dataset: xr.Dataset, path: Path) -> None:
-    with replacing(path) as temporary:
-        dataset.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(dataset))
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _source(modules: Sequence[str] | None) -> str:
-    return provenance.source_hash() if modules is None else code_hash(tuple(modules))
 
 
 def _json(parameters: Mapping[str, Any]) -> str:

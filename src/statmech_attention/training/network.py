@@ -108,24 +108,13 @@ def trained_network(parameters: Parameters, curve=None, best_step: int = 0, head
     )
 
 
-def save_network(
-    network: TrainedNetwork,
-    path: str | os.PathLike,
-    *,
-    parameters,
-    seed: int | None = None,
-    wall_seconds: float | None = None,
-    modules=None,
-) -> Path:
-    """Write a trained network as a recorded result, see `results.save`: 1.5 MB for 8 heads with G = 128.
+def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
+    """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
 
     Args:
         network: a `TrainedNetwork`.
         path: where to, ending in `.nc`.
-        parameters: what the training was asked to do.
-        seed: of the training.
-        wall_seconds: how long it took.
-        modules: as for `results.save`.
+        record: `parameters` and the rest that `results.save` takes.
 
     Returns:
         The path.
@@ -133,6 +122,11 @@ def save_network(
     Raises:
         ValueError: as `results.save`.
     """
+    return results.save(network_dataset(network), path, **record)
+
+
+def network_dataset(network: TrainedNetwork) -> xr.Dataset:
+    """A trained network as `save_network` writes it."""
     variables = {
         "vectors": (("path", "feature"), network.vectors),
         "readout_order_parameter": network.order_parameters[-1],
@@ -150,8 +144,7 @@ def save_network(
     attributes = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
     if any(isinstance(layer, Kind) for layer in network.heads):
         attributes["heads"] = json.dumps([_written(layer) for layer in network.heads])
-    dataset = xr.Dataset(variables, attrs=attributes)
-    return results.save(dataset, path, parameters=parameters, seed=seed, wall_seconds=wall_seconds, modules=modules)
+    return xr.Dataset(variables, attrs=attributes)
 
 
 def load_network(path: str | os.PathLike) -> TrainedNetwork:

@@ -42,7 +42,7 @@ def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -
     return np.asarray(head_scores(matrix, heads, "either" if weighted else definition))
 
 
-class Seen(NamedTuple):
+class Contributions(NamedTuple):
     """A set of sequences as the network sees it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
     labels: Float[np.ndarray, " examples"]
 
 
-def costs(network: TrainedNetwork, seen: dict[str, Seen]) -> xr.Dataset:
+def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset:
     """What the removal of single heads costs on the test sets, and what it saves.
 
     Args:
@@ -88,7 +88,9 @@ def costs(network: TrainedNetwork, seen: dict[str, Seen]) -> xr.Dataset:
     )
 
 
-def by_criterion(network: TrainedNetwork, validation: Seen, covariance, seen: dict[str, Seen], seed: int) -> xr.Dataset:
+def by_criterion(
+    network: TrainedNetwork, validation: Contributions, covariance, seen: dict[str, Contributions], seed: int
+) -> xr.Dataset:
     """Scores that need no theory, and what follows from removing heads in their order.
 
     Args:
@@ -132,7 +134,9 @@ def by_criterion(network: TrainedNetwork, validation: Seen, covariance, seen: di
     ).assign_coords(criterion=list(scores), test_set=list(seen))
 
 
-def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, covariance, seen: dict[str, Seen]) -> xr.Dataset:
+def by_theory(
+    network: TrainedNetwork, order_parameters: xr.DataArray, covariance, seen: dict[str, Contributions]
+) -> xr.Dataset:
     """Scores from the theory, by every definition, for every draw and width, and what follows from them.
 
     Args:
@@ -156,7 +160,7 @@ def by_theory(network: TrainedNetwork, order_parameters: xr.DataArray, covarianc
     )
 
 
-def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Seen]) -> xr.Dataset:
+def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Contributions]) -> xr.Dataset:
     """Orders of removal, curves and rank correlations with the drops, for scores with leading axes."""
     leading, removals = scores.shape[:-1], _removals(heads)
     orders = np.empty((*leading, removals), int)

@@ -1,7 +1,5 @@
 """Recorded samples on images: those of the samplers called directly, done once, resumed by blocks and widths, refused."""
 
-import importlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,62 +7,34 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention import experiments, results, sampling
-from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from statmech_attention.training.network import save_network, trained_network
-from statmech_attention.training.path_form import initial
+from statmech_attention.experiments import samples as module
 
-# The functions have the same names.
-module = importlib.import_module("statmech_attention.experiments.one_shot_sampling")
-theory_module = importlib.import_module("statmech_attention.experiments.theory")
+from .conftest import network_in, random_network
 
-THEORY = dict(data="glyphs", layers=1, heads=2, draws=2, examples=20, test_examples=30, widths=(50, 10))
-THEORY |= dict(temperatures=(0.5, 0.05))
-SETTINGS = dict(data="glyphs", layers=1, heads=2, number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
+THEORY = dict(layers=1, heads=2, draws=2, examples=20, test_examples=30, widths=(50, 10), temperatures=(0.5, 0.05))
+SETTINGS = dict(layers=1, heads=2, sampler="posterior", number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
+SETTINGS |= dict(thinning=1)
 WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 60, "draws": 20}
 
 
 @pytest.fixture(scope="module")
-def suite():
-    task = OneShot(glyphs(24, 4))
-    split = glyph_split(task.images)
-    other = OneShot(glyphs(8, 4, seed=1))
-    tests = {"new": TestSet(task, split.test, split.test), "others": TestSet(other, np.arange(8), np.arange(8))}
-    return OneShotSuite(task, split, tests)
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch, suite):
-    monkeypatch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-
-
-def network_in(folder, seed=7):
-    network = trained_network(initial(jax.random.key(seed), (2,), 16, 8, 192))
-    save_network(network, experiments.network_file(folder, 1, 2, 0), parameters={"made": "at random"})
-    return network
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, suite):
+def folder(tmp_path_factory, small):
     """A network that was not trained, and the theory on its queries and keys."""
     place = tmp_path_factory.mktemp("samples")
-    network_in(place)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory_module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-        experiments.theory(place, progress=False, **THEORY)
+    network_in(place, (2,))
+    small("Theory", place, **THEORY).run(progress=False)
     return place
 
 
 @pytest.fixture(scope="module")
-def recorded(folder, suite):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "one_shot_suite", {"glyphs": suite}.__getitem__)
-        return experiments.one_shot_sampling(folder, progress=False, **SETTINGS)
+def recorded(folder, small):
+    return small("Samples", folder, **SETTINGS).run(progress=False)
 
 
 @pytest.fixture(scope="module")
 def sequences(suite):
     """The theory's second draw, drawn here once more: training inputs, labels, test inputs and labels by set."""
-    network = trained_network(initial(jax.random.key(7), (2,), 16, 8, 192))
+    network = random_network((2,))
     train_key, _, *keys = jax.random.split(jax.random.fold_in(jax.random.key(0), 1), 4)
     train = suite.train(train_key, 20)
     tests = [suite.test(key, 30, name) for key, name in zip(keys, suite.test_sets, strict=True)]
@@ -74,7 +44,9 @@ def sequences(suite):
 
 
 @pytest.mark.parametrize("sampler", ["posterior", "weights"])
-def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorded, sequences, sampler, monkeypatch):
+def test_the_record_sums_up_the_draws_at_the_theorys_temperature(
+    folder, recorded, small, sequences, sampler, monkeypatch
+):
     xi, labels, test, test_labels = sequences
     if sampler == "posterior":
         settings, draw, path = SETTINGS, sampling.posterior, recorded
@@ -82,11 +54,13 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorde
         settings, drawn = WEIGHTS, []
 
         def sampled(*data, **options):
-            drawn.append((data, options, sampling.weights_posterior(*data, **options)))
-            return drawn[-1][-1]
+            found = sampling.weights_posterior(*data, **options)
+            if options["draws"] == WEIGHTS["draws"]:  # not the opening
+                drawn.append((data, options, found))
+            return found
 
         monkeypatch.setattr(module, "weights_posterior", sampled)
-        path = experiments.one_shot_sampling(folder, progress=False, **WEIGHTS)
+        path = small("Samples", folder, **WEIGHTS).run(progress=False)
 
         def draw(*data, **options):
             """What was drawn, after a look at what it was drawn from: long trajectories do not bear other last bits."""
@@ -127,21 +101,21 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(folder, recorde
     assert one["seconds"] > 0
 
 
-def test_it_is_done_once_and_again_for_another_theory(folder, recorded, tmp_path, monkeypatch):
+def test_it_is_done_once_and_again_for_another_theory(folder, recorded, small, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "posterior", lambda *_, **__: pytest.fail("sampled again"))
-    assert experiments.one_shot_sampling(folder, progress=False, **SETTINGS) == recorded
-    names = ("network", "theory", "posterior")
-    assert experiments.reason_to_run("posterior", folder, SETTINGS | {"seed": 0, "sampler": "posterior"}) == ""
-    for name in names:
+    assert small("Samples", folder, **SETTINGS).run() == recorded
+    for name in ("network", "theory", "posterior"):
         path = experiments.experiment_file(name, folder, 1, 2, 0)
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    network_in(tmp_path, seed=5)
-    assert experiments.reason_to_run("posterior", tmp_path, SETTINGS | {"seed": 0}) == "another network"
+    assert small("Samples", tmp_path, **SETTINGS).reason == ""
+    network_in(tmp_path, (2,), seed=5)
+    again = small("Samples", tmp_path, **SETTINGS)
+    assert again.reason == "another network"
     with pytest.raises(ValueError, match="the theory of another network"):
-        experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
+        again.run()
 
 
-def test_an_interrupted_run_goes_on(folder, recorded, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on(folder, recorded, small, tmp_path, monkeypatch):
     """Stopped while the second width is summed up: the first is kept, and of the second all draws."""
     for name in ("network", "theory"):
         path = experiments.experiment_file(name, folder, 1, 2, 0)
@@ -154,15 +128,22 @@ def test_an_interrupted_run_goes_on(folder, recorded, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments)
 
+    samples = small("Samples", tmp_path, **SETTINGS)
     with monkeypatch.context() as patch:
         patch.setattr(module, "_summary", killed_at_the_second)
         with pytest.raises(KeyboardInterrupt):
-            experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
-    left = sorted(file.name for file in (tmp_path / "checkpoints").rglob("*") if file.is_file())
-    assert left == ["width10.nc", "width50.npz"]
-    path = experiments.one_shot_sampling(tmp_path, progress=False, **SETTINGS)
+            samples.run(progress=False)
+    left = {file.name for file in (tmp_path / "checkpoints").rglob("*") if file.is_file()}
+    assert left == {"width10.nc", "width10.npz", "width10.seconds", "width50.npz", "width50.seconds"}
+    path = samples.run(progress=False)
     found, wanted = (results.load(one).drop_vars("seconds") for one in (path, recorded))
-    assert found.identical(wanted) and not (tmp_path / "checkpoints" / path.stem).exists()
+    assert found.identical(wanted) and not list((tmp_path / "checkpoints").iterdir())
+
+
+def test_the_opening_is_drawn_again(folder, recorded, small):
+    again = small("Samples", folder, **SETTINGS).again()
+    assert again.what == "4 draws of 2 chains" and again.difference <= 1e-12 < again.tolerance
+    assert small("Samples", folder, **(SETTINGS | {"seed": 0, "number": 0})).again().difference > again.tolerance
 
 
 @pytest.mark.parametrize(
@@ -178,12 +159,12 @@ def test_an_interrupted_run_goes_on(folder, recorded, tmp_path, monkeypatch):
         ({"draws": 2}, "draws: wanted a whole number of at least 4"),
     ],
 )
-def test_bad_input_is_refused(folder, change, message):
+def test_bad_input_is_refused(folder, small, change, message):
     with pytest.raises(ValueError, match=message):
-        experiments.one_shot_sampling(folder, **{**SETTINGS, **change})
+        small("Samples", folder, **{**SETTINGS, **change}).run()
 
 
-def test_without_a_theory_it_says_so(tmp_path):
-    network_in(tmp_path)
+def test_without_a_theory_it_says_so(small, tmp_path):
+    network_in(tmp_path, (2,))
     with pytest.raises(FileNotFoundError, match=r"theory-1x2-seed0\.nc: no recorded result"):
-        experiments.one_shot_sampling(tmp_path, **SETTINGS)
+        small("Samples", tmp_path, **SETTINGS).run()

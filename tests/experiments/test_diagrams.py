@@ -1,14 +1,18 @@
 """Recorded diagrams at tiny size: what is in them, and that they go on where they stopped."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from statmech_attention import dmft, results
-from statmech_attention.experiments.dynamics import PAIRS, dynamics, dynamics_file, marked
+from statmech_attention.experiments import Diagram, diagrams, marked
+from statmech_attention.experiments.diagrams import PAIRS
 
-TINY = dict(low=2.6, high=3.0, networks=5, transient=40, steps=60, levels=51, count=2, parts=2, progress=False)
+TINY = dict(seed=1, window=4, gamma=220.0, epsilon=0.02, low=2.6, high=3.0, start=3.0, limit=1.0, gammas=3)
+TINY |= dict(networks=5, transient=40, steps=60, levels=51, count=2, parts=2)
+
+
+def recorded(folder, **parameters):
+    return Diagram(folder=folder, **(TINY | parameters)).run(progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +22,22 @@ def begin():
 
 
 def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
-    path = dynamics(tmp_path, diagram="bifurcation", **TINY)
-    assert path == dynamics_file(tmp_path, "bifurcation", 1, 2.6, 3.0)
+    path = recorded(tmp_path, diagram="bifurcation")
+    assert path == tmp_path / "bifurcation-seed1-beta2.6-3.nc"
     found, (model, window) = results.load(path), begin
     np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
-    assert found.seconds.shape == (2,) and not (tmp_path / "checkpoints" / path.stem).exists()
+    assert found.seconds.shape == (2,) and not list((tmp_path / "checkpoints").iterdir())
     wanted = dmft.bifurcation_diagram(
         model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=PAIRS
     )
     np.testing.assert_array_equal(marked(found.visited, 51), wanted.visited[:, 0])
     np.testing.assert_array_equal(marked(found.sections, 51), wanted.sections)
     written = path.stat().st_mtime_ns
-    assert dynamics(tmp_path, diagram="bifurcation", **TINY) == path and path.stat().st_mtime_ns == written
+    assert recorded(tmp_path, diagram="bifurcation") == path and path.stat().st_mtime_ns == written
 
 
 def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
-    whole = results.load(dynamics(tmp_path / "whole", diagram="continuation", **TINY))
+    whole = results.load(recorded(tmp_path / "whole", diagram="continuation"))
     assert whole.visited.dims == ("way", "network", "byte") and whole.way.values.tolist() == ["up", "down"]
     np.testing.assert_allclose(whole.beta, np.linspace(2.6, 3.0, 5))
     calls, original = [], dmft.continuation
@@ -44,17 +48,17 @@ def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments, **options)
 
-    monkeypatch.setattr(sys.modules[dynamics.__module__], "continuation", once)
+    monkeypatch.setattr(diagrams, "continuation", once)
     with pytest.raises(KeyboardInterrupt):
-        dynamics(tmp_path / "cut", diagram="continuation", **TINY)
-    again = results.load(dynamics(tmp_path / "cut", diagram="continuation", **TINY))
+        recorded(tmp_path / "cut", diagram="continuation")
+    again = results.load(recorded(tmp_path / "cut", diagram="continuation"))
     assert len(calls) == 3  # one part, the interrupted one, and that again
     for name in ("visited", "sections", "beta"):
         np.testing.assert_array_equal(again[name], whole[name])
 
 
 def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
-    found, (model, window) = results.load(dynamics(tmp_path, diagram="continuation", **TINY)), begin
+    found, (model, window) = results.load(recorded(tmp_path, diagram="continuation")), begin
     for way, place, beta in (("up", 0, 2.6), ("down", -1, 3.0)):
         wanted = dmft.bifurcation_diagram(model.at(beta=beta), window, transient=40, steps=60, levels=51)
         np.testing.assert_array_equal(marked(found.visited.sel(way=way)[place], 51), wanted.visited[0])
@@ -62,7 +66,7 @@ def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
 
 @pytest.mark.parametrize("diagram", ["exponents", "phases"])
 def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
-    found, (model, window) = results.load(dynamics(tmp_path, diagram=diagram, gammas=3, **TINY)), begin
+    found, (model, window) = results.load(recorded(tmp_path, diagram=diagram)), begin
     if diagram == "phases":
         np.testing.assert_allclose(found.gamma, [0.0, 110.0, 220.0])
         found = found.isel(gamma=2)
@@ -83,4 +87,4 @@ def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
 )
 def test_bad_numbers_are_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        dynamics(tmp_path, **{**TINY, **change})
+        recorded(tmp_path, **({"diagram": "phases"} | change))

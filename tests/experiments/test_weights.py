@@ -1,22 +1,20 @@
 """The recorded draws of weights: those of the sampler called directly, done once, taken up where a run stopped, refused."""
 
-import importlib
-
 import jax
 import numpy as np
 import pytest
 
 from statmech_attention import experiments, results, sampling
-
-module = importlib.import_module("statmech_attention.experiments.sampling")  # the function has the same name
+from statmech_attention.experiments import HiddenMarkovWeights
+from statmech_attention.experiments import weights as module
 
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
-SETTINGS |= dict(chains=2, warmup=60, draws=60)
+SETTINGS |= dict(chains=2, warmup=60, draws=60, thinning=1)
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    return experiments.sampling(tmp_path_factory.mktemp("sampling"), progress=False, **SETTINGS)
+    return HiddenMarkovWeights(folder=tmp_path_factory.mktemp("sampling"), **SETTINGS).run(progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,7 @@ def test_the_record_says_how_it_was_made_and_is_found(recorded):
     (found,) = experiments.recorded_sampling(recorded.parent)
     assert {name: found.attrs[name] for name in SETTINGS} == SETTINGS
     assert found.attrs["sampler"] == "weights, NUTS" and found.attrs["warning"]
-    assert recorded == experiments.sampling_file(recorded.parent, 2, 3, "good and denoising", 0.5)
+    assert recorded.name == "weights-good-and-denoising-noise0.5-width2-seed3.nc"
     assert experiments.recorded_sampling(recorded.parent / "nowhere") == []
     assert not list((recorded.parent / "checkpoints").iterdir())
 
@@ -51,25 +49,40 @@ def test_the_record_says_how_it_was_made_and_is_found(recorded):
 def test_what_is_recorded_is_not_done_again(recorded, monkeypatch):
     monkeypatch.setattr(module, "weights_posterior", lambda *_, **__: pytest.fail("sampled again"))
     written = recorded.stat().st_mtime_ns
-    assert experiments.sampling(recorded.parent, **SETTINGS) == recorded
+    assert HiddenMarkovWeights(folder=recorded.parent, **SETTINGS).run() == recorded
     assert recorded.stat().st_mtime_ns == written
 
 
 def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
-    """Stopped while it writes the result, all draws are in the checkpoint; none is drawn again."""
+    """Stopped while it sums up, all draws are in the checkpoint; none is drawn again."""
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
+    weights = HiddenMarkovWeights(folder=tmp_path, **SETTINGS)
     with monkeypatch.context() as patch:
-        patch.setattr(module.results, "save", interrupted)
+        patch.setattr(module, "_summary", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            experiments.sampling(tmp_path, progress=False, **SETTINGS)
-    state = tmp_path / "checkpoints" / f"{recorded.stem}.npz"
-    assert state.exists()
-    path = experiments.sampling(tmp_path, progress=False, **SETTINGS)
+            weights.run(progress=False)
+    (state,) = (tmp_path / "checkpoints").rglob("*.npz")
+    path = weights.run(progress=False)
     assert not state.exists()
     assert results.load(path).identical(results.load(recorded))
+
+
+def test_the_opening_is_what_the_sampler_draws_first(recorded):
+    """The same key and hardly any warm-up; drawn again it is the same, and of another temperature it is not."""
+    weights, found = HiddenMarkovWeights(folder=recorded.parent, **SETTINGS), results.load(recorded)
+    trial = weights.trial()
+    options = dict(
+        width=2, temperature=1.0, chains=2, warmup=2, draws=4, quiet=True, key=jax.random.fold_in(jax.random.key(3), 2)
+    )
+    wanted = sampling.weights_posterior(trial.train, trial.labels, **options)
+    np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)
+    again = weights.again()
+    assert again.difference <= 1e-12 < again.tolerance
+    other = HiddenMarkovWeights(folder=recorded.parent, **(SETTINGS | {"temperature": 1.001}))
+    assert other.again().difference > other.again().tolerance
 
 
 def test_one_seed_is_the_same_data_for_both_networks():
@@ -90,5 +103,5 @@ def test_one_seed_is_the_same_data_for_both_networks():
 )
 def test_bad_input(tmp_path, change, message):
     with pytest.raises(ValueError, match=message):
-        experiments.sampling(tmp_path, **{**SETTINGS, **change})
+        HiddenMarkovWeights(folder=tmp_path, **{**SETTINGS, **change}).run()
     assert not list(tmp_path.glob("*.nc"))

@@ -1,7 +1,7 @@
 """One draw of training and test sequences, and the theory on it at one width: what `theory` puts together."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
-from tqdm import tqdm
 
-from statmech_attention.experiments._seen import seen_by
+from statmech_attention.experiments.networks import seen_by
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite
@@ -24,7 +23,7 @@ from statmech_attention.training.network import TrainedNetwork
 _BATCH = 250
 
 
-class Seen(NamedTuple):
+class Sequences(NamedTuple):
     """Sequences as a network's attention presents them.
 
     Attributes:
@@ -45,9 +44,9 @@ class Draw(NamedTuple):
         tests: by test set.
     """
 
-    train: Seen
-    validation: Seen
-    tests: Mapping[str, Seen]
+    train: Sequences
+    validation: Sequences
+    tests: Mapping[str, Sequences]
 
 
 def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
@@ -89,7 +88,7 @@ def gp_limit(draw: Draw, temperatures: Sequence[float]) -> xr.Dataset:
 
 
 def one_width(
-    draw: Draw, width: float, temperatures: Sequence[float], wider: xr.Dataset | None, bar: tqdm
+    draw: Draw, width: float, temperatures: Sequence[float], wider: xr.Dataset | None, step: Callable[[], object]
 ) -> xr.Dataset:
     """Saddle points at one width and all temperatures, and the accuracies of their predictors.
 
@@ -98,7 +97,7 @@ def one_width(
         width: $N$.
         temperatures: $T$.
         wider: the result at the next larger width, to start from; None to start from the Gaussian-process limit.
-        bar: is moved on by one a temperature.
+        step: is called after every temperature.
 
     Returns:
         A dataset over temperatures; order parameters and alignment at the best of them in distribution. Variables whose
@@ -114,7 +113,7 @@ def one_width(
         rows.append(_accuracies(draw, found.order_parameter, temperature))
         solutions.append(found)
         seconds.append(time.monotonic() - began)
-        bar.update()
+        step()
     dataset = _tested(draw, rows, temperatures)
     best = int(np.argmax(dataset["accuracy"].values[0]))
     paths = ("path", "path_other")
@@ -129,9 +128,9 @@ def one_width(
     return dataset
 
 
-def _seen(sample: OneShotSample, network: TrainedNetwork) -> Seen:
+def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
     batches = (sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH))
-    return Seen(seen_by(network, batches), sample.labels)
+    return Sequences(seen_by(network, batches), sample.labels)
 
 
 def _start(wider: xr.Dataset, index: int) -> tuple:

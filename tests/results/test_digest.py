@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from statmech_attention import experiments, results
-from statmech_attention.experiments._files import digest
+from statmech_attention.results import digest
 
 
 def save(path, values=(1.0, 2.0), names=("a", "b"), seconds=3.0, **parameters):

@@ -1,0 +1,45 @@
+"""A few numbers that each benchmark computes, kept beside its times: `make verify` computes them again."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+import statmech_attention as sma
+from benchmarks import problems
+from statmech_attention import dmft, results
+from statmech_attention.experiments.experiment import Again, difference
+
+
+def minimisers() -> np.ndarray:
+    """Actions at the saddle points of the hidden Markov problem."""
+    inputs, labels = problems.make("hidden Markov", examples=100, heads=(2, 2), features=231)
+    return np.array([sma.solve(inputs, labels, width=width, temperature=0.01).action for width in (1000, 100, 10)])
+
+
+def dynamics() -> np.ndarray:
+    """Sums over networks of their overlaps in the first steps; later ones are chaotic where beta is large."""
+    model = dmft.dynamics(dmft.segments(seed=1, window=4), beta=np.linspace(1.0, 3.0, 16), gamma=220.0, epsilon=0.02)
+    overlaps = dmft.trajectory(model, dmft.start(model), 40)
+    return np.array([np.sum(np.asarray(leaf)) for leaf in jax.tree.leaves(overlaps)])
+
+
+def samplers() -> np.ndarray:
+    """Potentials of the first draws of the order parameters, after hardly any warm-up."""
+    inputs, labels = problems.make("hidden Markov", examples=100, heads=(2, 2), features=231)
+    options = {"width": 10, "temperature": 0.01, "warmup": 2, "draws": 4, "quiet": True, "progress": False}
+    return sma.sampling.posterior(inputs, labels, key=jax.random.key(0), **options)["potential"].values
+
+
+CHECKSUMS: dict[str, Callable[[], np.ndarray]] = {
+    "benchmark of the minimisers": minimisers,
+    "benchmark of the dynamics": dynamics,
+    "benchmark of the samplers": samplers,
+}
+
+
+def again(path) -> Again:
+    """The numbers of a recorded benchmark, computed again; its times are not looked at."""
+    compute = CHECKSUMS[results.record(path)["maker"]]
+    apart = difference(compute(), results.load(path)["checksum"].values)
+    return Again(compute.__doc__.split(";")[0].split(".")[0].lower(), apart, 1e-6)

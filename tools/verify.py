@@ -1,0 +1,87 @@
+"""Compute a part of every record again and compare: `make verify`. One line each; fails if one differs or is out of date.
+
+python tools/verify.py                       all records below results/
+python tools/verify.py --quick               one of each kind, those that take seconds
+python tools/verify.py results/dmft/*.nc     these
+"""
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "results"
+# Seconds each at most; of every kind of record the smallest. Training a network for a thousand steps takes longer.
+QUICK = (
+    "benchmarks.nc",
+    "benchmarks_dmft.nc",
+    "benchmarks_sampling.nc",
+    "dmft/bifurcation-seed1-beta0-3.nc",
+    "dmft/exponents-seed1-beta0-3.nc",
+    "one_shot/evidence-2x4-seed0.nc",
+    "one_shot/theory-2x4-seed0.nc",
+    "sampling/weights-all-noise1-width10-seed0.nc",
+)
+
+
+def main() -> int:
+    """Run the command line; returns 1 if a record differs or is out of date."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("records", nargs="*", type=Path, help="records; all where none is named")
+    parser.add_argument("--quick", action="store_true", help="a few records, under two minutes")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="so many at a time (2)")
+    options = parser.parse_args()
+    records = options.records or (
+        [RESULTS / name for name in QUICK] if options.quick else sorted(RESULTS.rglob("*.nc"))
+    )
+    records = [path.absolute() for path in records if "checkpoints" not in path.parts]
+    began, bad = time.monotonic(), 0
+    # A process of its own each: single and double precision do not mix, and memory is given back.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.jobs, mp_context=context, max_tasks_per_child=1) as pool:
+        for path, (good, said) in zip(records, pool.map(verify, records), strict=True):
+            name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+            print(f"{'ok  ' if good else 'BAD '} {name}: {said}", flush=True)
+            bad += not good
+    print(f"{len(records) - bad} of {len(records)} records stand, after {time.monotonic() - began:.0f} s")
+    return 1 if bad else 0
+
+
+def verify(path: Path) -> tuple[bool, str]:
+    """Whether a record stands, and what was found."""
+    import jax
+
+    from statmech_attention import results
+
+    sys.path.insert(0, str(ROOT))  # for the benchmarks
+    from benchmarks import checksums
+    from statmech_attention.experiments import experiment_of
+    from statmech_attention.notebooks import pages
+
+    began = time.monotonic()
+    try:
+        if results.record(path)["maker"] in checksums.CHECKSUMS:
+            jax.config.update("jax_enable_x64", True)
+            found = checksums.again(path)
+        else:
+            experiment = experiment_of(path)
+            jax.config.update("jax_enable_x64", experiment.double)
+            reason = experiment.reason
+            if reason:
+                return False, f"out of date: {reason}"
+            if getattr(experiment, "data", "glyphs") != "glyphs" and not pages.images_at_hand():
+                return True, "not looked at: it needs the images"
+            found = experiment.again()
+    except (ValueError, OSError) as error:
+        return False, str(error)
+    seconds = time.monotonic() - began
+    said = f"{found.what}: differs by {found.difference:.1e} (at most {found.tolerance:g}), {seconds:.0f} s"
+    return found.difference <= found.tolerance, said
+
+
+if __name__ == "__main__":
+    sys.exit(main())
