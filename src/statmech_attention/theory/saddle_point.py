@@ -83,10 +83,11 @@ def solve(
     factors = full_rank(architecture)
     point = _start(start, factors)
     problem = problem_of(_compressed(inputs), inputs, labels, temperature, architecture)
-    found = minimise_action(problem, point, tolerance, max_steps, factors, is_dense(method, problem.inputs))
+    dense = is_dense(method, problem.inputs)
+    minimum, energy, entropy = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = _solution(*found, inputs, labels, problem.temperature, width, factors)
-    if throw and checks.concrete(solution.outcome):
+    solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, width, factors)
+    if throw and checks.concrete(minimum.outcome):
         raise_unless_converged(solution)
     return solution
 
