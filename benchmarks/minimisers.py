@@ -5,7 +5,6 @@ minimum, which they are told; ours goes on until the largest gradient entry is 1
 evaluations they have.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import jax
@@ -15,10 +14,10 @@ import optax
 import scipy.optimize
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
-from statmech_attention.theory import minimum
-from statmech_attention.theory.action import coordinate_count
-from statmech_attention.theory.derivatives import energy_and_entropy
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.derivatives import energy_and_entropy, problem_of
+from statmech_attention.theory.kernels import compressed
 
 MARGIN = 1e-6
 RATES = (0.3, 0.1, 0.03, 0.01)
@@ -62,26 +61,23 @@ def _ours(method: str, attentioned, labels, temperature):
 
 def _action(attentioned, labels, temperature, plain: bool):
     """The problem at a width, the action of (coordinates, problem), and the number of coordinates."""
-    shapes = architecture(attentioned.heads, 1.0)
-    inputs = minimum.compressed(attentioned.values)
+    factors, inputs = full_rank(Architecture.of(attentioned.heads, 1.0)), compressed(attentioned.values)
 
     def problem_at(width):
-        return minimum.problem_of(
-            inputs, attentioned, labels, temperature, replace(shapes, widths=(width,) * len(shapes.widths))
-        )
+        return problem_of(inputs, attentioned, labels, temperature, Architecture.of(attentioned.heads, width))
 
     def action(point, problem):
-        point = _good_coordinates(point, shapes) if plain else point
-        energy, entropy = energy_and_entropy(point, problem, shapes)
+        point = _good_coordinates(point, factors.chain) if plain else point
+        energy, entropy = energy_and_entropy(point, problem, factors)
         return entropy + problem.alpha * energy
 
-    return problem_at, action, coordinate_count(shapes)
+    return problem_at, action, factors.coordinates
 
 
-def _good_coordinates(point, shapes):
+def _good_coordinates(point, chain):
     """From Cholesky factors of every U^(l) by itself (diagonals in logarithms) to the coordinates of the package."""
     factors, start = [], 0
-    for size in shapes.partial_paths:
+    for size in chain.partial_paths:
         below = np.tril_indices(size, -1)
         factor = jnp.diag(jnp.exp(point[start : start + size]))
         start += size
@@ -89,8 +85,8 @@ def _good_coordinates(point, shapes):
         start += len(below[0])
     parts = []
     for layer, factor in enumerate(factors):
-        if layer < len(shapes.heads):
-            above = jnp.kron(jnp.eye(shapes.heads[layer]), factors[layer + 1])
+        if layer < len(chain.layers):
+            above = jnp.kron(jnp.eye(chain.heads[layer]), factors[layer + 1])
             factor = jax.scipy.linalg.solve_triangular(above, factor, lower=True)
         parts += [jnp.log(jnp.diagonal(factor)), factor[np.tril_indices(factor.shape[0], -1)]]
     return jnp.concatenate(parts)

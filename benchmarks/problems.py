@@ -7,11 +7,11 @@ import numpy as np
 import statmech_attention as sma
 
 
-def make(kind: str, *, examples: int, heads: tuple[int, ...], features: int):
+def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
     """Attentioned inputs and labels.
 
     Args:
-        kind: "hidden Markov" for the task of the book, whose heads and features are fixed, or "random".
+        name: "hidden Markov" for the task of the book, whose heads and features are fixed, or "random".
         examples: $P$.
         heads: $(H_1, .., H_L)$.
         features: $N_0$.
@@ -19,7 +19,7 @@ def make(kind: str, *, examples: int, heads: tuple[int, ...], features: int):
     Returns:
         `AttentionedInputs` and labels `(examples,)`.
     """
-    if kind == "hidden Markov":
+    if name == "hidden Markov":
         return _hidden_markov(examples, heads, features)
     return _random(examples, heads, features)
 

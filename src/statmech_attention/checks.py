@@ -6,7 +6,6 @@ checked, values cannot be.
 """
 
 import math
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -87,27 +86,6 @@ def same(what: str, first: str, size: int, second: str, other: int) -> None:
     """Refuse two arrays whose shared axis differs in length."""
     if size != other:
         raise ValueError(f"{what}: wanted the same number in {first} and {second}, got {size} and {other}.")
-
-
-def heads(value) -> tuple[int, ...]:
-    """Heads of every layer as a tuple of positive whole numbers."""
-    value = heads_listed(value)
-    if not all(is_whole(number, 1) for number in value):
-        raise ValueError(f"heads: wanted whole numbers of at least 1, got {value!r}.")
-    return tuple(int(number) for number in value)
-
-
-def heads_listed(value) -> tuple:
-    """What stands for the layers as a tuple, whatever is in it."""
-    if value is None:
-        raise ValueError(
-            "heads: plain arrays carry no head structure. Pass heads=(H_1, .., H_L), or the result of attentioned_inputs."
-        )
-    if isinstance(value, (int, np.integer)) or not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str):
-        raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {value!r}.")
-    if not len(value):
-        raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
-    return tuple(value)
 
 
 def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] = ()):

@@ -9,7 +9,7 @@ import pytest
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention.layers import Chain, OneOutput, canonical, chain
+from statmech_attention.layers import Chain, OneOutput, chain
 
 EXAMPLES, TOKENS, FEATURES = 2, 3, 4
 
@@ -39,7 +39,7 @@ def test_layers_and_paths_give_the_same_output(case, readout):
     layers, outputs, _, weights, inputs, matrices = case
     heads = brute_force.spelled(layers, outputs)
     xi = sma.attentioned_inputs(inputs, matrices, readout, heads)
-    assert xi.heads == canonical(heads) and xi.values.shape[1] == len(brute_force.paths(layers))
+    assert xi.heads == chain(heads).spelled and xi.values.shape[1] == len(brute_force.paths(layers))
     wanted = sma.forward(weights, inputs, matrices, readout, heads)
     np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
 
@@ -66,9 +66,9 @@ def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
 
 def test_numbers_stand_for_heads():
     assert chain((2, 3)) == chain((sma.Heads(2), sma.Heads(3))) == Chain((sma.Heads(2), sma.Heads(3)), OneOutput())
-    assert canonical([sma.Heads(2), np.int64(3)]) == (2, 3)
+    assert chain([sma.Heads(2), np.int64(3)]).spelled == (2, 3)
     mixed = (2, sma.SkipHeads(2), sma.Outputs(3))
-    assert canonical(mixed) == mixed and chain(mixed).spelled == mixed
+    assert chain(mixed).spelled == mixed
 
 
 def test_paths_run_over_branches_with_the_first_layer_slowest():
@@ -76,6 +76,11 @@ def test_paths_run_over_branches_with_the_first_layer_slowest():
     assert sma.path_indices(heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
     assert chain(heads).divisor == 2
     np.testing.assert_allclose(chain(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
+
+
+def test_partial_paths_count_the_branches_from_each_layer_up():
+    assert chain((2, 3, 4)).partial_paths == (24, 12, 4, 1)
+    assert chain((2, sma.SkipHeads(2), sma.Outputs(3))).partial_paths == (18, 9, 3)
 
 
 def test_a_layer_without_heads_takes_no_attention():
@@ -119,7 +124,7 @@ BAD = [
     (bad((SKIP,), width=(3, 4)), "width: wanted the same width before and after layer 1"),
     (bad((2, SKIP, sma.Linear()), width=3, variance=(1.0,) * 4), "variance: wanted one number or 5 of them"),
     (lambda: sma.Heads(0), "Heads: wanted a whole number of at least 1, got 0"),
-    (lambda: sma.SkipHeads(-1), "SkipHeads: wanted a whole number of heads, got -1"),
+    (lambda: sma.SkipHeads(-1), "SkipHeads: wanted a whole number of at least 0, got -1"),
     (lambda: sma.Outputs(0), "Outputs: wanted a whole number of at least 1, got 0"),
     (
         lambda: sma.attentioned_inputs(INPUTS, ONE, heads=(2, 2)),

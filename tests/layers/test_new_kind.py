@@ -10,9 +10,8 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.layers import Heads, Layer
-from statmech_attention.model.architecture import architecture
-from statmech_attention.sampling import _bartlett
-from statmech_attention.theory.action import coordinate_count, coordinates_of, order_parameters_at
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory import coordinates
 
 
 @dataclass(frozen=True)
@@ -91,15 +90,16 @@ def test_layers_and_paths_give_the_same_output(heads, counts):
 
 @pytest.mark.parametrize("heads", [CHAINS[1][0], CHAINS[2][0]], ids=range(2))
 def test_coordinates_are_those_of_the_seeds(heads):
-    layout = architecture(heads, 9)
-    point = jnp.asarray(0.4 * np.random.default_rng(3).normal(size=coordinate_count(layout)))
-    overlaps = order_parameters_at(point, layout)
-    np.testing.assert_allclose(coordinates_of(overlaps, layout), point, atol=1e-9)
+    architecture = Architecture.of(heads, 9)
+    factors = coordinates.full_rank(architecture)
+    point = jnp.asarray(0.4 * np.random.default_rng(3).normal(size=factors.coordinates))
+    overlaps = coordinates.order_parameters(point, factors)
+    np.testing.assert_allclose(coordinates.point_of(overlaps, factors), point, atol=1e-9)
     place = next(layer for layer, kind in enumerate(heads) if isinstance(kind, SharedValues))
     changed = list(overlaps)
     changed[place] = changed[place] + jnp.eye(len(changed[place]))
     with pytest.raises(ValueError, match="wanted branches .* that share their values to be alike"):
-        coordinates_of(tuple(changed), layout)
+        coordinates.point_of(tuple(changed), factors)
 
 
 def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attention():
@@ -112,8 +112,8 @@ def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attent
     np.testing.assert_allclose(shared.order_parameter, np.full((2, 2), single.order_parameter[0, 0]), rtol=1e-7)
     np.testing.assert_allclose(shared.predict(values[6:]).mean, single.predict(one_head[6:]).mean, rtol=1e-7)
     assert float(shared.action) == pytest.approx(float(single.action), rel=1e-9)
-    shape, other = (_bartlett.bartlett(architecture(heads, 12)) for heads in ((SharedValues(2),), (1,)))
-    assert shape.counts == other.counts
+    shared, single = (coordinates.full_rank(Architecture.of(heads, 12)) for heads in ((SharedValues(2),), (1,)))
+    assert shared.counts == single.counts
 
 
 def test_gains_are_those_of_the_attention():
@@ -122,7 +122,7 @@ def test_gains_are_those_of_the_attention():
     scaled = values * np.array(GAINS.strengths)[None, :, None]
     gained = sma.kernel(values, values, np.eye(2), heads=(GAINS,))
     np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), heads=(2,)), rtol=1e-12)
-    point = order_parameters_at(jnp.full(4, 0.3), architecture((2,), 5))
+    point = coordinates.order_parameters(jnp.full(4, 0.3), coordinates.full_rank(Architecture.of((2,), 5)))
     options = {"width": 5, "temperature": 0.2}
     found = sma.action(point, values, labels, heads=(GAINS,), **options)
     assert float(found) == pytest.approx(float(sma.action(point, scaled, labels, heads=(2,), **options)), rel=1e-12)

@@ -7,11 +7,10 @@ import pytest
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention.model.architecture import architecture
-from statmech_attention.theory.action import coordinate_count, order_parameters_at
-from statmech_attention.theory.derivatives import dense_hessian, factored_derivatives, hessian_product
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory import coordinates
+from statmech_attention.theory.derivatives import dense_hessian, factored_derivatives, hessian_product, problem_of
 from statmech_attention.theory.kernels import kernel_inputs
-from statmech_attention.theory.minimum import problem_of
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
@@ -29,14 +28,20 @@ def drawn(layers, outputs, seed=7, examples=EXAMPLES):
 @pytest.mark.parametrize("name", brute_force.CHAINS)
 def test_action_agrees_with_brute_force(name):
     layers, widths, outputs = brute_force.CHAINS[name]
-    layout = architecture(brute_force.spelled(layers, outputs), widths, VARIANCES[: len(layers) + 2])
+    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, VARIANCES[: len(layers) + 2])
     inputs, labels, _ = drawn(layers, outputs)
-    point = 0.4 * np.random.default_rng(8).normal(size=coordinate_count(layout))
-    overlaps = order_parameters_at(jnp.asarray(point), layout)
-    options = {"width": widths, "temperature": TEMPERATURE, "variance": layout.variances, "heads": layout.heads}
+    factors = coordinates.full_rank(architecture)
+    point = 0.4 * np.random.default_rng(8).normal(size=factors.coordinates)
+    overlaps = coordinates.order_parameters(jnp.asarray(point), factors)
+    options = {
+        "width": widths,
+        "temperature": TEMPERATURE,
+        "variance": architecture.variances,
+        "heads": architecture.heads,
+    }
     found = sma.action(overlaps, inputs, labels, **options)
     plain = [np.asarray(one) for one in overlaps]
-    wanted = brute_force.action(plain, inputs, labels, layers, outputs, widths, layout.variances, TEMPERATURE)
+    wanted = brute_force.action(plain, inputs, labels, layers, outputs, widths, architecture.variances, TEMPERATURE)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
 
@@ -76,25 +81,26 @@ def test_the_saddle_point_is_that_of_brute_force(name):
 
 def test_derivatives_agree_with_automatic_differentiation():
     layers, outputs, widths, variances = [("heads", 2), ("skip", 1)], 2, (9.0, 5.0, 5.0), VARIANCES[:4]
-    layout = architecture(brute_force.spelled(layers, outputs), widths, variances)
+    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
     values, labels, _ = drawn(layers, outputs)
-    xi = sma.AttentionedInputs(jnp.asarray(values), layout.heads)
-    problem = problem_of(kernel_inputs(xi), xi, jnp.asarray(labels), TEMPERATURE, layout)
-    point = jnp.asarray(0.4 * np.random.default_rng(8).normal(size=coordinate_count(layout)))
+    xi = sma.AttentionedInputs(jnp.asarray(values), architecture.heads)
+    problem = problem_of(kernel_inputs(xi), xi, jnp.asarray(labels), TEMPERATURE, architecture)
+    factors = coordinates.full_rank(architecture)
+    point = jnp.asarray(0.4 * np.random.default_rng(8).normal(size=factors.coordinates))
 
     @jax.jit
     def wanted(point):
         def action(point):
-            overlaps = order_parameters_at(point, layout)
+            overlaps = coordinates.order_parameters(point, factors)
             return sma.action(overlaps, xi, labels, width=widths, temperature=TEMPERATURE, variance=variances)
 
         return action(point), jax.grad(action)(point), jax.hessian(action)(point)
 
     @jax.jit
     def found(point):
-        value, gradient, curvature = factored_derivatives(point, problem, layout)
-        products = jax.lax.map(lambda v: hessian_product(v, curvature, problem, layout), jnp.eye(len(point)))
-        return dense_hessian(point, problem, layout), (value, gradient, products)
+        value, gradient, curvature = factored_derivatives(point, problem, factors)
+        products = jax.lax.map(lambda v: hessian_product(v, curvature, problem, factors), jnp.eye(len(point)))
+        return dense_hessian(point, problem, factors), (value, gradient, products)
 
     by_autodiff = wanted(point)
     for by_hand in found(point):

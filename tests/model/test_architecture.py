@@ -6,38 +6,34 @@ import jax
 import numpy as np
 import pytest
 
-from statmech_attention.model.architecture import architecture, variances
+from statmech_attention.model.architecture import Architecture, variances
 
 
 def test_scalars_stand_for_one_number_a_layer():
-    layout = architecture((2, 3), 7, 0.5)
-    assert layout.heads == (2, 3)
-    assert layout.widths == (7.0, 7.0, 7.0)
-    assert layout.variances == (0.5, 0.5, 0.5, 0.5)
-
-
-def test_partial_paths_count_the_heads_from_each_layer_up():
-    assert architecture((2, 3, 4), 1).partial_paths == (24, 12, 4, 1)
+    architecture = Architecture.of((2, 3), 7, 0.5)
+    assert architecture.heads == (2, 3)
+    assert architecture.widths == (7.0, 7.0, 7.0)
+    assert architecture.variances == (0.5, 0.5, 0.5, 0.5)
 
 
 def test_shares_are_widths_over_the_widest():
-    layout = architecture((2, 2), (10, 40, 20))
-    assert layout.widest == 40
-    assert layout.shares == (0.25, 1.0, 0.5)
+    architecture = Architecture.of((2, 2), (10, 40, 20))
+    assert architecture.widest == 40
+    assert architecture.shares == (0.25, 1.0, 0.5)
 
 
 def test_infinite_widths_share_alike():
-    layout = architecture((2,), math.inf)
-    assert layout.shares == (1.0, 1.0)
+    architecture = Architecture.of((2,), math.inf)
+    assert architecture.shares == (1.0, 1.0)
 
 
 def test_widths_may_be_traced():
-    found = jax.jit(lambda width: architecture((2,), (width, 3.0)).widest)(8.0)
+    found = jax.jit(lambda width: Architecture.of((2,), (width, 3.0)).widest)(8.0)
     assert found == 8.0
 
 
 def test_arrays_and_lists_count_as_one_number_a_layer():
-    assert architecture([2], np.array([3.0, 4.0])).widths == (3.0, 4.0)
+    assert Architecture.of([2], np.array([3.0, 4.0])).widths == (3.0, 4.0)
     assert variances([1, 2, 3], 1) == (1.0, 2.0, 3.0)
 
 
@@ -64,4 +60,4 @@ def test_arrays_and_lists_count_as_one_number_a_layer():
 )
 def test_what_does_not_fit_is_refused(heads, width, variance, message):
     with pytest.raises(ValueError, match=message):
-        architecture(heads, width, variance)
+        Architecture.of(heads, width, variance)

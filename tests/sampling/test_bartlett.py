@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from scipy.stats import wishart
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density, potential
-from statmech_attention.theory.action import order_parameters_at
+from statmech_attention.theory import coordinates
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
-LAYOUT = architecture(HEADS, WIDTHS, VARIANCES)
+LAYOUT = Architecture.of(HEADS, WIDTHS, VARIANCES)
 SHAPE = _bartlett.bartlett(LAYOUT)
 
 
-order_parameters = jax.jit(lambda point: _bartlett.order_parameters(point, SHAPE))
+order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, SHAPE))
 
 
 @jax.jit
@@ -36,7 +36,7 @@ def log_prior(point):
 @jax.jacfwd
 def lower_change(point):
     """The Jacobian of all entries of the order parameters on and below the diagonal."""
-    found = _bartlett.order_parameters(point, SHAPE)
+    found = coordinates.order_parameters(point, SHAPE)
     return jnp.concatenate([jnp.atleast_2d(u)[np.tril_indices(jnp.atleast_2d(u).shape[0])] for u in found])
 
 
@@ -59,7 +59,7 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     data = posterior_density(xi, labels, 0.3, LAYOUT.widths, VARIANCES)
     gaps = []
     for point in jnp.asarray(0.5 * rng.normal(size=(2, SHAPE.coordinates))):
-        order_parameters = order_parameters_at(point, LAYOUT)
+        order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
         action = sma.action(order_parameters, xi, labels, width=WIDTHS, temperature=0.3, variance=VARIANCES)
         gaps.append(2 * potential(point, data, SHAPE) - max(WIDTHS) * action)
         gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
@@ -69,7 +69,7 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
 @pytest.mark.parametrize("widths", [(7, 4, 5), (3, 1, 2)], ids=str)
 def test_factors_have_the_law_of_the_weights(widths):
     """Bartlett's factors at every width, those short of columns too, against networks from the prior."""
-    layout = architecture(HEADS, widths, VARIANCES)
+    layout = Architecture.of(HEADS, widths, VARIANCES)
     shape = _bartlett.bartlett(layout)
     rng = np.random.default_rng(7)
     columns, draws = [], 20_000
@@ -78,7 +78,7 @@ def test_factors_have_the_law_of_the_weights(widths):
         columns.append(rng.normal(size=(draws, below)) / math.sqrt(width))
     points = jnp.asarray(np.concatenate(columns, axis=1))
     assert points.shape[1] == shape.coordinates
-    found = jax.jit(jax.vmap(lambda p: _bartlett.order_parameters(p, shape)))(points)
+    found = jax.jit(jax.vmap(lambda p: coordinates.order_parameters(p, shape)))(points)
 
     def network(key):
         weights = sma.sample_weights(key, heads=HEADS, width=widths, features=1, variance=VARIANCES)
@@ -97,13 +97,13 @@ def test_factors_have_the_law_of_the_weights(widths):
 
 
 def test_narrow_layers_are_short_of_columns():
-    shape = _bartlett.bartlett(architecture((3, 2), (4, 1, 2)))
+    shape = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
     assert (shape.sizes, shape.ranks) == ((3, 2, 1), (3, 1, 1))
-    factors = _bartlett.factors(jnp.zeros(shape.coordinates), shape)
+    factors = coordinates.order_parameter_factors(jnp.zeros(shape.coordinates), shape)
     assert [factor.shape for factor in factors] == [(6, 3), (2, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("width", [0.5, 2.5, math.inf])
 def test_widths_that_cannot_be_sampled_are_refused(width):
     with pytest.raises(ValueError, match="width: wanted whole numbers of at least 1 to sample"):
-        _bartlett.bartlett(architecture((2,), width))
+        _bartlett.bartlett(Architecture.of((2,), width))

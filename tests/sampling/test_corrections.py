@@ -10,7 +10,7 @@ import pytest
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention.model.architecture import architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._density import posterior_density
 from statmech_attention.sampling._laplace import laplace
@@ -22,7 +22,7 @@ sampling = sma.sampling
 def grid(width):
     """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
     train, labels, _ = problem.inputs(1)
-    layout = architecture((1,), width, VARIANCES)
+    layout = Architecture.of((1,), width, VARIANCES)
     shape = _bartlett.bartlett(layout)
     xi = sma.AttentionedInputs(jnp.asarray(train), (1,))
     data = posterior_density(xi, jnp.asarray(labels), problem.TEMPERATURE, layout.widths, VARIANCES)

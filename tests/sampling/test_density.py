@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.sampling._laplace import hessian, laplace
+from statmech_attention.theory import coordinates
 
 HEADS, VARIANCE, TEMPERATURE = (2, 2), 1.3, 0.1
 
@@ -32,14 +33,14 @@ def data(request, problem, monkeypatch):
 
 def plain(point, problem, shape):
     """The potential by automatic differentiation alone."""
-    overlap = _bartlett.order_parameter(point, shape)
+    overlap = coordinates.order_parameter(point, shape)
     energy = sma.energy(overlap, *problem, temperature=TEMPERATURE, variance=VARIANCE)
     chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), shape) + _bartlett.chain_order_one(point, shape)
     return chain + 0.5 * problem[1].shape[0] * energy
 
 
 def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem, data):
-    shape = _bartlett.bartlett(architecture(HEADS, 9, VARIANCE))
+    shape = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
     point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=shape.coordinates))
     value, gradient = jax.value_and_grad(_density.potential)(point, data, shape)
     assert float(value) == pytest.approx(float(plain(point, problem, shape)), rel=1e-12)
@@ -50,7 +51,7 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem
 
 def test_the_mode_is_one_and_its_root_whitens(problem):
     data = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
-    shape = _bartlett.bartlett(architecture(HEADS, 9, VARIANCE))
+    shape = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
     found = laplace(data, jnp.zeros(shape.coordinates), shape)
     np.testing.assert_allclose(jax.grad(_density.potential)(found.mode, data, shape), 0.0, atol=1e-5)
     curvature = found.root.T @ jax.hessian(plain)(found.mode, problem, shape) @ found.root

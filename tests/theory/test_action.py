@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
-from statmech_attention.theory.action import coordinate_count, coordinate_entropy, coordinates_of, order_parameters_at
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory import coordinates
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = [
@@ -114,28 +114,31 @@ def test_infinite_width_leaves_the_entropy_alone():
 @given(seed=st.integers(0, 10**6))
 def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
     heads, _, variances = UNEQUAL
-    layout = architecture(heads, 1, variances)
+    factors = coordinates.full_rank(Architecture.of(heads, 1, variances))
     rng = np.random.default_rng(seed)
     order_parameters = reference.random_order_parameters(rng, heads)
-    point = coordinates_of(order_parameters, layout)
-    assert point.shape == (coordinate_count(layout),) == (28,)
-    for one, other in zip(order_parameters_at(point, layout), order_parameters, strict=True):
+    point = coordinates.point_of(order_parameters, factors)
+    assert point.shape == (factors.coordinates,) == (28,)
+    for one, other in zip(coordinates.order_parameters(point, factors), order_parameters, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     point = jnp.asarray(0.5 * rng.normal(size=28))
-    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-11)
+    again = coordinates.point_of(coordinates.order_parameters(point, factors), factors)
+    np.testing.assert_allclose(again, point, atol=1e-11)
 
 
 def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
     heads, widths, variances = network
-    layout = architecture(heads, widths, variances)
+    architecture = Architecture.of(heads, widths, variances)
+    factors = coordinates.full_rank(architecture)
     order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
-    found = coordinate_entropy(coordinates_of(order_parameters, layout), layout, jnp.asarray(layout.shares))
+    point = coordinates.point_of(order_parameters, factors)
+    found = coordinates.entropy(point, jnp.asarray(architecture.shares), factors)
     assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)
 
 
 def test_the_origin_of_the_coordinates_is_the_gp_limit(network):
     heads, widths, variances = network
-    layout = architecture(heads, widths, variances)
-    found = order_parameters_at(jnp.zeros(coordinate_count(layout)), layout)
+    factors = coordinates.full_rank(Architecture.of(heads, widths, variances))
+    found = coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
     for one, other in zip(found, reference.gp_order_parameters(heads, variances), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)

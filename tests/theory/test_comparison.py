@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from statmech_attention.layers.chains import chain
-from statmech_attention.layers.skip import SkipHeads
+import statmech_attention as sma
 from statmech_attention.theory.comparison import agreement, block_share
 
 
@@ -51,19 +50,19 @@ def test_rank_correlation_is_that_of_scipy_over_pairs_of_paths(entries):
         values.append(spearmanr(one[pairs], two[np.ix_(order, order)][pairs]).statistic)
     found = agreement(one, two, heads, entries=entries)
     assert found.value == pytest.approx(values[0])
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+    assert (found.null_low, found.null_high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
     assert found.p_value == pytest.approx(np.mean(np.array(values) >= values[0] - 1e-9))
 
 
 def test_signs_agree_with_themselves_and_not_with_their_opposites():
     random = np.random.default_rng(2)
     matrix = symmetric(random, 9)
-    assert agreement(matrix, 3 * matrix, (3, 3), kind="signs", entries="off-diagonal").value == pytest.approx(1)
-    assert agreement(matrix, -matrix, (3, 3), kind="signs", entries="off-diagonal").value == pytest.approx(-1)
+    assert agreement(matrix, 3 * matrix, (3, 3), compared="signs", entries="off-diagonal").value == pytest.approx(1)
+    assert agreement(matrix, -matrix, (3, 3), compared="signs", entries="off-diagonal").value == pytest.approx(-1)
     other = np.where(np.eye(9, dtype=bool), matrix, -matrix)
     weight = np.sum(np.diag(matrix) ** 2), np.sum(np.triu(matrix, 1) ** 2)
     wanted = (weight[0] - weight[1]) / (weight[0] + weight[1])
-    assert agreement(matrix, other, (3, 3), kind="signs").value == pytest.approx(wanted)
+    assert agreement(matrix, other, (3, 3), compared="signs").value == pytest.approx(wanted)
 
 
 def test_blocks_alone_are_no_agreement():
@@ -82,8 +81,8 @@ def test_blocks_alone_are_no_agreement():
 
 def test_a_skip_is_not_renumbered():
     """Two layers of two heads beside a skip: paths renumbered by hand, the skip in its place."""
-    random, layers = np.random.default_rng(7), (SkipHeads(2), SkipHeads(2))
-    heads = np.array(chain(layers).path_heads)  # a skip is -1
+    random, layers = np.random.default_rng(7), (sma.SkipHeads(2), sma.SkipHeads(2))
+    heads = sma.path_indices(layers)  # a skip is -1
     matrix = symmetric(random, 9)
 
     def renumbered(first, second):
@@ -99,7 +98,7 @@ def test_a_skip_is_not_renumbered():
     each = [spearmanr(other[pairs], renumbered(*order)[pairs]).statistic for order in orders]
     found = agreement(other, matrix, layers)
     assert found.value == pytest.approx(each[0])
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
+    assert (found.null_low, found.null_high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
     assert found.p_value == np.mean(np.array(each) >= each[0] - 1e-12)
 
 
@@ -108,7 +107,7 @@ def test_many_heads_are_renumbered_at_random():
     matrix = symmetric(random, 64)
     found = agreement(matrix, matrix, (8, 8))
     assert found.value == pytest.approx(1) and found.p_value == pytest.approx(1 / 5000)
-    assert -0.2 < found.low < 0 < found.high < 0.2
+    assert -0.2 < found.null_low < 0 < found.null_high < 0.2
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_many_heads_are_renumbered_at_random():
         (lambda: agreement(np.eye(4), np.triu(np.ones((4, 4))), (2, 2)), "other: wanted a symmetric matrix"),
         (lambda: agreement(np.eye(4), np.eye(4), (2, 2), entries="some"), "entries: wanted one of all"),
         (lambda: agreement(np.eye(4), np.eye(4), (4, 1), entries="blocks"), "entries: there are none"),
-        (lambda: agreement(np.eye(4), np.eye(4), (2, 2), kind="sizes"), "kind: wanted one of ranks"),
+        (lambda: agreement(np.eye(4), np.eye(4), (2, 2), compared="sizes"), "compared: wanted one of ranks"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):

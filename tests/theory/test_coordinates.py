@@ -10,10 +10,10 @@ from layers import brute_force
 from scipy.stats import matrix_normal, wishart
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.action import coordinate_count, coordinates_of, order_parameters_at, smallest_entropy
+from statmech_attention.theory.action import smallest_entropy
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 200_000, 20_000
@@ -23,7 +23,7 @@ DRAWS, AT_ONCE = 200_000, 20_000
 def case(request):
     layers, widths, outputs = brute_force.CHAINS[request.param]
     variances = VARIANCES[: len(layers) + 2]
-    return layers, outputs, widths, variances, architecture(brute_force.spelled(layers, outputs), widths, variances)
+    return layers, outputs, widths, variances, Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
 
 
 def entries(overlaps):
@@ -46,20 +46,20 @@ def averaged(draw, keys):
 
 
 def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
-    _, _, widths, variances, layout = case
-    shape = _bartlett.bartlett(layout)
+    _, _, widths, variances, architecture = case
+    factors = coordinates.factor_shapes(architecture, widths)
 
     def bartlett(key):
         pieces = []
-        for width, places, (_, below) in zip(widths, shape.places, shape.counts, strict=True):
+        for width, places, (_, below) in zip(widths, factors.places, factors.counts, strict=True):
             key, one, two = jax.random.split(key, 3)
             chi_square = 2 * jax.random.gamma(one, jnp.asarray((width - places) / 2))
             pieces += [0.5 * jnp.log(chi_square / width), jax.random.normal(two, (below,)) / np.sqrt(width)]
-        return _bartlett.order_parameters(jnp.concatenate(pieces), shape)
+        return coordinates.order_parameters(jnp.concatenate(pieces), factors)
 
     def network(key):
-        weights = sma.sample_weights(key, heads=layout.heads, width=widths, features=1, variance=variances)
-        return sma.weights_order_parameters(weights, layout.heads)
+        weights = sma.sample_weights(key, heads=architecture.heads, width=widths, features=1, variance=variances)
+        return sma.weights_order_parameters(weights, architecture.heads)
 
     keys = jax.random.split(jax.random.key(5), (2, DRAWS))
     for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):
@@ -70,33 +70,38 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
 
 @given(seed=st.integers(0, 10**6))
 def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
-    layout = architecture((2, sma.SkipHeads(1), sma.Outputs(2)), 3, VARIANCES[:4])
-    point = jnp.asarray(0.5 * np.random.default_rng(seed).normal(size=coordinate_count(layout)))
-    np.testing.assert_allclose(coordinates_of(order_parameters_at(point, layout), layout), point, atol=1e-10)
+    factors = coordinates.full_rank(Architecture.of((2, sma.SkipHeads(1), sma.Outputs(2)), 3, VARIANCES[:4]))
+    point = jnp.asarray(0.5 * np.random.default_rng(seed).normal(size=factors.coordinates))
+    again = coordinates.point_of(coordinates.order_parameters(point, factors), factors)
+    np.testing.assert_allclose(again, point, atol=1e-10)
 
 
-def random_overlaps(layout, seed=3):
-    point = 0.4 * np.random.default_rng(seed).normal(size=coordinate_count(layout))
-    return [np.asarray(one) for one in order_parameters_at(jnp.asarray(point), layout)], jnp.asarray(point)
+def random_overlaps(architecture, seed=3):
+    factors = coordinates.full_rank(architecture)
+    point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=factors.coordinates))
+    return [np.asarray(one) for one in coordinates.order_parameters(point, factors)], point
 
 
 def test_entropy_is_that_of_the_layers_densities(case):
-    layers, _, widths, variances, layout = case
-    overlaps, point = random_overlaps(layout)
+    layers, _, widths, variances, architecture = case
+    overlaps, point = random_overlaps(architecture)
     wanted = brute_force.entropy(overlaps, layers, widths, variances)
-    found = sma.entropy(tuple(overlaps), heads=layout.heads, width=widths, variance=variances)
+    found = sma.entropy(tuple(overlaps), heads=architecture.heads, width=widths, variance=variances)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
-    found = coordinates.entropy(point, jnp.asarray(layout.shares), coordinates.full_rank(layout))
+    found = coordinates.entropy(point, jnp.asarray(architecture.shares), coordinates.full_rank(architecture))
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_entropy_is_smallest_at_the_gp_limit(case):
-    *_, variances, layout = case
-    gp = sma.gp_order_parameters(layout.heads, variance=variances)
-    options = {"heads": layout.heads, "width": layout.widths, "variance": variances}
-    assert float(sma.entropy(gp, **options)) == pytest.approx(smallest_entropy(layout), rel=1e-12)
+    *_, variances, architecture = case
+    gp = sma.gp_order_parameters(architecture.heads, variance=variances)
+    options = {"heads": architecture.heads, "width": architecture.widths, "variance": variances}
+    assert float(sma.entropy(gp, **options)) == pytest.approx(smallest_entropy(architecture), rel=1e-12)
     for seed in range(3):
-        assert sma.entropy(tuple(random_overlaps(layout, seed)[0]), **options) > smallest_entropy(layout) + 1e-3
+        assert (
+            sma.entropy(tuple(random_overlaps(architecture, seed)[0]), **options)
+            > smallest_entropy(architecture) + 1e-3
+        )
 
 
 def test_the_gp_limit_is_the_mean_over_the_prior():
@@ -112,17 +117,17 @@ def test_the_gp_limit_is_the_mean_over_the_prior():
 def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     """B given U is matrix normal, the Schur complement independent of it Wishart with N - d degrees of freedom."""
     widths, variances = (7, 7), (1.0, 1.4, 0.7)
-    layout = architecture((sma.SkipHeads(2), sma.Outputs(2)), widths, variances)
-    shape = _bartlett.bartlett(layout)
+    architecture = Architecture.of((sma.SkipHeads(2), sma.Outputs(2)), widths, variances)
+    factors = _bartlett.bartlett(architecture)
 
     def blocks(point):
         """The entries that a point is made of: of U, of B, of the Schur complement."""
-        lower, upper = _bartlett.order_parameters(point, shape)
+        lower, upper = coordinates.order_parameters(point, factors)
         cross = lower[:2, 2:]
         schur = lower[2:, 2:] - cross.T @ jnp.linalg.solve(upper, cross)
         return jnp.concatenate([upper[np.tril_indices(2)], cross.reshape(-1), schur[np.tril_indices(4)]])
 
-    overlaps, point = random_overlaps(layout)
+    overlaps, point = random_overlaps(architecture)
     lower, upper = overlaps
     cross, columns = lower[:2, 2:], variances[1] * np.kron(np.eye(2), upper) / 7
     schur = lower[2:, 2:] - cross.T @ np.linalg.solve(upper, cross)
@@ -130,10 +135,9 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     wanted += matrix_normal(rowcov=upper, colcov=columns).logpdf(cross)
     wanted += wishart(5, columns).logpdf(schur)
     wanted += np.linalg.slogdet(np.asarray(jax.jacfwd(blocks)(point)))[1]
-    found = _bartlett.chain_potential(point, jnp.asarray(layout.widths), shape) + _bartlett.chain_order_one(
-        point, shape
-    )
-    assert -float(found) - _bartlett.prior_constant(widths, shape) == pytest.approx(float(wanted), rel=1e-9)
+    found = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
+    found += _bartlett.chain_order_one(point, factors)
+    assert -float(found) - _bartlett.prior_constant(widths, factors) == pytest.approx(float(wanted), rel=1e-9)
 
 
 def test_order_parameters_of_another_chain_are_refused():

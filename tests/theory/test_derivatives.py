@@ -9,19 +9,20 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import architecture
-from statmech_attention.theory.action import coordinate_count, order_parameters_at
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.derivatives import (
-    dense_derivatives,
     dense_hessian,
     energy_and_entropy,
+    entropy_curvature,
     factored_derivatives,
     hessian_product,
+    is_dense,
+    problem_of,
 )
-from statmech_attention.theory.minimum import problem_of
+from statmech_attention.theory.trust_region import spectrum_of
 
 dense_hessian = jax.jit(dense_hessian, static_argnums=2)
-dense_derivatives = jax.jit(dense_derivatives, static_argnums=2)
 energy_and_entropy = jax.jit(energy_and_entropy, static_argnums=2)
 factored_derivatives = jax.jit(factored_derivatives, static_argnums=2)
 hessian_product = jax.jit(hessian_product, static_argnums=3)
@@ -35,45 +36,46 @@ EXAMPLES, FEATURES, TEMPERATURE = 5, 3, 0.3
 def case():
     """The problem, a point away from the origin, and the action there in the paper's variables."""
     rng = np.random.default_rng(50)
-    layout = architecture(HEADS, WIDTHS, VARIANCES)
+    architecture = Architecture.of(HEADS, WIDTHS, VARIANCES)
     values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(HEADS), FEATURES)))
     xi, labels = sma.AttentionedInputs(values, HEADS), jnp.asarray(rng.normal(size=EXAMPLES))
-    problem = problem_of(values, xi, labels, TEMPERATURE, layout)
-    point = jnp.asarray(0.4 * rng.normal(size=coordinate_count(layout)))
+    problem = problem_of(values, xi, labels, TEMPERATURE, architecture)
+    factors = coordinates.full_rank(architecture)
+    point = jnp.asarray(0.4 * rng.normal(size=factors.coordinates))
 
     def action(point):
-        order_parameters = order_parameters_at(point, layout)
+        order_parameters = coordinates.order_parameters(point, factors)
         return sma.action(order_parameters, xi, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES)
 
     def by_brute_force(point):
-        order_parameters = [np.asarray(one) for one in order_parameters_at(jnp.asarray(point), layout)]
+        order_parameters = [np.asarray(one) for one in coordinates.order_parameters(jnp.asarray(point), factors)]
         return reference.action(
             order_parameters, np.asarray(values), np.asarray(labels), HEADS, WIDTHS, VARIANCES, TEMPERATURE
         )
 
-    return problem, layout, point, action, by_brute_force
+    return problem, factors, point, action, by_brute_force
 
 
 def test_value_in_coordinates_is_the_action_in_the_papers_variables(case):
-    problem, layout, point, _, by_brute_force = case
+    problem, factors, point, _, by_brute_force = case
     wanted = by_brute_force(point)
-    value, *_ = dense_hessian(point, problem, layout)
+    value, *_ = dense_hessian(point, problem, factors)
     assert float(value) == pytest.approx(wanted, rel=1e-11)
-    assert float(factored_derivatives(point, problem, layout)[0]) == pytest.approx(wanted, rel=1e-11)
-    energy, entropy = energy_and_entropy(point, problem, layout)
-    assert float(entropy + EXAMPLES / max(layout.widths) * energy) == pytest.approx(wanted, rel=1e-11)
+    assert float(factored_derivatives(point, problem, factors)[0]) == pytest.approx(wanted, rel=1e-11)
+    energy, entropy = energy_and_entropy(point, problem, factors)
+    assert float(entropy + EXAMPLES / max(WIDTHS) * energy) == pytest.approx(wanted, rel=1e-11)
 
 
 def test_gradient_agrees_with_automatic_differentiation(case):
-    problem, layout, point, action, _ = case
+    problem, factors, point, action, _ = case
     wanted = jax.jit(jax.grad(action))(point)
-    np.testing.assert_allclose(dense_hessian(point, problem, layout)[1], wanted, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(factored_derivatives(point, problem, layout)[1], wanted, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(dense_hessian(point, problem, factors)[1], wanted, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(factored_derivatives(point, problem, factors)[1], wanted, rtol=1e-9, atol=1e-11)
 
 
 def test_gradient_agrees_with_finite_differences(case):
-    problem, layout, point, _, by_brute_force = case
-    gradient = dense_hessian(point, problem, layout)[1]
+    problem, factors, point, _, by_brute_force = case
+    gradient = dense_hessian(point, problem, factors)[1]
     step = 1e-5
     for index in range(0, len(point), 3):
         move = step * np.eye(len(point))[index]
@@ -82,17 +84,17 @@ def test_gradient_agrees_with_finite_differences(case):
 
 
 def test_hessian_agrees_with_automatic_differentiation(case):
-    problem, layout, point, action, _ = case
-    found = dense_hessian(point, problem, layout)[2]
+    problem, factors, point, action, _ = case
+    found = dense_hessian(point, problem, factors)[2]
     np.testing.assert_allclose(found, jax.jit(jax.hessian(action))(point), rtol=1e-8, atol=1e-10)
 
 
 def test_hessian_agrees_with_finite_differences_of_the_gradient(case):
-    problem, layout, point, *_ = case
-    hessian = dense_hessian(point, problem, layout)[2]
+    problem, factors, point, *_ = case
+    hessian = dense_hessian(point, problem, factors)[2]
 
     def gradient(point):
-        return factored_derivatives(point, problem, layout)[1]
+        return factored_derivatives(point, problem, factors)[1]
 
     direction = np.random.default_rng(51).normal(size=len(point))
     step = 1e-5
@@ -101,22 +103,39 @@ def test_hessian_agrees_with_finite_differences_of_the_gradient(case):
 
 
 def test_hessian_products_agree_with_the_hessian(case):
-    problem, layout, point, *_ = case
-    hessian = dense_hessian(point, problem, layout)[2]
-    curvature = factored_derivatives(point, problem, layout)[2]
-    product = jax.vmap(lambda vector: hessian_product(vector, curvature, problem, layout))
+    problem, factors, point, *_ = case
+    hessian = dense_hessian(point, problem, factors)[2]
+    curvature = factored_derivatives(point, problem, factors)[2]
+    product = jax.vmap(lambda vector: hessian_product(vector, curvature, problem, factors))
     np.testing.assert_allclose(product(jnp.eye(len(point))), hessian, rtol=1e-9, atol=1e-10)
 
 
-def test_spectrum_rebuilds_the_hessian(case):
-    problem, layout, point, *_ = case
-    hessian, spectrum = dense_hessian(point, problem, layout)[2], dense_derivatives(point, problem, layout)[2]
-    np.testing.assert_allclose(spectrum.vectors @ jnp.diag(spectrum.values) @ spectrum.vectors.T, hessian, atol=1e-10)
-
-
 def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):
-    problem, layout, point, *_ = case
-    value, gradient, spectrum = dense_derivatives(point.at[0].set(jnp.nan), problem, layout)
+    problem, factors, point, *_ = case
+    value, gradient, hessian = dense_hessian(point.at[0].set(jnp.nan), problem, factors)
     assert not np.isfinite(value)
     assert not np.all(np.isfinite(gradient))
-    assert np.all(np.isfinite(spectrum.values))
+    assert np.all(np.isfinite(spectrum_of(hessian).values))
+
+
+def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
+    """Without labels and inputs the energy is constant: the Hessian of the action is that of the entropy."""
+    architecture = Architecture.of((2, 3), (7, 5, 9), 1.3)
+    factors = coordinates.full_rank(architecture)
+    xi = sma.AttentionedInputs(jnp.zeros((4, 6, 2)), (2, 3))
+    problem = problem_of(xi.values, xi, jnp.zeros(4), 0.5, architecture)
+    point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
+    hessian = dense_hessian(point, problem, factors)[2]
+    np.testing.assert_allclose(hessian, np.diag(entropy_curvature(point, problem, factors)), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "examples, paths, features, dense",
+    [(100, 4, 231, True), (600, 16, 87, True), (600, 27, 87, True), (600, 64, 87, False)],
+)
+def test_the_papers_networks_but_the_one_of_64_paths_are_solved_with_the_dense_hessian(
+    examples, paths, features, dense
+):
+    values = np.broadcast_to(0.0, (examples, paths, features))
+    assert is_dense("auto", values) is dense
+    assert is_dense("dense", values) and not is_dense("products", values)

@@ -7,7 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from statmech_attention.theory.trust_region import Outcome, Spectrum, exact_step, minimise, truncated_step
+from statmech_attention.theory.trust_region import (
+    Outcome,
+    Spectrum,
+    exact_step,
+    minimise,
+    spectrum_of,
+    truncated_step,
+)
 
 
 def rosenbrock(x):
@@ -24,6 +31,10 @@ def quartic(x):
     return jnp.sum((x - 2.0) ** 4)
 
 
+def roots_of_two(x):
+    return jnp.sum((x**2 - 2) ** 2)
+
+
 def walled(x):
     """x - ln x in every direction; not a number left of zero."""
     return jnp.sum(x - jnp.log(x))
@@ -34,7 +45,7 @@ def run(function, method, start, tolerance, max_steps):
     if method == "exact":
 
         def derivatives(point):
-            return function(point), jax.grad(function)(point), Spectrum(*jnp.linalg.eigh(jax.hessian(function)(point)))
+            return function(point), jax.grad(function)(point), spectrum_of(jax.hessian(function)(point))
 
         step = exact_step
     else:
@@ -110,8 +121,12 @@ def test_steps_run_out():
 
 
 def test_a_tolerance_below_rounding_is_said_to_be_out_of_reach():
-    found = run(rosenbrock, "exact", jnp.array([-1.2, 1.0]), 1e-300, 2000)
-    assert found.outcome == Outcome.STALLED or found.gradient_norm == 0
+    # No floating-point number is the square root of two: the gradient never vanishes.
+    found = run(roots_of_two, "exact", jnp.array([1.0, 2.0]), 1e-300, 2000)
+    assert found.outcome == Outcome.STALLED
+    assert found.steps < 2000
+    assert 0 < found.gradient_norm < 1e-14
+    np.testing.assert_allclose(found.point, np.sqrt(2), rtol=1e-15)
 
 
 def test_newtons_method_is_quadratic_on_a_quadratic():
@@ -123,6 +138,14 @@ def test_newtons_method_is_quadratic_on_a_quadratic():
     found = run(bowl, "exact", 0.1 * jnp.ones(3), 1e-12, 50)
     assert found.steps <= 2
     np.testing.assert_allclose(found.point, [1.0, 0.1, 0.01], rtol=1e-10)
+
+
+def test_a_spectrum_rebuilds_its_matrix_and_is_finite_where_the_matrix_is_not():
+    factor = np.random.default_rng(62).normal(size=(4, 4))
+    found = spectrum_of(jnp.asarray(factor + factor.T))
+    assert np.all(np.diff(found.values) > 0)
+    np.testing.assert_allclose(found.vectors @ jnp.diag(found.values) @ found.vectors.T, factor + factor.T, atol=1e-13)
+    np.testing.assert_array_equal(spectrum_of(jnp.full((4, 4), jnp.nan)).values, 1.0)
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.5, 100.0])

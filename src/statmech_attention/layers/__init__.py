@@ -1,6 +1,6 @@
 """Kinds of layers, one file each, and chains of them; `kind` says what a kind gives."""
 
-from statmech_attention.layers.chains import Chain, canonical, chain
+from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
 from statmech_attention.layers.linear import Linear
@@ -18,6 +18,5 @@ __all__ = [
     "Part",
     "Readout",
     "SkipHeads",
-    "canonical",
     "chain",
 ]

@@ -1,6 +1,7 @@
 """A chain of layers from what `heads` says, and its paths."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -19,6 +20,23 @@ class Chain:
 
     layers: tuple[Layer, ...]
     readout: Readout
+
+    @classmethod
+    def of(cls, heads) -> "Chain":
+        """The chain that `heads` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
+        if isinstance(heads, Chain):
+            return heads
+        heads = _listed(heads)
+        *layers, readout = heads if isinstance(heads[-1], Readout) else (*heads, OneOutput())
+        if not layers:
+            raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
+        if any(isinstance(layer, Readout) for layer in layers):
+            raise ValueError(f"heads: wanted outputs at the end of the chain alone, got {heads!r}.")
+        if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
+            raise ValueError(
+                f"heads: wanted whole numbers of at least 1, got {heads!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+            )
+        return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
     @property
     def spelled(self) -> tuple[int | Kind, ...]:
@@ -49,6 +67,12 @@ class Chain:
     def paths(self) -> int:
         """How many paths there are, outputs not counted."""
         return math.prod(self.branches)
+
+    @property
+    def partial_paths(self) -> tuple[int, ...]:
+        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
+        branches = [kind.branches for kind in self.kinds]
+        return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
 
     @cached_property
     def path_branches(self) -> Int[np.ndarray, "paths layers"]:
@@ -92,22 +116,18 @@ class Chain:
 
 
 def chain(heads) -> Chain:
-    """The chain that `heads` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
-    if isinstance(heads, Chain):
-        return heads
-    heads = checks.heads_listed(heads)
-    *layers, readout = heads if isinstance(heads[-1], Readout) else (*heads, OneOutput())
-    if not layers:
-        raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
-    if any(isinstance(layer, Readout) for layer in layers):
-        raise ValueError(f"heads: wanted outputs at the end of the chain alone, got {heads!r}.")
-    if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
+    """The chain that `heads` spells; see `Chain.of`."""
+    return Chain.of(heads)
+
+
+def _listed(heads) -> tuple:
+    """What stands for the layers, whatever it is."""
+    if heads is None:
         raise ValueError(
-            f"heads: wanted whole numbers of at least 1, got {heads!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+            "heads: plain arrays carry no head structure. Pass heads=(H_1, .., H_L), or the result of attentioned_inputs."
         )
-    return Chain(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
-
-
-def canonical(heads) -> tuple[int | Kind, ...]:
-    """`heads` checked and in its one spelling."""
-    return chain(heads).spelled
+    if not isinstance(heads, (Sequence, np.ndarray)) or isinstance(heads, str):
+        raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {heads!r}.")
+    if not len(heads):
+        raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
+    return tuple(heads)

@@ -21,9 +21,7 @@ class Heads(Layer):
     fewest = 1
 
     def __post_init__(self):
-        if not checks.is_whole(self.count, 1):
-            raise ValueError(f"Heads: wanted a whole number of at least 1, got {self.count!r}.")
-        object.__setattr__(self, "count", int(self.count))
+        object.__setattr__(self, "count", checks.whole("Heads", self.count))
 
     @property
     def value_matrices(self):

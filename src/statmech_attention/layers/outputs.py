@@ -1,8 +1,10 @@
-"""Readouts: one output, or several side by side."""
+"""Readouts: one output, or several side by side, and the tokens that they read."""
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Readout
@@ -42,9 +44,7 @@ class Outputs(Readout):
     count: int
 
     def __post_init__(self):
-        if not checks.is_whole(self.count, 1):
-            raise ValueError(f"Outputs: wanted a whole number of at least 1, got {self.count!r}.")
-        object.__setattr__(self, "count", int(self.count))
+        object.__setattr__(self, "count", checks.whole("Outputs", self.count))
 
     @property
     def value_matrices(self):
@@ -60,3 +60,24 @@ class Outputs(Readout):
     @property
     def spelled(self):
         return (self,)
+
+
+def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
+    r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
+
+    Args:
+        readout: "first", "last", a token's index, or "mean".
+        tokens: number of tokens.
+
+    Returns:
+        `(tokens,)` weights that sum to one.
+
+    Raises:
+        ValueError: an unknown readout or an index outside the sequence.
+    """
+    if readout == "mean":
+        return jnp.full(tokens, 1 / tokens)
+    index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
+    if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
+        raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
+    return jnp.zeros(tokens).at[index].set(1.0)

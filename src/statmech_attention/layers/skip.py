@@ -26,9 +26,7 @@ class SkipHeads(Layer):
     keeps = True
 
     def __post_init__(self):
-        if not checks.is_whole(self.count, 0):
-            raise ValueError(f"SkipHeads: wanted a whole number of heads, got {self.count!r}.")
-        object.__setattr__(self, "count", int(self.count))
+        object.__setattr__(self, "count", checks.whole("SkipHeads", self.count, 0))
 
     @property
     def value_matrices(self):

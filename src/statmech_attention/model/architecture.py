@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
 
 
@@ -21,16 +21,24 @@ class Architecture:
     widths: tuple
     variances: tuple[float, ...]
 
+    @classmethod
+    def of(cls, heads, width, variance=1.0) -> "Architecture":
+        """All of it checked; a scalar stands for one number a layer."""
+        chain = Chain.of(heads)
+        widths = _per_layer("width", width, len(chain.kinds), "(N_1, .., N_{L+1})", infinite=True)
+        infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
+        if any(infinite) and not all(infinite):
+            raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
+        for number, (layer, entering, leaving) in enumerate(
+            zip(chain.layers, widths, widths[1:], strict=False), start=1
+        ):
+            layer.check_widths(number, entering, leaving)
+        return cls(chain.spelled, widths, variances(variance, len(chain.layers)))
+
     @property
     def chain(self) -> Chain:
         """The layers and the readout."""
-        return chain(self.heads)
-
-    @property
-    def partial_paths(self) -> tuple[int, ...]:
-        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
-        branches = [kind.branches for kind in self.chain.kinds]
-        return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
+        return Chain.of(self.heads)
 
     @property
     def widest(self):
@@ -44,18 +52,6 @@ class Architecture:
         if checks.concrete(widest) and math.isinf(widest):
             return (1.0,) * len(self.widths)
         return tuple(width / widest for width in self.widths)
-
-
-def architecture(heads, width, variance=1.0) -> Architecture:
-    """Checked `Architecture`: scalars stand for one number a layer."""
-    layers = chain(heads)
-    widths = _per_layer("width", width, len(layers.kinds), "(N_1, .., N_{L+1})", infinite=True)
-    infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
-    if any(infinite) and not all(infinite):
-        raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
-    for number, (layer, entering, leaving) in enumerate(zip(layers.layers, widths, widths[1:], strict=False), start=1):
-        layer.check_widths(number, entering, leaving)
-    return Architecture(layers.spelled, widths, variances(variance, len(layers.layers)))
 
 
 def variances(variance, layers: int) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import Chain
 
 
 @jax.tree_util.register_dataclass
@@ -139,9 +140,7 @@ def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
     table = checks.array("table", table, "heads distances")
     if table.shape[1] % 2 == 0:
         raise ValueError(f"table: wanted an odd number of distances -R, .., R, got {table.shape[1]}.")
-    if not checks.is_whole(tokens, 1):
-        raise ValueError(f"tokens: wanted a whole number of at least 1, got {tokens!r}.")
-    furthest, place = table.shape[1] // 2, np.arange(int(tokens))
+    furthest, place = table.shape[1] // 2, np.arange(checks.whole("tokens", tokens))
     return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]
 
 
@@ -173,6 +172,32 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
                 "Matrices belong to the inputs they were computed from."
             )
     return matrices
+
+
+def chain_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
+    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
+
+    Args:
+        inputs: `(examples, tokens, features)`.
+        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
+        heads: the layers; those of the attention where None.
+
+    Raises:
+        ValueError: other numbers of heads in the attention than in the layers.
+    """
+    chain = None if heads is None else Chain.of(heads)
+    if chain is not None and not any(chain.heads):
+        if callable(attention) or attention is not None and len(attention):
+            raise ValueError(f"attention: wanted none, since no layer of heads={chain.spelled} has heads. Pass ().")
+        return chain, (None,) * len(chain.layers)
+    matrices = attention_matrices(inputs, attention)
+    got = tuple(matrix.shape[1] for matrix in matrices)
+    chain = Chain.of(got) if chain is None else chain
+    wanted = tuple(count for count in chain.heads if count)
+    if got != wanted:
+        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={chain.spelled}, got {got}.")
+    left = iter(matrices)
+    return chain, tuple(next(left) if count else None for count in chain.heads)
 
 
 def _softmax_over_keys(logits, mask, bias) -> Float[Array, "examples _heads tokens tokens"]:

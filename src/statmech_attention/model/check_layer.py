@@ -73,8 +73,7 @@ def _check_numbers(layer: Layer) -> None:
             f"{layer}, gains: wanted positive numbers, got {tuple(layer.gains)}. A sign belongs into `mixing`, and a branch "
             f"without gain is none."
         )
-    if not checks.is_whole(layer.divisor, 1):
-        raise ValueError(f"{layer}, divisor: wanted a whole number of at least 1, got {layer.divisor!r}.")
+    checks.whole(f"{layer}, divisor", layer.divisor)
     if set(layer.branch_heads) - {-1} != set(range(layer.heads)):
         raise ValueError(f"{layer}, branch_heads: wanted heads counted from 0, or -1, got {tuple(layer.branch_heads)}.")
     if not checks.is_whole(layer.fewest, 0) or layer.fewest > layer.heads:

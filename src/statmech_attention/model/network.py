@@ -13,10 +13,12 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import mixed, root
-from statmech_attention.model.architecture import architecture
-from statmech_attention.model.paths import AttentionedInputs, layers_and_matrices, readout_weights
+from statmech_attention.layers.outputs import readout_weights
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.paths import AttentionedInputs
 
 
 class Weights(NamedTuple):
@@ -49,25 +51,23 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
-    layout = architecture(heads, width, variance)
+    architecture = Architecture.of(heads, width, variance)
     widths = []
-    for number in layout.widths:
+    for number in architecture.widths:
         if not checks.is_whole(number, 1):
             raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
         widths.append(int(number))
-    if not checks.is_whole(features, 1):
-        raise ValueError(f"features: wanted a whole number of at least 1, got {features!r}.")
-    layers = layout.chain
-    keys = jax.random.split(key, len(layers.layers) + 2)
-    scales = np.sqrt(np.asarray(layout.variances))
+    features, chain = checks.whole("features", features), architecture.chain
+    keys = jax.random.split(key, len(chain.layers) + 2)
+    scales = np.sqrt(np.asarray(architecture.variances))
     values = tuple(
         scales[place + 1] * jax.random.normal(keys[place + 1], (layer.value_matrices, widths[place + 1], widths[place]))
-        for place, layer in enumerate(layers.layers)
+        for place, layer in enumerate(chain.layers)
     )
     return Weights(
-        scales[0] * jax.random.normal(keys[0], (widths[0], int(features))),
+        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
         values,
-        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *layers.readout.axes)),
+        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
     )
 
 
@@ -91,10 +91,10 @@ def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> 
         ValueError: shapes that do not fit each other.
     """
     inputs = checks.array("inputs", inputs, "examples tokens features")
-    layers, matrices = layers_and_matrices(inputs, attention, heads)
-    _check_fit(weights, inputs.shape[2], layers)
+    chain, matrices = chain_and_matrices(inputs, attention, heads)
+    _check_fit(weights, inputs.shape[2], chain)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
-    for layer, values, matrix in zip(layers.layers, weights.values, matrices, strict=True):
+    for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         hidden = layer.forward(values, hidden, matrix)
     read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
@@ -110,7 +110,7 @@ def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width
     Returns:
         `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
     """
-    return _partial_weights(weights, _layers_of(weights, heads))[0]
+    return _partial_weights(weights, _chain_of(weights, heads))[0]
 
 
 def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
@@ -131,13 +131,13 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
     """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
-    layers, features = attentioned.chain, attentioned.values.shape[-1]
-    _check_fit(weights, features, layers)
-    rows = _partial_weights(weights, layers)[0] @ weights.projection
-    rows = rows / root(weights.projection.shape[0] * features * layers.divisor)
-    rows = rows.reshape(layers.paths, layers.outputs, features)
-    gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None, None]
-    return (gains * rows).reshape(layers.paths, *layers.readout.axes, features)
+    chain, features = attentioned.chain, attentioned.values.shape[-1]
+    _check_fit(weights, features, chain)
+    rows = _partial_weights(weights, chain)[0] @ weights.projection
+    rows = rows / root(weights.projection.shape[0] * features * chain.divisor)
+    rows = rows.reshape(chain.paths, chain.outputs, features)
+    gains = jnp.asarray(chain.path_gains, rows.dtype)[:, None, None]
+    return (gains * rows).reshape(chain.paths, *chain.readout.axes, features)
 
 
 def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array, "..."], ...]:
@@ -150,15 +150,15 @@ def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array,
     Returns:
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`.
     """
-    layers = _layers_of(weights, heads)
-    overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, layers)]
-    return (*overlaps[:-1], overlaps[-1].reshape(2 * layers.readout.axes))
+    chain = _chain_of(weights, heads)
+    overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, chain)]
+    return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 
 
-def _partial_weights(weights: Weights, layers: Chain) -> list:
+def _partial_weights(weights: Weights, chain: Chain) -> list:
     """Effective weights of the partial paths that start in layer 1, 2, .., L+1."""
     partial = [weights.readout.reshape(weights.readout.shape[0], -1).T]
-    for layer, values in zip(reversed(layers.layers), reversed(weights.values), strict=True):
+    for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
         seeds = jnp.einsum("dm,hmn->hdn", partial[0], values) / root(values.shape[1])
         if layer.keeps:
             seeds = jnp.concatenate([partial[0][None], seeds])
@@ -166,23 +166,23 @@ def _partial_weights(weights: Weights, layers: Chain) -> list:
     return partial
 
 
-def _layers_of(weights: Weights, heads) -> Chain:
-    """The layers asked for, or else layers of heads alone."""
+def _chain_of(weights: Weights, heads) -> Chain:
+    """The chain asked for, or else one of heads alone."""
     plain = tuple(values.shape[0] for values in weights.values)
-    layers = chain(plain if heads is None else heads)
-    _check_fit(weights, weights.projection.shape[1], layers)
-    return layers
+    chain = Chain.of(plain if heads is None else heads)
+    _check_fit(weights, weights.projection.shape[1], chain)
+    return chain
 
 
-def _check_fit(weights: Weights, features: int, layers: Chain) -> None:
+def _check_fit(weights: Weights, features: int, chain: Chain) -> None:
     ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
-    axes = layers.readout.axes
+    axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
         raise ValueError(
             f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) a layer, {'(N, outputs)' if axes else '(N,)'}, "
             f"got axes {ranks}."
         )
-    wanted, got = tuple(layer.value_matrices for layer in layers.layers), tuple(v.shape[0] for v in weights.values)
+    wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)
     if got != wanted or weights.projection.shape[1] != features:
         raise ValueError(
             f"weights: wanted heads {wanted} and {features} features to fit the inputs, "

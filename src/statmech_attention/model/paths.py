@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
-from statmech_attention.model.attention import attention_matrices
+from statmech_attention.layers.outputs import readout_weights
+from statmech_attention.model.attention import chain_and_matrices
 
 
 @jax.tree_util.register_dataclass
@@ -33,7 +34,7 @@ class AttentionedInputs:
     @property
     def chain(self) -> Chain:
         """The layers that `heads` stands for, and the readout."""
-        return chain(self.heads)
+        return Chain.of(self.heads)
 
     def keep_heads(self, kept) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
@@ -73,59 +74,12 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None) -> Attenti
     alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
     """
     inputs = checks.array("inputs", inputs, "examples tokens features")
-    layers, matrices = layers_and_matrices(inputs, attention, heads)
+    chain, matrices = chain_and_matrices(inputs, attention, heads)
     weights = readout_weights(readout, inputs.shape[1]).astype(inputs.dtype)
     columns = jnp.broadcast_to(weights, (inputs.shape[0], 1, inputs.shape[1]))
-    for layer, matrix in reversed(list(zip(layers.layers, matrices, strict=True))):
+    for layer, matrix in reversed(list(zip(chain.layers, matrices, strict=True))):
         columns = layer.attended(columns, matrix).reshape(inputs.shape[0], -1, inputs.shape[1])
-    return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), layers.spelled)
-
-
-def layers_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
-    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
-
-    Args:
-        inputs: `(examples, tokens, features)`.
-        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
-        heads: the layers; those of the attention where None.
-
-    Raises:
-        ValueError: other numbers of heads in the attention than in the layers.
-    """
-    layers = None if heads is None else chain(heads)
-    if layers is not None and not any(layers.heads):
-        if callable(attention) or attention is not None and len(attention):
-            raise ValueError(f"attention: wanted none, since no layer of heads={layers.spelled} has heads. Pass ().")
-        return layers, (None,) * len(layers.layers)
-    matrices = attention_matrices(inputs, attention)
-    got = tuple(matrix.shape[1] for matrix in matrices)
-    layers = chain(got) if layers is None else layers
-    wanted = tuple(count for count in layers.heads if count)
-    if got != wanted:
-        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={layers.spelled}, got {got}.")
-    left = iter(matrices)
-    return layers, tuple(next(left) if count else None for count in layers.heads)
-
-
-def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
-    r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
-
-    Args:
-        readout: "first", "last", a token's index, or "mean".
-        tokens: number of tokens.
-
-    Returns:
-        `(tokens,)` weights that sum to one.
-
-    Raises:
-        ValueError: an unknown readout or an index outside the sequence.
-    """
-    if readout == "mean":
-        return jnp.full(tokens, 1 / tokens)
-    index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
-    if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
-        raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
-    return jnp.zeros(tokens).at[index].set(1.0)
+    return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), chain.spelled)
 
 
 def path_indices(heads) -> Int[np.ndarray, "paths layers"]:
@@ -140,16 +94,16 @@ def path_indices(heads) -> Int[np.ndarray, "paths layers"]:
     Raises:
         ValueError: a layer without heads, or no layer.
     """
-    return chain(heads).path_heads
+    return Chain.of(heads).path_heads
 
 
 def as_attentioned(name: str, value, heads=None) -> AttentionedInputs:
     """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `heads`."""
     if isinstance(value, AttentionedInputs):
-        if heads is not None and chain(heads) != value.chain:
+        if heads is not None and Chain.of(heads) != value.chain:
             raise ValueError(f"heads: {name} already has heads {value.heads}, got {heads!r}. Leave heads out.")
         heads, value = value.heads, value.values
-    layers = chain(heads)
+    chain = Chain.of(heads)
     value = checks.array(name, value, "examples paths features", double=True)
-    checks.same(name, "the paths axis", value.shape[1], f"the paths of heads={layers.spelled}", layers.paths)
-    return AttentionedInputs(value, layers.spelled)
+    checks.same(name, "the paths axis", value.shape[1], f"the paths of heads={chain.spelled}", chain.paths)
+    return AttentionedInputs(value, chain.spelled)

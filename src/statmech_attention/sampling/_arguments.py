@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.model.architecture import Architecture, architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import check_pair
 
@@ -25,7 +25,7 @@ def problem(attentioned, labels, test, *, width, temperature, variance, heads) -
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
-    layout = architecture(inputs.heads, width, variance)
+    layout = Architecture.of(inputs.heads, width, variance)
     return Problem(inputs, labels, temperature, layout, test_inputs(test, inputs))
 
 

@@ -17,27 +17,7 @@ from scipy.special import gammaln
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import (
-    Factors,
-    factor_shapes,
-    factors,
-    full_rank,
-    order_parameter,
-    order_parameters,
-    pieces,
-)
-
-__all__ = [
-    "Factors",
-    "bartlett",
-    "chain_order_one",
-    "chain_potential",
-    "factors",
-    "full_rank",
-    "order_parameter",
-    "order_parameters",
-    "prior_constant",
-]
+from statmech_attention.theory.coordinates import Factors, factor_shapes, pieces
 
 
 def bartlett(layout: Architecture) -> Factors:

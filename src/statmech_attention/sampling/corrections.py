@@ -23,7 +23,7 @@ from statmech_attention.sampling._arguments import test_inputs
 from statmech_attention.sampling._density import Posterior, half_action, posterior_density
 from statmech_attention.sampling._laplace import hessian
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory.action import coordinates_of
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.solution import Solution
@@ -66,7 +66,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs = solution.attentioned
     layout = Architecture(inputs.heads, widths, solution.variance)
-    shape = _bartlett.full_rank(layout)
+    shape = coordinates.full_rank(layout)
     for layer, (width, places) in enumerate(zip(widths, shape.places, strict=True), start=1):
         if places.size and width <= places[-1]:
             raise ValueError(
@@ -76,7 +76,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
     test = test_inputs(test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
-    found = _corrected(coordinates_of(solution.order_parameters, layout), data, kernels, shape)
+    found = _corrected(coordinates.point_of(solution.order_parameters, shape), data, kernels, shape)
     if test is None:
         return found
     return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
@@ -96,7 +96,7 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, shape: Fact
     shift = -directions.T @ (directions @ push)
 
     def observed(p):
-        overlaps = _bartlett.order_parameters(p, shape)
+        overlaps = coordinates.order_parameters(p, shape)
         return overlaps, None if kernels is None else output(overlaps[0], data, kernels)
 
     value, drift = jax.jvp(observed, (point,), (shift,))

@@ -26,6 +26,7 @@ from statmech_attention.sampling._density import Posterior, label_energy, poster
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, Estimate, MixingWarning
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.saddle_point import solve
@@ -244,7 +245,7 @@ def _weighted(
         near = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
         chain = _bartlett.chain_potential(point, data.widths, shape) + _bartlett.chain_order_one(point, shape)
         proposed = jnp.logaddexp(jnp.log(share) + near, jnp.log1p(-share) - chain - constant)
-        overlap = _bartlett.order_parameter(point, shape)
+        overlap = coordinates.order_parameter(point, shape)
         found = {"order_parameter": overlap}
         if kernels is not None:
             found["output"] = output(overlap, data, kernels).mean

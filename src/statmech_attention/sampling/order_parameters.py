@@ -20,6 +20,7 @@ from statmech_attention.sampling._density import Posterior, posterior_density, p
 from statmech_attention.sampling._laplace import Laplace, laplace
 from statmech_attention.sampling._nuts import nuts
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import Factors
 
 
@@ -117,4 +118,4 @@ def _whitened(position, data: tuple[Posterior, Laplace], shape: Factors):
 
 def _record(position, data: tuple[Posterior, Laplace], shape: Factors) -> dict:
     _, around = data
-    return named_overlaps(_bartlett.order_parameters(around.mode + around.root @ position, shape))
+    return named_overlaps(coordinates.order_parameters(around.mode + around.root @ position, shape))

@@ -1,6 +1,6 @@
 r"""The action: entropy of the order parameters plus $\alpha$ times the energy of the labels.
 
-Equations (11) and (12). In the good coordinates of `_coordinates`, $U^{(l)} = A_l A_l^\top$ with
+Equations (11) and (12). In the good coordinates of `coordinates`, $U^{(l)} = A_l A_l^\top$ with
 $A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$ for layers of heads, the entropy falls apart into independent layers and the
 prior is isotropic; only the energy couples them.
 """
@@ -10,10 +10,9 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.model.architecture import Architecture, architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
 
 
@@ -39,9 +38,10 @@ def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, "
 
     Source: Tiberi et al. (2024), equations (32), (33).
     """
-    layout = architecture(heads, width, variance)
-    shares = jnp.stack([jnp.asarray(share, float) for share in layout.shares])
-    return coordinate_entropy(coordinates_of(order_parameters, layout), layout, shares)
+    architecture = Architecture.of(heads, width, variance)
+    shares = jnp.stack([jnp.asarray(share, float) for share in architecture.shares])
+    factors = coordinates.full_rank(architecture)
+    return coordinates.entropy(coordinates.point_of(order_parameters, factors), shares, factors)
 
 
 def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
@@ -98,7 +98,7 @@ def action(order_parameters, attentioned, labels, *, width, temperature, varianc
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
     attentioned = as_attentioned("attentioned", attentioned, heads)
-    alpha = attentioned.values.shape[0] / architecture(attentioned.heads, width, variance).widest
+    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).widest
     return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
         order_parameters[0], attentioned, labels, temperature=temperature, variance=variance
     )
@@ -119,38 +119,11 @@ def gp_order_parameters(heads, *, variance=1.0) -> tuple[Float[Array, "..."], ..
     Raises:
         ValueError: numbers out of range or of the wrong count.
     """
-    layout = architecture(heads, 1, variance)
-    return order_parameters_at(jnp.zeros(coordinate_count(layout)), layout)
+    factors = coordinates.full_rank(Architecture.of(heads, 1, variance))
+    return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
 
 
-def coordinate_count(layout: Architecture) -> int:
-    """Number of good coordinates, $\\sum_l d_l (d_l + 1) / 2$ for layers of heads."""
-    return full_rank(layout).coordinates
-
-
-def order_parameters_at(point: Float[Array, " coordinates"], layout: Architecture) -> tuple[Float[Array, "..."], ...]:
-    """$(U^{(1)}, .., U^{(L+1)})$ at a point in the good coordinates."""
-    return coordinates.order_parameters(point, full_rank(layout))
-
-
-def order_parameter_factors(point: Float[Array, " coordinates"], layout: Architecture) -> list:
-    """The factors $A_1, .., A_{L+1}$ of the order parameters, $U^{(l)} = A_l A_l^\\top$."""
-    return coordinates.factors(point, full_rank(layout))
-
-
-def coordinates_of(order_parameters, layout: Architecture) -> Float[Array, " coordinates"]:
-    """The good coordinates of given order parameters; the inverse of `order_parameters_at`."""
-    return coordinates.point_of(order_parameters, full_rank(layout))
-
-
-def coordinate_entropy(
-    point: Float[Array, " coordinates"], layout: Architecture, shares: Float[Array, " layers"]
-) -> Float[Array, ""]:
-    """The entropy at a point in the good coordinates."""
-    return coordinates.entropy(point, shares, full_rank(layout))
-
-
-def smallest_entropy(layout: Architecture):
+def smallest_entropy(architecture: Architecture):
     r"""The entropy at the Gaussian-process limit, $\sum_l d_l N_l / N_{max}$ for layers of heads."""
-    counts = full_rank(layout).counts
-    return sum(diagonal * share for (diagonal, _), share in zip(counts, layout.shares, strict=True))
+    counts = coordinates.full_rank(architecture).counts
+    return sum(diagonal * share for (diagonal, _), share in zip(counts, architecture.shares, strict=True))

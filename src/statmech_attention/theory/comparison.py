@@ -15,12 +15,12 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
 
 ENTRIES = ("all", "diagonal", "off-diagonal", "blocks")
-KINDS = ("ranks", "signs")
+COMPARED = ("ranks", "signs")
 
 _MOST_RENUMBERINGS = 5000
 
@@ -42,14 +42,14 @@ class Agreement(NamedTuple):
 
     Attributes:
         value: rank correlation, or agreement of signs, between -1 and 1.
-        low: lower end of the central 95 % over renumberings of the heads.
-        high: upper end.
+        null_low: lower end of the central 95 % over renumberings of the heads.
+        null_high: upper end.
         p_value: share of renumberings, the given one included, that agree at least as well.
     """
 
     value: float
-    low: float
-    high: float
+    null_low: float
+    null_high: float
     p_value: float
 
 
@@ -81,7 +81,7 @@ def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -
 
 
 def agreement(
-    order_parameter, other, heads: Sequence[int | Layer], *, entries: str = "all", kind: str = "ranks", seed: int = 0
+    order_parameter, other, heads: Sequence[int | Layer], *, entries: str = "all", compared: str = "ranks", seed: int = 0
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
 
@@ -93,14 +93,14 @@ def agreement(
         other: $\tilde U$, the same shape.
         heads: $(H_1, .., H_L)$, or layers of other kinds among them; a skip is no head, and not renumbered.
         entries: "all"; "diagonal"; "off-diagonal"; "blocks", the off-diagonal ones with the same head in layer 1.
-        kind: "ranks" or "signs".
+        compared: "ranks" or "signs".
         seed: of the renumberings, which are drawn where there are too many to try all.
 
     Returns:
         `Agreement`; NaN where all entries of one matrix are equal.
 
     Raises:
-        ValueError: matrices that do not fit the heads or are not symmetric, NaN or infinity, unknown entries or kind.
+        ValueError: matrices that do not fit the heads or are not symmetric, NaN or infinity, a choice that is not there.
 
     Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
     """
@@ -108,18 +108,18 @@ def agreement(
     for name, matrix in (("order_parameter", one), ("other", two)):
         if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
             raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not.")
-    if kind not in KINDS:
-        raise ValueError(f"kind: wanted one of {', '.join(KINDS)}, got {kind!r}.")
+    if compared not in COMPARED:
+        raise ValueError(f"compared: wanted one of {', '.join(COMPARED)}, got {compared!r}.")
     taken = _taken(entries, paths)
-    if kind == "ranks":
+    if compared == "ranks":
         one, two = _ranked(one, taken), _ranked(two, taken)
     # A renumbering carries the chosen entries into each other: each pair once on one side is enough.
     once = np.triu(taken)
-    orders = _renumberings(chain(heads), np.random.default_rng(seed))
+    orders = _renumberings(Chain.of(heads), np.random.default_rng(seed))
     left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
     products = left * right
     with np.errstate(invalid="ignore", divide="ignore"):
-        size = np.abs(products).sum(axis=1) if kind == "signs" else np.sqrt((left**2).sum() * (right**2).sum(axis=1))
+        size = np.abs(products).sum(axis=1) if compared == "signs" else np.sqrt((left**2).sum() * (right**2).sum(axis=1))
         found = products.sum(axis=1) / np.where(size > 0, size, np.nan)
     if not np.all(np.isfinite(found)):
         return Agreement(math.nan, math.nan, math.nan, math.nan)
@@ -165,9 +165,9 @@ def _ranked(matrix, taken) -> Float[np.ndarray, "paths paths"]:
     return np.where(np.tri(len(matrix), k=-1, dtype=bool), ranks.T, ranks)
 
 
-def _renumberings(layers: Chain, random) -> list[Int[np.ndarray, " paths"]]:
+def _renumberings(chain: Chain, random) -> list[Int[np.ndarray, " paths"]]:
     """Orders of the paths when heads are renumbered within layers: all of them, or some at random; the given one first."""
-    counts = layers.heads
+    counts = chain.heads
     if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
         chosen = itertools.product(*(itertools.permutations(range(count)) for count in counts))
     else:
@@ -183,9 +183,9 @@ def _renumberings(layers: Chain, random) -> list[Int[np.ndarray, " paths"]]:
         np.ravel_multi_index(
             [
                 branches(layer, order)[column]
-                for layer, order, column in zip(layers.layers, orders, layers.path_branches.T, strict=True)
+                for layer, order, column in zip(chain.layers, orders, chain.path_branches.T, strict=True)
             ],
-            layers.branches,
+            chain.branches,
         )
         for orders in chosen
     ]

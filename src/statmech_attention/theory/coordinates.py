@@ -59,29 +59,29 @@ class Factors:
         return tuple(kind.mixing(deviation) for kind, deviation in zip(self.chain.kinds, deviations, strict=True))
 
 
-def full_rank(layout: Architecture) -> Factors:
+def full_rank(architecture: Architecture) -> Factors:
     """Shapes of the factors where no width is short of columns, as in the action."""
-    return factor_shapes(layout, (math.inf,) * len(layout.widths))
+    return factor_shapes(architecture, (math.inf,) * len(architecture.widths))
 
 
-def factor_shapes(layout: Architecture, most) -> Factors:
+def factor_shapes(architecture: Architecture, most) -> Factors:
     """Shapes of the factors with `most` columns at most, a number a layer."""
     sizes, ranks, kept = [], [], []
     above = 1
-    for kind, columns in zip(reversed(layout.chain.kinds), reversed(most), strict=True):
+    for kind, columns in zip(reversed(architecture.chain.kinds), reversed(most), strict=True):
         sizes.insert(0, kind.seeds * above)
         kept.insert(0, kind.keeps * above)
         ranks.insert(0, min(columns, sizes[0]))
         above = ranks[0]
-    return Factors(layout.chain, layout.variances, tuple(sizes), tuple(ranks), tuple(kept))
+    return Factors(architecture.chain, architecture.variances, tuple(sizes), tuple(ranks), tuple(kept))
 
 
-def factors(point: Float[Array, " coordinates"], shape: Factors) -> list:
+def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
     r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`."""
     found = []
     above = jnp.ones((1, 1))
     for kind, mixing, relative in reversed(
-        list(zip(shape.chain.kinds, shape.mixings, relative_factors(point, shape), strict=True))
+        list(zip(factors.chain.kinds, factors.mixings, relative_factors(point, factors), strict=True))
     ):
         seeds = relative.reshape(kind.seeds, above.shape[1], -1)
         branches = mixed(mixing, jnp.einsum("ab,sbc->sac", above, seeds))
@@ -90,12 +90,12 @@ def factors(point: Float[Array, " coordinates"], shape: Factors) -> list:
     return found
 
 
-def relative_factors(point: Float[Array, " coordinates"], shape: Factors) -> list:
+def relative_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
     """The triangular factors $F_1, .., F_{L+1}$."""
     found = []
-    for size, rank, kept, (logs, below) in zip(shape.sizes, shape.ranks, shape.kept, pieces(point, shape), strict=True):
+    shapes = zip(factors.sizes, factors.ranks, factors.kept, factors.places, strict=True)
+    for (size, rank, kept, places), (logs, below) in zip(shapes, pieces(point, factors), strict=True):
         start = np.where(np.arange(size)[:, None] < kept, np.eye(size, rank), 0.0)
-        places = np.arange(kept, rank)
         rows, columns = np.tril_indices(size, -1, rank)
         free = rows >= kept
         factor = jnp.asarray(start).at[places, places].set(jnp.exp(logs))
@@ -103,78 +103,77 @@ def relative_factors(point: Float[Array, " coordinates"], shape: Factors) -> lis
     return found
 
 
-@partial(jax.jit, static_argnames="shape")
-def order_parameters(point: Float[Array, " coordinates"], shape: Factors) -> tuple[Float[Array, "..."], ...]:
+@partial(jax.jit, static_argnames="factors")
+def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output."""
-    overlaps = [factor @ factor.T for factor in factors(point, shape)]
-    return (*overlaps[:-1], overlaps[-1].reshape(2 * shape.chain.readout.axes))
+    overlaps = [factor @ factor.T for factor in order_parameter_factors(point, factors)]
+    return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
-def order_parameter(point: Float[Array, " coordinates"], shape: Factors) -> Float[Array, "paths paths"]:
+def order_parameter(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, "paths paths"]:
     """$U = U^{(1)}$ at a point."""
-    factor = factors(point, shape)[0]
+    factor, *_ = order_parameter_factors(point, factors)
     return factor @ factor.T
 
 
-def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " layers"], shape: Factors) -> Float[Array, ""]:
+def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " layers"], factors: Factors) -> Float[Array, ""]:
     r"""The entropy at a point: $\sum_l \frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$ over the free rows."""
     total = jnp.zeros(())
-    for share, (logs, below) in zip(shares, pieces(point, shape), strict=True):
+    for share, (logs, below) in zip(shares, pieces(point, factors), strict=True):
         total = total + share * (jnp.sum(jnp.exp(2 * logs)) - 2 * jnp.sum(logs) + jnp.sum(below**2))
     return total
 
 
-def pieces(point, shape: Factors) -> list:
+def pieces(point, factors: Factors) -> list:
     """Logarithms of the diagonal and what lies below it, a pair a layer."""
     found, start = [], 0
-    for diagonal, below in shape.counts:
+    for diagonal, below in factors.counts:
         found.append((point[start : start + diagonal], point[start + diagonal : start + diagonal + below]))
         start += diagonal + below
     return found
 
 
-def point_of(order_parameters, shape: Factors) -> Float[Array, " coordinates"]:
+def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters; the inverse of `order_parameters`."""
-    overlaps = _checked(order_parameters, shape)
-    relative = _factors_of(overlaps, shape)
+    overlaps = _checked(order_parameters, factors)
+    relative = _factors_of(overlaps, factors)
     if checks.concrete(*relative):
         # From above: what is wrong there spoils what is below.
         for layer in reversed(range(len(overlaps))):
-            _check_factor(overlaps[layer], relative[layer], layer, shape)
+            _check_factor(overlaps[layer], relative[layer], layer, factors)
     found = []
-    for factor, kept in zip(relative, shape.kept, strict=True):
+    for factor, kept in zip(relative, factors.kept, strict=True):
         rows, columns = np.tril_indices(len(factor), -1)
         free = rows >= kept
         found += [jnp.log(jnp.diagonal(factor)[kept:]), factor[rows[free], columns[free]]]
     return jnp.concatenate(found)
 
 
-@partial(jax.jit, static_argnames="shape")
-def _factors_of(overlaps: list, shape: Factors) -> list:
+@partial(jax.jit, static_argnames="factors")
+def _factors_of(overlaps: list, factors: Factors) -> list:
     """The triangular factors $F_1, .., F_{L+1}$ of order parameters."""
     relative = [None] * len(overlaps)
     for layer in reversed(range(len(overlaps))):
         # (M (x) A)^+ U (M (x) A)^+^T, which is F F^T
-        half = _seeds_of(overlaps[layer], layer, relative, shape)
-        relative[layer] = jnp.linalg.cholesky(_seeds_of(half.T, layer, relative, shape))
+        half = _seeds_of(overlaps[layer], layer, relative, factors)
+        relative[layer] = jnp.linalg.cholesky(_seeds_of(half.T, layer, relative, factors))
     return relative
 
 
-def _seeds_of(rows: Float[Array, "partial columns"], layer: int, relative: list, shape: Factors):
+def _seeds_of(rows: Float[Array, "partial columns"], layer: int, relative: list, factors: Factors):
     r"""$(M_l \otimes A_{l+1})^+$ times `rows`, $A_{l+1}$ given by the factors above."""
-    kind, width = shape.chain.kinds[layer], rows.shape[1]
-    seeds = mixed(np.linalg.pinv(shape.mixings[layer]), rows.reshape(kind.branches, -1, width))
+    kind, width = factors.chain.kinds[layer], rows.shape[1]
+    seeds = mixed(np.linalg.pinv(factors.mixings[layer]), rows.reshape(kind.branches, -1, width))
     if layer + 1 == len(relative):
         return seeds.reshape(-1, width)
-    below = (_seeds_of(one, layer + 1, relative, shape) for one in seeds)
+    below = (_seeds_of(one, layer + 1, relative, factors) for one in seeds)
     return jnp.concatenate([solve_triangular(relative[layer + 1], one, lower=True) for one in below])
 
 
-def _checked(order_parameters, shape: Factors) -> list:
+def _checked(order_parameters, factors: Factors) -> list:
     """The order parameters as matrices of the right sizes."""
-    branches = [kind.branches for kind in shape.chain.kinds]
-    sizes = [math.prod(branches[layer:]) for layer in range(len(branches))]
-    last = "a scalar last" if not shape.chain.readout.axes else "that of the outputs last"
+    sizes, outputs = factors.chain.partial_paths, factors.chain.readout.axes
+    last = "that of the outputs last" if outputs else "a scalar last"
     wanted = f"(U^(1), .., U^({len(sizes)})) with {last}"
     if not isinstance(order_parameters, (tuple, list)):
         raise ValueError(f"order_parameters: wanted a tuple {wanted}, got {type(order_parameters).__name__}.")
@@ -183,7 +182,7 @@ def _checked(order_parameters, shape: Factors) -> list:
     overlaps = []
     for layer, (value, size) in enumerate(zip(order_parameters, sizes, strict=True)):
         name = f"order_parameters[{layer}]"
-        scalar = layer == len(sizes) - 1 and not shape.chain.readout.axes
+        scalar = layer == len(sizes) - 1 and not outputs
         value = checks.array(name, value, "" if scalar else "paths paths", double=True)
         value = value[None, None] if scalar else value
         if value.shape != (size, size):
@@ -192,9 +191,9 @@ def _checked(order_parameters, shape: Factors) -> list:
     return overlaps
 
 
-def _check_factor(overlap, factor, layer: int, shape: Factors) -> None:
+def _check_factor(overlap, factor, layer: int, factors: Factors) -> None:
     """Refuse an order parameter that no network of these layers can have."""
-    name, kept = f"order_parameters[{layer}]", shape.kept[layer]
+    name, kept = f"order_parameters[{layer}]", factors.kept[layer]
     factor = np.asarray(factor)
     if not np.all(np.isfinite(factor)):
         raise ValueError(f"{name}: wanted a positive definite U^({layer + 1}), got one that is not.")
@@ -202,7 +201,7 @@ def _check_factor(overlap, factor, layer: int, shape: Factors) -> None:
         raise ValueError(
             f"{name}: wanted the block of U^({layer + 1}) along the skip to be U^({layer + 2}), got another."
         )
-    mixing = shape.mixings[layer]
+    mixing = factors.mixings[layer]
     if mixing.shape[0] > mixing.shape[1]:
         projector = np.kron(mixing @ np.linalg.pinv(mixing), np.eye(len(overlap) // len(mixing)))
         if not np.allclose(projector @ overlap @ projector, overlap, rtol=0, atol=_LARGEST_MISFIT * np.max(overlap)):

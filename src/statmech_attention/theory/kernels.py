@@ -114,8 +114,8 @@ def centred_alignment(kernel, labels) -> Float[Array, ""]:
 
 def kernel_scale(attentioned: AttentionedInputs, variance) -> float:
     r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
-    layers = attentioned.chain
-    return variances(variance, len(layers.layers))[0] / (attentioned.values.shape[-1] * layers.divisor)
+    chain = attentioned.chain
+    return variances(variance, len(chain.layers))[0] / (attentioned.values.shape[-1] * chain.divisor)
 
 
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
@@ -124,15 +124,27 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
     Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
     example's values on the paths (path, output) of the same output, and zeros elsewhere.
     """
-    layers = attentioned.chain
-    values = attentioned.values
-    if np.any(layers.path_gains != 1):
-        values = values * jnp.asarray(layers.path_gains, values.dtype)[None, :, None]
-    if layers.outputs == 1:
+    chain, values = attentioned.chain, attentioned.values
+    if np.any(chain.path_gains != 1):
+        values = values * jnp.asarray(chain.path_gains, values.dtype)[None, :, None]
+    if chain.outputs == 1:
         return values
     examples, paths, features = values.shape
-    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(layers.outputs, dtype=values.dtype))
-    return spread.reshape(examples * layers.outputs, paths * layers.outputs, features)
+    spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(chain.outputs, dtype=values.dtype))
+    return spread.reshape(examples * chain.outputs, paths * chain.outputs, features)
+
+
+def compressed(values):
+    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
+    if not checks.concrete(values):
+        return values
+    flat = np.asarray(values).reshape(-1, values.shape[-1])
+    eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
+    kept = eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]
+    kept[-1] = True
+    if kept.all():
+        return values
+    return jnp.asarray(np.asarray(values) @ directions[:, kept])
 
 
 def flat_kernel(

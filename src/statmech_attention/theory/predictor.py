@@ -11,6 +11,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.kernels import (
     check_order_parameter,
@@ -58,10 +59,10 @@ def predict(
         as_attentioned("attentioned_test", attentioned_test, heads),
     )
     check_pair(train, test, "attentioned_test")
-    layers = train.chain
-    labels = checks.labels(labels, train.values.shape[0], axes=layers.readout.axes)
+    chain = train.chain
+    labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
-    order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=layers.outputs)
+    order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
     gram = flat_kernel(train, train, order_parameter, variance)
     across = flat_kernel(train, test, order_parameter, variance)
     seen = kernel_inputs(test)
@@ -70,8 +71,8 @@ def predict(
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
-    shape = (test.values.shape[0], *layers.readout.axes)
-    return Prediction(mean.reshape(shape), (own - jnp.sum(half**2, axis=0)).reshape(shape))
+    axes = (test.values.shape[0], *chain.readout.axes)
+    return Prediction(mean.reshape(axes), (own - jnp.sum(half**2, axis=0)).reshape(axes))
 
 
 def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths paths"]:
@@ -122,16 +123,15 @@ def accuracy(mean, labels) -> Float[Array, ""]:
         return _class_accuracy(mean, labels)
     mean = checks.array("mean", mean, "examples", double=True)
     labels = checks.labels(labels, mean.shape[0], signs=True)
-    return jnp.mean(0.5 + 0.5 * jnp.sign(mean) * labels)
+    return jnp.mean(right(mean, labels))
 
 
 def _class_accuracy(mean, labels) -> Float[Array, ""]:
     mean = checks.array("mean", mean, "examples outputs", double=True)
     labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
-    right = labels == jnp.max(labels, axis=1, keepdims=True)
-    if checks.concrete(right) and not np.all(np.sum(np.asarray(right), axis=1) == 1):
+    largest = labels == jnp.max(labels, axis=1, keepdims=True)
+    if checks.concrete(largest) and not np.all(np.sum(np.asarray(largest), axis=1) == 1):
         raise ValueError(
             "labels: wanted one largest label an example, that of its class, got several of the same size."
         )
-    likeliest = mean == jnp.max(mean, axis=1, keepdims=True)
-    return jnp.mean(jnp.sum(right & likeliest, axis=1) / jnp.sum(likeliest, axis=1))
+    return jnp.mean(right(mean, labels))

@@ -13,22 +13,25 @@ import numpy as np
 from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.model.architecture import Architecture, architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.action import coordinate_count, coordinates_of, order_parameters_at
-from statmech_attention.theory.kernels import kernel_inputs
-from statmech_attention.theory.minimum import compressed, is_dense, minimise_action, minimise_batch, problem_of
-from statmech_attention.theory.solution import NotConverged, Solution
-from statmech_attention.theory.trust_region import Minimum, Outcome
+from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.theory.derivatives import (
+    ActionProblem,
+    dense_hessian,
+    energy_and_entropy,
+    entropy_curvature,
+    factored_derivatives,
+    hessian_product,
+    is_dense,
+    problem_of,
+)
+from statmech_attention.theory.kernels import compressed, kernel_inputs
+from statmech_attention.theory.solution import Solution, raise_unless_converged
+from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, spectrum_of, truncated_step
 
-_EXPLANATIONS = {
-    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
-    "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
-    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel is "
-    "nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a larger tolerance.",
-    Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
-    "temperature, or scale the inputs down.",
-}
+_MAX_PRODUCTS = 200
+_LARGEST_DOUBLE = 2**24  # entries of the inputs; of larger ones the Hessian's products are in single precision
 
 
 def solve(
@@ -74,17 +77,18 @@ def solve(
 
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
     """
-    inputs, labels, layout = _prepare(attentioned, labels, heads, width, variance)
+    inputs, labels, architecture = _prepare(attentioned, labels, heads, width, variance)
     temperature = checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
-    point = _start(start, layout)
-    problem = problem_of(_compressed(inputs), inputs, labels, temperature, layout)
-    minimum, energy, entropy = minimise_action(
-        problem, point, tolerance, max_steps, _static(layout), is_dense(method, problem.inputs)
-    )
-    solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, layout)
+    factors = full_rank(architecture)
+    point = _start(start, factors)
+    problem = problem_of(_compressed(inputs), inputs, labels, temperature, architecture)
+    dense = is_dense(method, problem.inputs)
+    minimum, energy, entropy = minimise_action(problem, point, tolerance, max_steps, factors, dense)
+    width = tuple(jnp.asarray(number, float) for number in architecture.widths)
+    solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, width, factors)
     if throw and checks.concrete(minimum.outcome):
-        _raise_unless_converged(solution)
+        raise_unless_converged(solution)
     return solution
 
 
@@ -132,30 +136,78 @@ def solve_sweep(
     _check_options(tolerance, max_steps, method)
     prepared = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
     inputs, labels, _ = prepared[0]
-    layouts = [layout for *_, layout in prepared]
+    architectures = [architecture for *_, architecture in prepared]
     heat = jnp.asarray([checks.positive("temperatures", temperature) for temperature in temperatures])
     small = _compressed(inputs)
     dense = is_dense(method, small)
+    factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
-    points = jnp.zeros((len(temperatures), coordinate_count(layouts[0])))
+    points = jnp.zeros((len(temperatures), factors.coordinates))
     found = [None] * len(widths)
-    by_width = sorted(range(len(widths)), key=lambda index: layouts[index].widest, reverse=True)
+    by_width = sorted(range(len(widths)), key=lambda index: architectures[index].widest, reverse=True)
     for index in tqdm(by_width, desc="widths", disable=not progress):
-        problems = [problem_of(small, inputs, labels, temperature, layouts[index]) for temperature in heat]
-        found[index] = minimise_batch(problems, points, tolerance, max_steps, _static(layouts[index]), dense)
+        problems = [problem_of(small, inputs, labels, temperature, architectures[index]) for temperature in heat]
+        found[index] = _minimise_batch(problems, points, tolerance, max_steps, factors, dense)
         points = found[index][0].point
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
-    solution = _solution(*stacked, inputs, labels, grid, layouts)
+    rows = np.stack([np.asarray(architecture.widths, float) for architecture in architectures], axis=1)
+    width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
+    solution = _solution(*stacked, inputs, labels, grid, width, factors)
     if throw:
-        _raise_unless_converged(solution)
+        raise_unless_converged(solution)
     return solution
+
+
+@partial(jax.jit, static_argnames=("factors", "dense"))
+def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dense: bool):
+    """The minimum of one action, its energy and its entropy."""
+    if dense:
+
+        def local(point):
+            value, gradient, hessian = dense_hessian(point, problem, factors)
+            return value, gradient, spectrum_of(hessian)
+
+        step = exact_step
+    else:
+        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+        large = problem.inputs.size > _LARGEST_DOUBLE
+        rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
+
+        def local(point):
+            return factored_derivatives(point, problem, factors)
+
+        def step(gradient, curvature, radius):
+            def product(vector):
+                return hessian_product(vector, curvature, rough, factors)
+
+            # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
+            scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
+            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS)
+
+    minimum = minimise(local, step, start, tolerance, max_steps)
+    return minimum, *energy_and_entropy(minimum.point, problem, factors)
+
+
+def _minimise_batch(problems: list, starts, tolerance, max_steps, factors: Factors, dense: bool):
+    """One compiled loop over a batch of small problems; large ones one after the other, to spare memory."""
+    if not dense:
+        found = [
+            minimise_action(problem, start, tolerance, max_steps, factors, dense)
+            for problem, start in zip(problems, starts, strict=True)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
+    axes = ActionProblem(None, None, 0, None, None, None)
+    return jax.vmap(
+        lambda problem, start: minimise_action(problem, start, tolerance, max_steps, factors, dense), (axes, 0)
+    )(shared, starts)
 
 
 def _prepare(attentioned, labels, heads, width, variance):
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, architecture(inputs.heads, width, variance)
+    return inputs, labels, Architecture.of(inputs.heads, width, variance)
 
 
 def _compressed(inputs: AttentionedInputs):
@@ -164,36 +216,24 @@ def _compressed(inputs: AttentionedInputs):
 
 def _check_options(tolerance, max_steps, method) -> None:
     checks.positive("tolerance", tolerance)
-    if checks.concrete(max_steps) and not checks.is_whole(max_steps, 1):
-        raise ValueError(f"max_steps: wanted a whole number of at least 1, got {max_steps}.")
+    if checks.concrete(max_steps):
+        checks.whole("max_steps", max_steps)
     if method not in ("auto", "dense", "products"):
         raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")
 
 
-def _static(layout: Architecture) -> Architecture:
-    """The part of the architecture that decides shapes; widths stay out, so that they never recompile."""
-    return replace(layout, widths=(1.0,) * len(layout.widths))
-
-
-def _start(start, layout: Architecture):
+def _start(start, factors: Factors):
     if start is None:
-        return jnp.zeros(coordinate_count(layout))
-    return coordinates_of(start.order_parameters if isinstance(start, Solution) else start, layout)
+        return jnp.zeros(factors.coordinates)
+    return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
 
 
-def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, layouts) -> Solution:
-    layout, batch = layouts, ()
-    if isinstance(layouts, list):
-        layout, batch = layouts[0], temperature.shape
-        widths = np.stack([np.asarray(layout.widths, float) for layout in layouts], axis=1)
-        width = tuple(jnp.broadcast_to(row[:, None], batch) for row in widths)
-    else:
-        width = tuple(jnp.asarray(number, float) for number in layout.widths)
-    order_parameters = partial(order_parameters_at, layout=_static(layout))
-    for _ in batch:
-        order_parameters = jax.vmap(order_parameters)
+def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, width, factors: Factors) -> Solution:
+    overlaps = partial(order_parameters, factors=factors)
+    for _ in temperature.shape:
+        overlaps = jax.vmap(overlaps)
     return Solution(
-        order_parameters(minimum.point),
+        overlaps(minimum.point),
         minimum.value,
         energy,
         entropy,
@@ -204,22 +244,5 @@ def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, la
         labels,
         temperature,
         width,
-        layout.variances,
-    )
-
-
-def _raise_unless_converged(solution: Solution) -> None:
-    bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
-    if not len(bad):
-        return
-    worst = tuple(bad[0])
-    outcome = Outcome(int(solution.outcome[worst]))
-    where = (
-        f"T = {float(solution.temperature[worst]):g}, N = {', '.join(f'{float(n[worst]):g}' for n in solution.width)}"
-    )
-    raise NotConverged(
-        f"The saddle point was not reached at {where} ({len(bad)} of {solution.outcome.size} solves): gradient norm "
-        f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. {_EXPLANATIONS[outcome]} "
-        "The solution so far is the .solution of this exception; throw=False returns it.",
-        solution,
+        factors.variances,
     )

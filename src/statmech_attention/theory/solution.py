@@ -10,6 +10,16 @@ from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import Prediction, predict
+from statmech_attention.theory.trust_region import Outcome
+
+_EXPLANATIONS = {
+    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
+    "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
+    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel is "
+    "nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a larger tolerance.",
+    Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
+    "temperature, or scale the inputs down.",
+}
 
 
 class NotConverged(RuntimeError):
@@ -136,3 +146,21 @@ class Solution:
             axes = tuple(0 if level < leading_axes(argument) else None for argument in arguments)
             function = jax.vmap(function, in_axes=axes)
         return function(*arguments)
+
+
+def raise_unless_converged(solution: Solution) -> None:
+    """Raise `NotConverged` where a minimisation ended short of the tolerance."""
+    bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
+    if not len(bad):
+        return
+    worst = tuple(bad[0])
+    outcome = Outcome(int(solution.outcome[worst]))
+    where = (
+        f"T = {float(solution.temperature[worst]):g}, N = {', '.join(f'{float(n[worst]):g}' for n in solution.width)}"
+    )
+    raise NotConverged(
+        f"The saddle point was not reached at {where} ({len(bad)} of {solution.outcome.size} solves): gradient norm "
+        f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. {_EXPLANATIONS[outcome]} "
+        "The solution so far is the .solution of this exception; throw=False returns it.",
+        solution,
+    )

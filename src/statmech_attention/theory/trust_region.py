@@ -116,6 +116,13 @@ class Spectrum(NamedTuple):
     vectors: Float[Array, "coordinates coordinates"]
 
 
+def spectrum_of(hessian: Float[Array, "coordinates coordinates"]) -> Spectrum:
+    """The spectrum of a Hessian, of the identity where the Hessian is not finite."""
+    # eigh of a matrix with NaN never returns on some LAPACKs.
+    finite = jnp.all(jnp.isfinite(hessian))
+    return Spectrum(*jnp.linalg.eigh(jnp.where(finite, hessian, jnp.eye(hessian.shape[0]))))
+
+
 def exact_step(gradient: Float[Array, " coordinates"], hessian: Spectrum, radius: Float[Array, ""]):
     """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
     components = hessian.vectors.T @ gradient

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.model.architecture import architecture
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import Weights, forward_paths, sample_weights
 from statmech_attention.model.paths import as_attentioned
 
@@ -74,7 +74,7 @@ def train_weights(
     learning_rate = checks.positive("learning_rate", learning_rate)
     if not checks.is_whole(steps, 1):
         raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
-    layout = architecture(inputs.heads, width, variance)
+    layout = Architecture.of(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
     start = sample_weights(key, heads=inputs.heads, width=layout.widths, features=features)
     return _descended(start, inputs, labels, temperature, learning_rate, int(steps), layout.variances)
