@@ -10,7 +10,7 @@ import xarray as xr
 from statmech_attention import checks, results
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
-from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovTrial
+from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 
 # Heads that are kept in each layer.
 NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}

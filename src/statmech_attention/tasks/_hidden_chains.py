@@ -62,8 +62,23 @@ class HiddenChains(ABC):
         """Draw examples."""
 
     @abstractmethod
+    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+        """Query-key products of the designed heads of layer 1."""
+
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
-        """Query-key products, one array a layer."""
+        """Two layers of heads: the designed ones of layer 1 and a random one; a uniform head and a random one.
+
+        Args:
+            key: a JAX random key, for the random heads.
+
+        Returns:
+            Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
+        """
+        first, second = jax.random.split(key)
+        return (
+            jnp.stack([*self._designed_heads(), self.random_head(first)]),
+            jnp.stack([self.uniform_head(), self.random_head(second)]),
+        )
 
     @property
     def tokens(self) -> int:
@@ -118,9 +133,7 @@ class HiddenChains(ABC):
     def _check_chains(self) -> None:
         """Refuse sizes, noises and a hardness out of range."""
         for name, least in (("length", 2), ("token_size", 2)):
-            value = getattr(self, name)
-            if not checks.is_whole(value, least):
-                raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
+            checks.whole(name, getattr(self, name), least)
         for name in ("parallel_noise", "perpendicular_noise"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}: wanted a finite number of at least 0, got {getattr(self, name)!r}.")
@@ -151,9 +164,3 @@ class HiddenChains(ABC):
     def _product(self, features, positions):
         zero = jnp.zeros((self.token_size, self.tokens))
         return self.hardness * jnp.block([[features, zero], [zero.T, positions]])
-
-
-def check_examples(examples) -> None:
-    """Refuse fewer than one example."""
-    if not checks.is_whole(examples, 1):
-        raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")
