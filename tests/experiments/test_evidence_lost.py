@@ -12,7 +12,7 @@ from statmech_attention import experiments, results
 from statmech_attention.experiments._files import digest
 from statmech_attention.pruning import evidence
 from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from statmech_attention.training.network import save_network, trained_network
+from statmech_attention.training import save_network, trained_network
 from statmech_attention.training.path_form import initial
 
 module = importlib.import_module("statmech_attention.experiments.evidence_lost")  # the function has the same name

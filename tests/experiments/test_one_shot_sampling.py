@@ -10,7 +10,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention import experiments, results, sampling
 from statmech_attention.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from statmech_attention.training.network import save_network, trained_network
+from statmech_attention.training import save_network, trained_network
 from statmech_attention.training.path_form import initial
 
 # The functions have the same names.

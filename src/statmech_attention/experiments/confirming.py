@@ -18,7 +18,7 @@ from statmech_attention.experiments.dynamics import first_part
 from statmech_attention.experiments.one_shot_sampling import one_shot_sampling
 from statmech_attention.experiments.sampling import sampling
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import load_network
+from statmech_attention.training.files import load_network
 from statmech_attention.training.one_shot import train
 
 

@@ -15,9 +15,9 @@ from statmech_attention.experiments._kinds import PLAIN, of_kind
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Seen, draw_of
 from statmech_attention.pruning.evidence import COEFFICIENTS, head_evidence, log_evidence
-from statmech_attention.pruning.smaller import head_indices
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import load_network
+from statmech_attention.training.files import load_network
 
 _MODULES = ("experiments.evidence_lost",)
 

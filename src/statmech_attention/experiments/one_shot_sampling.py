@@ -22,7 +22,7 @@ from statmech_attention.sampling.diagnostics import Estimate, effective_size, es
 from statmech_attention.sampling.order_parameters import posterior
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import load_network
+from statmech_attention.training.files import load_network
 
 SAMPLERS = ("posterior", "weights")
 

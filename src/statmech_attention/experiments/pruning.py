@@ -16,10 +16,10 @@ from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
 from statmech_attention.experiments._pruning_measures import Seen, by_criterion, by_theory, costs
 from statmech_attention.experiments._seen import seen_by
-from statmech_attention.pruning.smaller import path_contributions, path_covariance
+from statmech_attention.pruning import path_contributions, path_covariance
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
-from statmech_attention.training.network import TrainedNetwork, load_network
+from statmech_attention.training import TrainedNetwork, load_network
 
 _MODULES = ("experiments.pruning",)
 _BATCH = 500

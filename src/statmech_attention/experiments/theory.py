@@ -15,7 +15,7 @@ from statmech_attention.experiments._kinds import PLAIN, of_kind
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of, gp_limit, one_width
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import load_network
+from statmech_attention.training.files import load_network
 
 WIDTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 TEMPERATURES = (0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5)

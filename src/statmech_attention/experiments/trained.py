@@ -10,7 +10,7 @@ from statmech_attention import results
 from statmech_attention.experiments._kinds import PLAIN, layers_of, of_kind
 from statmech_attention.results.dependencies import code_hash
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
-from statmech_attention.training.network import save_network
+from statmech_attention.training.files import save_network
 from statmech_attention.training.one_shot import train
 
 _MODULES = ("experiments.trained",)

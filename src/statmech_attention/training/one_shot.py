@@ -2,7 +2,7 @@
 
 Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error, the weights of the best validation
 accuracy kept. Everything is in float32, whatever JAX's default. The scaling of the weights while training is that of
-`_path_training`.
+`path_form`.
 """
 
 import hashlib
@@ -26,20 +26,9 @@ from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
 from statmech_attention.tasks.images import Split
 from statmech_attention.tasks.one_shot import OneShot
-from statmech_attention.training.network import CURVE, TrainedNetwork, load_network, save_network, trained_network
-from statmech_attention.training.path_form import Parameters, initial
+from statmech_attention.training.network import CURVE, TrainedNetwork
+from statmech_attention.training.path_form import Parameters, initial, trained_network
 from statmech_attention.training.steps import Data, State, Static, advance, shuffled, validate
-
-__all__ = [
-    "CURVE",
-    "Parameters",
-    "TrainedNetwork",
-    "Training",
-    "load_network",
-    "save_network",
-    "train",
-    "trained_network",
-]
 
 _REPORT_EVERY = 50
 
@@ -139,9 +128,9 @@ def train(
     if layers.readout.axes:
         raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
-    _whole("epochs", epochs)
+    epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
-        _whole("stop_after", stop_after)
+        stop_after = checks.whole("stop_after", stop_after)
     settings["task"] = _fingerprint(task, split)
 
     optimiser = optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
@@ -200,8 +189,7 @@ def _settings(
 ) -> dict[str, Any]:
     """Everything that the result depends on, but for the task and how long it takes, checked."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
-    for name, value in whole.items():
-        _whole(name, value)
+    whole = {name: checks.whole(name, value) for name, value in whole.items()}
     if not 0 <= weight_decay < math.inf:
         raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate), "weight_decay": float(weight_decay)}
@@ -222,8 +210,3 @@ def _fingerprint(task: OneShot, split: Split) -> str:
     for part in (task.images.pixels, task.images.starts, split.train, split.validation):
         digest.update(np.ascontiguousarray(part))
     return digest.hexdigest()
-
-
-def _whole(name: str, value) -> None:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name}: wanted a whole number of at least 1, got {value!r}.")

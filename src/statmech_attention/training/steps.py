@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float32, Int32
 
 from statmech_attention.layers.chains import Chain
+from statmech_attention.model.accuracy import right
 from statmech_attention.tasks._sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 from statmech_attention.training.path_form import Parameters, outputs
 
@@ -92,8 +93,8 @@ def advance(
         def loss(parameters):
             found = outputs(parameters, data.compact, patches, sequences.first, layers)
             squares = jnp.sum(counts * (found - sequences.labels) ** 2)
-            right = jnp.sum(counts * _right(found, sequences.labels))
-            return squares / jnp.sum(counts), jnp.stack([squares, right, jnp.sum(counts)])
+            hits = jnp.sum(counts * right(found, sequences.labels))
+            return squares / jnp.sum(counts), jnp.stack([squares, hits, jnp.sum(counts)])
 
         gradient, sums = jax.grad(loss, has_aux=True)(state.parameters)
         updates, internal = optimiser.update(gradient, state.optimiser, state.parameters)
@@ -127,7 +128,7 @@ def _validate_batches(
         found = outputs(parameters, compact, patches, part.first, layers)
         # The label 0 marks what fills up the last batch.
         counts = part.labels**2
-        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * _right(found, part.labels))])
+        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * right(found, part.labels))])
 
     return jnp.sum(jax.lax.map(one, sequences), axis=0)
 
@@ -156,7 +157,3 @@ def validate(
 
     sums = np.asarray(_validate_batches(parameters, compact, jax.tree.map(batches, sequences), layers), np.float64)
     return float(sums[0] / count), float(sums[1] / count)
-
-
-def _right(found: Float32[Array, " examples"], labels: Float32[Array, " examples"]) -> Float32[Array, " examples"]:
-    return 0.5 + 0.5 * jnp.sign(found) * labels
