@@ -38,6 +38,19 @@ def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
     return np.array(columns, float).reshape(-1, len(chosen)).T
 
 
+def different_heads(name: str, value, heads) -> list[int]:
+    """`value` as numbers of different heads, counted through the network."""
+    layers, chosen = chain(heads), np.asarray(value)
+    count = sum(layers.heads)
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    if not whole or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
+        raise ValueError(
+            f"{name}: wanted different heads out of 0..{count - 1}, counted through the layers of {layers.heads} heads, "
+            f"got {value!r}."
+        )
+    return chosen.tolist()
+
+
 def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     """What a removal leaves of every layer.
 
@@ -52,14 +65,7 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
         ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
     """
     layers, indices = chain(heads), head_indices(heads)
-    chosen = np.asarray(removed)
-    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
-    numbers = set(chosen.tolist()) if whole else set()
-    if not whole or len(numbers) != chosen.size or not numbers <= set(range(len(indices))):
-        raise ValueError(
-            f"removed: wanted different heads out of 0..{len(indices) - 1}, counted through the layers of "
-            f"{layers.heads} heads, got {removed!r}."
-        )
+    numbers = different_heads("removed", removed, heads)
     kept = tuple(
         tuple(int(head) for number, (place, head) in enumerate(indices) if place == layer and number not in numbers)
         for layer in range(len(layers.layers))
