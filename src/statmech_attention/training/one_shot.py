@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
@@ -28,7 +27,7 @@ from statmech_attention.tasks.images import Split
 from statmech_attention.tasks.one_shot import OneShot
 from statmech_attention.training.network import CURVE, TrainedNetwork
 from statmech_attention.training.path_form import Parameters, initial, trained_network
-from statmech_attention.training.steps import Data, State, Static, advance, shuffled, validate
+from statmech_attention.training.steps import Data, State, adam, advance, shuffled, validate
 
 _REPORT_EVERY = 50
 
@@ -133,12 +132,12 @@ def train(
         stop_after = checks.whole("stop_after", stop_after)
     settings["task"] = _fingerprint(task, split)
 
-    optimiser = optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
+    rates = settings["learning_rate"], settings["weight_decay"]
     data = Data(task.compact, task.starts, jnp.asarray(task.all_pairs(split.train), jnp.int32))
     begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
     parameters = initial(begin, layers, width, dimension, task.features)
-    state = State(parameters, optimiser.init(parameters), jnp.zeros(3, jnp.float32))
+    state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
     # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
     best = jax.tree.map(np.array, parameters)
     kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
@@ -151,7 +150,7 @@ def train(
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
     last = total if stop_after is None else min(total, step + stop_after)
-    began, epoch, static = time.monotonic(), None, Static(optimiser, settings)
+    began, epoch = time.monotonic(), None
     hidden = None if progress is None else not progress
     with tqdm(total=total, initial=step, disable=hidden, unit="step", mininterval=1.0) as bar:
         while step < last:
@@ -162,7 +161,7 @@ def train(
             stops = (_next(step, _REPORT_EVERY), _next(step, validate_every), (epoch + 1) * per_epoch, last)
             count = min(stops) - step
             place = step - epoch * per_epoch
-            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, optimiser=static)
+            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, rates=rates)
             step += count
             loss, right, seen = np.asarray(state.sums, np.float64).tolist()
             bar.update(count)

@@ -1,6 +1,5 @@
 """Many steps of training at once, and validation, each one compiled function."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,23 +45,14 @@ class Data(NamedTuple):
     pairs: Int32[Array, "pairs 2"]
 
 
-class Static:
-    """An optimiser as a static argument of a compiled function, which is not compiled anew for equal settings."""
-
-    def __init__(self, optimiser: optax.GradientTransformation, settings: Mapping[str, Any]):
-        self.update = optimiser.update
-        self._key = (settings["learning_rate"], settings["weight_decay"])
-
-    def __hash__(self):
-        return hash(self._key)
-
-    def __eq__(self, other):
-        return isinstance(other, Static) and self._key == other._key
+def adam(learning_rate: float, weight_decay: float) -> optax.GradientTransformation:
+    """Adam on the gradient plus `weight_decay` times the parameters."""
+    return optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
 
 
-@partial(jax.jit, static_argnames=("layers", "batch", "optimiser"), donate_argnames="state")
+@partial(jax.jit, static_argnames=("layers", "batch", "rates"), donate_argnames="state")
 def advance(
-    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, optimiser: Static
+    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, rates: tuple[float, float]
 ) -> State:
     """Some steps, with the same numbers however they are divided among calls.
 
@@ -76,7 +66,7 @@ def advance(
         count: how many steps.
         layers: the network's.
         batch: sequences a step.
-        optimiser: `Static`.
+        rates: arguments of `adam`.
 
     Returns:
         `State`.
@@ -97,7 +87,7 @@ def advance(
             return squares / jnp.sum(counts), jnp.stack([squares, hits, jnp.sum(counts)])
 
         gradient, sums = jax.grad(loss, has_aux=True)(state.parameters)
-        updates, internal = optimiser.update(gradient, state.optimiser, state.parameters)
+        updates, internal = adam(*rates).update(gradient, state.optimiser, state.parameters)
         return State(optax.apply_updates(state.parameters, updates), internal, state.sums + sums)
 
     return jax.lax.fori_loop(0, count, body, state)
