@@ -34,6 +34,7 @@ class HiddenMarkov(HiddenChains):
         ValueError: numbers out of range.
     """
 
+    classes = 2  # and states, v_+ before v_-
     length: int = 30
     token_size: int = 200
     slow: float | int = 0.3
@@ -41,18 +42,6 @@ class HiddenMarkov(HiddenChains):
     parallel_noise: float | int = 1.0
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
-
-    def __post_init__(self):
-        self._check_chains()
-        if self.token_size % 2:
-            raise ValueError(f"token_size: wanted an even number, half for each state, got {self.token_size}.")
-        self._check_probabilities("slow", "fast")
-
-    @property
-    def states(self) -> Float[Array, "2 token_size"]:
-        r"""The feature vectors $v_+$ and $v_-$, orthogonal, $|v_\pm|^2$ = `token_size`."""
-        first = jnp.arange(self.token_size) < self.token_size // 2
-        return jnp.sqrt(2.0) * jnp.stack([first, ~first]).astype(float)
 
     def sample(self, key: Key, examples) -> HiddenMarkovSample:
         """Draw examples, half of each class (an odd one out is slow), in random order.

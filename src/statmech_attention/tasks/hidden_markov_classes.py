@@ -46,21 +46,6 @@ class HiddenMarkovClasses(HiddenChains):
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
 
-    def __post_init__(self):
-        checks.whole("classes", self.classes, 2)
-        self._check_chains()
-        if self.token_size % self.classes:
-            raise ValueError(
-                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
-            )
-        self._check_probabilities("slow", "fast")
-
-    @property
-    def states(self) -> Float[Array, "states token_size"]:
-        r"""The feature vectors $v_0, .., v_{C-1}$, orthogonal, $|v_s|^2$ = `token_size`."""
-        part = jnp.ones((1, self.token_size // self.classes))
-        return jnp.sqrt(float(self.classes)) * jnp.kron(jnp.eye(self.classes), part)
-
     @property
     def steps(self) -> Float[Array, "classes steps"]:
         """The probability of every step in every class."""
