@@ -1,5 +1,7 @@
 """The heads of a network, numbered through its layers: which paths use them, and which are left after a removal."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -90,6 +92,19 @@ def heads_left(heads, removed) -> tuple[int | Kind, ...]:
         ValueError: as for `prune`.
     """
     return chain(heads).keep(kept_heads(heads, removed))[0].spelled
+
+
+def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
+    """Numbers of the partial paths of layers l..L that are left, for every l.
+
+    Args:
+        branches: how many there are of every layer.
+        left: those of them that stay.
+    """
+    return [
+        np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
+        for layer in range(len(branches))
+    ]
 
 
 def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:

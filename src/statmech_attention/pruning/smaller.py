@@ -10,7 +10,7 @@ from statmech_attention.layers.chains import chain
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads
+from statmech_attention.pruning.heads import kept_heads, partial_paths_left
 from statmech_attention.training.network import TrainedNetwork
 
 _Network = TypeVar("_Network")
@@ -63,11 +63,7 @@ def prune(network: _Network, removed, heads=None) -> _Network:
 def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:
     whole = chain(network.heads)
     smaller, parts = whole.keep(kept)
-    # Partial paths of layers l..L that are left, for every l.
-    partial = []
-    for layer in range(len(parts)):
-        branches, left = whole.branches[layer:], [part.branches for part in parts[layer:]]
-        partial.append(np.arange(math.prod(branches)).reshape(branches)[np.ix_(*left)].ravel())
+    partial = partial_paths_left(whole.branches, [part.branches for part in parts])
     # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
     rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
     overlaps = (network.order_parameters[layer][np.ix_(left, left)] for layer, left in enumerate(partial))
