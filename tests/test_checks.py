@@ -446,7 +446,7 @@ BAD = {
         (lambda: sma.head_indices((2, 0)), "heads: wanted"),
     ],
     "head_scores": [
-        (lambda: sma.head_scores(UNIT, HEADS, "all"), "kind: wanted one of both, either, got 'all'"),
+        (lambda: sma.head_scores(UNIT, HEADS, "all"), "definition: wanted one of both, either, got 'all'"),
         (lambda: sma.head_scores(np.eye(3), HEADS), r"order_parameter: wanted shape \(4, 4\) .* got \(3, 3\)"),
         (lambda: sma.head_scores(0 * UNIT, HEADS), "order_parameter: wanted an entry other than zero"),
         (lambda: sma.head_scores(with_entry(UNIT, NAN), HEADS), f"order_parameter: {FINITE}"),

@@ -197,7 +197,7 @@ def test_hardness_multiplies_every_head():
     [
         ("length", 1, "length: wanted a whole number of at least 2, got 1"),
         ("token_size", 0, "token_size: wanted a whole number of at least 2, got 0"),
-        ("token_size", 5, "token_size: wanted an even number, half for each state, got 5"),
+        ("token_size", 5, "token_size: wanted a multiple of 2, as many entries for each state, got 5"),
         ("slow", 1.1, r"slow: wanted a probability in \[0, 1\], got 1.1"),
         ("fast", -0.1, r"fast: wanted a probability in \[0, 1\], got -0.1"),
         ("slow", math.nan, r"slow: wanted a probability in \[0, 1\], got nan"),

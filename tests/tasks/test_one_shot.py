@@ -122,14 +122,13 @@ def test_patches_are_layer_normalised_and_empty_ones_vanish(task, sample):
     assert np.median(inked) > 0.999 and inked.max() <= 1
 
 
-def test_one_sequence_a_pair_in_every_epoch(task):
-    batches = list(task.epoch(KEY, range(3, 12), batch=10))
-    assert [len(batch.labels) for batch in batches] == [10, 10, 10, 6]
-    chosen = np.concatenate([classes_of(task, batch)[:, :2] for batch in batches])
-    assert len(chosen) == len(task.all_pairs(range(3, 12))) == 36
-    assert sorted(map(tuple, np.sort(chosen, axis=1))) == sorted(map(tuple, task.all_pairs(range(3, 12))))
-    again = next(task.epoch(jax.random.key(8), range(3, 12), batch=10))
-    assert np.any(again.drawings != batches[0].drawings)
+def test_one_sequence_a_pair_of_classes(task):
+    pairs = task.all_pairs(range(3, 12))
+    assert len(pairs) == len({*map(tuple, pairs)}) == 36 and np.all(pairs[:, 0] < pairs[:, 1])
+    sequences = task.sequences(KEY, pairs)
+    np.testing.assert_array_equal(np.sort(classes_of(task, sequences)[:, :2], axis=1), pairs)
+    again = task.sequences(jax.random.key(8), pairs)
+    assert np.any(again.drawings != sequences.drawings)
 
 
 def test_number_of_pairs_of_omniglots_training_classes():

@@ -1,4 +1,4 @@
-"""Training in path form: outputs and gradients against the network layer by layer, interruptions, what is stored."""
+"""Training on the one-shot task: single steps, learning curves, interruptions, what is refused."""
 
 import jax
 import jax.numpy as jnp
@@ -7,105 +7,19 @@ import optax
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers import Linear, Outputs, SkipHeads, chain
-from statmech_attention.pruning import masked_outputs, path_contributions, prune
-from statmech_attention.tasks._sequences import normalised_patches
-from statmech_attention.tasks.glyphs import glyph_split, glyphs
+from statmech_attention.layers import Outputs, SkipHeads
+from statmech_attention.tasks.glyphs import glyph_split
 from statmech_attention.tasks.images import ImageSet
 from statmech_attention.tasks.one_shot import OneShot
-from statmech_attention.training import load_network, one_shot, save_network, train, trained_network
-from statmech_attention.training.path_form import effective_vectors, initial, outputs
+from statmech_attention.training import one_shot, train
+from statmech_attention.training.path_form import initial
 
-HEADS = [(2,), (2, 3), (3, 1, 2), (SkipHeads(2),), (SkipHeads(2), SkipHeads(3)), (2, SkipHeads(3), Linear())]
 TINY = {"heads": (2, 2), "width": 16, "dimension": 4, "seed": 3, "batch": 8, "validate_every": 10, "progress": False}
-
-
-@pytest.fixture(scope="module")
-def task():
-    return OneShot(glyphs(24, 5, seed=2))
-
-
-@pytest.fixture(scope="module")
-def split(task):
-    return glyph_split(task.images)
 
 
 @pytest.fixture(scope="module")
 def whole_run(task, split):
     return train(task, split, epochs=3, **TINY)
-
-
-def parameters_of(heads, scale=3.0):
-    # Larger than initial ones, so that attention is far from uniform.
-    return jax.tree.map(lambda array: scale * array, initial(jax.random.key(1), heads, 20, 8, 192))
-
-
-def both_outputs(task, heads, examples=9):
-    """The network in path form on compact tokens and layer by layer on full ones, as functions of the parameters."""
-    sample = task.sample(jax.random.key(4), examples, classes=range(24))
-    sequences = sample.sequences
-    patches = normalised_patches(task.compact, sequences.drawings, jnp.float32)
-
-    def by_paths(parameters):
-        return outputs(parameters, task.compact, patches, sequences.first, chain(heads))
-
-    def by_layers(parameters):
-        # In double precision: what is compared is the error of the path form alone.
-        inputs, parameters = sample.inputs, jax.tree.map(lambda array: array.astype(jnp.float64), parameters)
-        sides = ([layer for layer in side if len(layer)] for side in (parameters.queries, parameters.keys))
-        attention = sma.attention_from_queries_and_keys(*sides)
-        return sma.forward(parameters.weights(), inputs, attention, "mean", heads)
-
-    return by_paths, by_layers, sample
-
-
-def relative(found, wanted):
-    return float(jnp.max(jnp.abs(found - wanted)) / jnp.max(jnp.abs(wanted)))
-
-
-@pytest.mark.parametrize("heads", HEADS)
-def test_outputs_agree_with_the_network_layer_by_layer_after_conversion(task, heads):
-    by_paths, by_layers, _ = both_outputs(task, heads)
-    parameters = parameters_of(heads)
-    found = jax.jit(by_paths)(parameters)
-    assert found.dtype == jnp.float32
-    assert relative(found, jax.jit(by_layers)(parameters)) < 1e-5
-
-
-@pytest.mark.parametrize("heads", HEADS)
-def test_gradients_agree_with_the_network_layer_by_layer(task, heads):
-    by_paths, by_layers, sample = both_outputs(task, heads)
-    parameters = parameters_of(heads)
-
-    def gradient(function):
-        def loss(parameters):
-            found = function(parameters)
-            return jnp.mean((found - sample.labels.astype(found.dtype)) ** 2)
-
-        return jax.jit(jax.grad(loss))(parameters)
-
-    found, wanted = gradient(by_paths), gradient(by_layers)
-    for name, one, other in zip(parameters._fields, found, wanted, strict=True):
-        for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-            assert left.dtype == jnp.float32 and left.shape == right.shape
-            assert not left.size or relative(left, right) < 1e-5, name
-
-
-@pytest.mark.parametrize("heads", HEADS[:3])
-def test_effective_vectors_are_those_of_equation_5(heads):
-    parameters = parameters_of(heads)
-    weights = parameters.weights()
-    paths = int(np.prod(heads))
-    wanted = sma.effective_weights(weights) @ weights.projection / np.float32(np.sqrt(20 * 192 * paths))
-    assert relative(effective_vectors(parameters), wanted) < 1e-5
-
-
-def test_initial_scale_and_its_variance_after_conversion():
-    parameters = initial(jax.random.key(0), (2,), 200, 50, 192)
-    for array, inputs in ((parameters.queries[0], 192), (parameters.values[0], 200), (parameters.projection, 192)):
-        assert 0.99 < float(jnp.max(jnp.abs(array))) * np.sqrt(inputs) <= 1
-    # Uniform in plus or minus one: the prior variance that training starts from is a third.
-    assert float(jnp.var(parameters.weights().values[0])) == pytest.approx(1 / 3, rel=0.02)
 
 
 def test_a_step_is_adam_on_the_layer_by_layer_gradient(task, split):
@@ -128,12 +42,12 @@ def test_a_step_is_adam_on_the_layer_by_layer_gradient(task, split):
     gradient = jax.tree.map(lambda g, p: g + 5e-5 * p, gradient, parameters)
     optimiser = optax.adam(3e-4)
     updates, _ = optimiser.update(gradient, optimiser.init(parameters))
-    wanted = jax.tree.leaves(optax.apply_updates(parameters, updates))
-    found = jax.tree.leaves(done.parameters)
-    for left, right, start in zip(found, wanted, jax.tree.leaves(parameters), strict=True):
-        # Adam's first step is the gradient's sign times the learning rate, but for gradients that vanish.
-        moved = jnp.abs(left - right) < 1e-6
-        assert float(jnp.mean(moved)) > 0.999 and relative(left - start, right - start) < 2.1
+    leaves = (jax.tree.leaves(tree) for tree in (done.parameters, optax.apply_updates(parameters, updates), gradient))
+    for found, wanted, slope in zip(*leaves, strict=True):
+        # Adam's first step is the gradient's sign times the learning rate: that of a gradient near zero is anyone's.
+        clear = jnp.abs(slope) > 1e-4 * jnp.max(jnp.abs(slope))
+        assert float(jnp.mean(clear)) > 0.99
+        assert float(jnp.max(jnp.where(clear, jnp.abs(found - wanted), 0))) < 1e-7
 
 
 def test_the_curve_and_the_best_parameters(whole_run, split):
@@ -145,7 +59,7 @@ def test_the_curve_and_the_best_parameters(whole_run, split):
         (whole_run.curve[:, [2, 4]] >= 0) & (whole_run.curve[:, [2, 4]] <= 1)
     )
     best = whole_run.curve[np.argmax(whole_run.curve[:, 4])]
-    assert whole_run.best_step == best[0]
+    assert whole_run.best_step == whole_run.network().best_step == best[0]
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(whole_run.parameters))
 
 
@@ -264,46 +178,6 @@ def test_it_learns_to_compare_images_of_new_classes():
     assert done.curve[0, 2] > 0.8 and done.curve[0, 4] > 0.8
 
 
-def test_stored_network_is_small_and_gives_the_same_outputs(task, tmp_path):
-    parameters = initial(jax.random.key(2), (4, 4), 64, 128, 192)
-    curve = np.random.default_rng(0).random((41, 5))
-    network = trained_network(parameters, curve, best_step=7)
-    path = save_network(network, tmp_path / "network.nc", parameters={"heads": [4, 4]}, seed=2, wall_seconds=1.5)
-    assert path.stat().st_size < 2e6
-    loaded = load_network(path)
-    assert loaded.heads == (4, 4) and loaded.width == 64 and loaded.best_step == 7
-    np.testing.assert_array_equal(loaded.curve, curve)
-    sample = task.sample(jax.random.key(4), 6, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, "mean")
-    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, "mean")
-    assert relative(loaded.outputs(attentioned), wanted) < 1e-5
-    for found, overlap in zip(loaded.order_parameters, sma.weights_order_parameters(parameters.weights()), strict=True):
-        np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
-    assert loaded.value_norms[1] == pytest.approx(np.linalg.norm(parameters.weights().values[1], axis=(1, 2)), rel=1e-5)
-    with pytest.raises(ValueError, match="attentioned: wanted heads"):
-        loaded.outputs(attentioned.keep_heads(((0, 1), (0,))))
-
-
-def test_stored_networks_of_unequal_layers(tmp_path, whole_run):
-    network = trained_network(parameters_of((3, 1, 2)))
-    loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.heads == (3, 1, 2) and [len(u) for u in loaded.order_parameters[:-1]] == [6, 2, 2]
-    np.testing.assert_array_equal(loaded.vectors, network.vectors)
-    assert whole_run.network().best_step == whole_run.best_step
-
-
-SKIPS = (SkipHeads(2), SkipHeads(3))
-
-
-def test_effective_vectors_beside_skips_are_written_out():
-    parameters = parameters_of(SKIPS)
-    lower, upper = parameters.values
-    rows = [parameters.readout, *(parameters.readout @ value / np.sqrt(3) for value in upper)]
-    # The branch of layer 1 is the slowest: the skip, then its heads.
-    wanted = np.array([*rows, *(row @ value / np.sqrt(2) for value in lower for row in rows)]) @ parameters.projection
-    assert relative(effective_vectors(parameters, SKIPS), wanted) < 1e-5
-
-
 def test_a_network_with_skips_is_trained_interrupted_and_gone_on_with(task, split, tmp_path):
     options = {**TINY, "heads": (SkipHeads(2), SkipHeads(2)), "epochs": 1, "validate_every": 4}
     whole = train(task, split, **options, stop_after=8)
@@ -314,72 +188,3 @@ def test_a_network_with_skips_is_trained_interrupted_and_gone_on_with(task, spli
     assert_same(parts, whole)
     with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):
         train(task, split, **{**options, "heads": (2, 2)}, checkpoint=path)
-
-
-def test_stored_networks_with_skips_and_linear_blocks(task, tmp_path):
-    heads = (2, SkipHeads(3), Linear())
-    parameters = parameters_of(heads)
-    network = trained_network(parameters, heads=heads)
-    loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.heads == heads and [len(norms) for norms in loaded.value_norms] == [2, 3, 1]
-    for name in ("queries", "keys", "order_parameters", "value_norms"):
-        for found, wanted in zip(getattr(loaded, name), getattr(network, name), strict=True):
-            np.testing.assert_array_equal(found, wanted)
-    sample = task.sample(jax.random.key(4), 6, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, "mean", heads)
-    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, "mean", heads)
-    assert relative(loaded.outputs(attentioned), wanted) < 1e-5
-    for found, overlap in zip(
-        loaded.order_parameters, sma.weights_order_parameters(parameters.weights(), heads), strict=True
-    ):
-        np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
-
-
-def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
-    class Unknown(SkipHeads):
-        pass
-
-    network = trained_network(parameters_of((2, Unknown(2))), heads=(2, Unknown(2)))
-    with pytest.raises(
-        ValueError, match="heads: wanted numbers and layers of Linear, SkipHeads to record, got .*Unknown"
-    ):
-        save_network(network, tmp_path / "network.nc", parameters={})
-
-
-def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
-    network = trained_network(parameters_of((2, 3)))
-    dataset = sma.results.load(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert set(dataset.attrs) == {"width", "best_step", "layers"} and set(dataset.dims) == {
-        *("path", "feature", "dimension", "validation", "head_1", "head_2"),
-        *(f"partial_path_{layer}{other}" for layer in (1, 2) for other in ("", "_other")),
-    }
-
-
-@pytest.mark.parametrize("removed", [[1], [0, 2, 4], [0, 1, 3], [0, 1, 2, 3, 4]])
-def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(task, removed):
-    parameters = parameters_of(SKIPS)
-    network = trained_network(parameters, heads=SKIPS)
-    sample = task.sample(jax.random.key(4), 7, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, network.attention, "mean", SKIPS)
-    kept = np.isin(np.arange(5), removed, invert=True)
-    masked = masked_outputs(path_contributions(network, attentioned), SKIPS, kept[None])[0]
-    smaller = prune(network, removed)
-    left = (kept[:2].sum(), kept[2:].sum())
-    assert smaller.heads == tuple(SkipHeads(int(count)) for count in left)
-    again = sma.attentioned_inputs(sample.inputs, smaller.attention, "mean", smaller.heads)
-    assert relative(smaller.outputs(again), masked) < 1e-5
-    weights = prune(parameters.weights(), removed, SKIPS)
-    by_layers = sma.forward(weights, sample.inputs, smaller.attention, "mean", smaller.heads)
-    assert relative(masked, by_layers) < 1e-5
-    for found, overlap in zip(
-        smaller.order_parameters, sma.weights_order_parameters(weights, smaller.heads), strict=True
-    ):
-        np.testing.assert_allclose(found, overlap, rtol=1e-5, atol=1e-6)
-
-
-def test_another_result_is_not_taken_for_a_network(tmp_path):
-    import xarray as xr
-
-    path = sma.results.save(xr.Dataset({"accuracy": 0.5}), tmp_path / "other.nc", parameters={})
-    with pytest.raises(ValueError, match="wanted a trained network, got a result with accuracy"):
-        load_network(path)

@@ -18,7 +18,7 @@ from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
-from statmech_attention.training.network import TrainedNetwork, load_network
+from statmech_attention.training import TrainedNetwork, load_network
 
 PLAIN = "heads"
 _KINDS: dict[str, type[Layer]] = {PLAIN: Heads, "skip": SkipHeads}

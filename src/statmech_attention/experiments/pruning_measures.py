@@ -7,7 +7,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from statmech_attention.layers.chains import chain
-from statmech_attention.pruning.smaller import (
+from statmech_attention.pruning import (
     DEFINITIONS,
     greedy_order,
     head_drops,
@@ -73,9 +73,9 @@ def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset
     removed = np.arange(_removals(network.heads) + 1)
     return xr.Dataset(
         {
-            "accuracy": ("test_set", np.array([one.value[0] for one in whole])),
+            "accuracy": ("test_set", np.array([one.mean[0] for one in whole])),
             "accuracy_error": ("test_set", np.array([one.error[0] for one in whole])),
-            "drop": (("test_set", "head"), np.array([one.value for one in drops])),
+            "drop": (("test_set", "head"), np.array([one.mean for one in drops])),
             "drop_error": (("test_set", "head"), np.array([one.error for one in drops])),
             "parameter_share": ("removed", removed * head / (head * len(indices) + width * (features + 1))),
         },
@@ -115,19 +115,19 @@ def by_criterion(
         "values": head_weight_norms(network, values_only=True),
         "Taylor": taylor_importance(*validation, heads),
         "Taylor, signed": taylor_importance(*validation, heads, signed=True),
-        "leave one out": left_out.value,
+        "leave one out": left_out.mean,
     }
     followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen)
     greedy = greedy_order(*validation, heads)
     rng = np.random.default_rng(seed)
-    orders = [removal_order(rng.random(len(left_out.value)), heads) for _ in range(_RANDOM_ORDERS)]
-    random = np.array([[pruning_curve(*one, heads, order).value for one in seen.values()] for order in orders])
+    orders = [removal_order(rng.random(len(left_out.mean)), heads) for _ in range(_RANDOM_ORDERS)]
+    random = np.array([[pruning_curve(*one, heads, order).mean for one in seen.values()] for order in orders])
     greedy_curves = [pruning_curve(*one, heads, greedy) for one in seen.values()]
     curve = ("test_set", "removed")
     return followed.assign(
         leave_one_out_error=("head", left_out.error),
         greedy_order=("removal", greedy),
-        greedy_curve=(curve, np.array([one.value for one in greedy_curves])),
+        greedy_curve=(curve, np.array([one.mean for one in greedy_curves])),
         greedy_curve_error=(curve, np.array([one.error for one in greedy_curves])),
         random_curve=(curve, random.mean(axis=0)),
         random_curve_spread=(curve, random.std(axis=0, ddof=1)),
@@ -166,7 +166,7 @@ def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dic
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
     correlations = np.empty((3, *leading, len(seen)))
-    drops = [head_drops(*one, heads).value for one in seen.values()]
+    drops = [head_drops(*one, heads).mean for one in seen.values()]
     for index in np.ndindex(leading):
         orders[index] = removal_order(scores[index], heads)
         for place, one in enumerate(seen.values()):

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from statmech_attention.experiments.experiment import Again, Part, difference
 from statmech_attention.experiments.networks import OnNetwork
-from statmech_attention.training.network import CURVE, network_dataset
-from statmech_attention.training.one_shot import Training, train
+from statmech_attention.training import CURVE, Training, train
+from statmech_attention.training.files import network_dataset
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from statmech_attention.experiments.experiment import Again, Experiment, Part
 from statmech_attention.experiments.samples import OPENING, again_of, opening_of
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
-from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovTrial
+from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 
 # Heads that are kept in each layer.
 NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}

@@ -10,26 +10,28 @@ from statmech_attention.pruning.evidence import (
 )
 from statmech_attention.pruning.heads import head_indices, heads_left
 from statmech_attention.pruning.importance import (
+    DEFINITIONS,
     RankCorrelation,
+    head_scores,
     head_weight_norms,
+    path_covariance,
     rank_correlation,
     taylor_importance,
 )
 from statmech_attention.pruning.removal import (
-    Measured,
     greedy_order,
     head_drops,
     masked_outputs,
+    path_contributions,
     pruning_curve,
     removal_order,
 )
-from statmech_attention.pruning.smaller import DEFINITIONS, head_scores, path_contributions, path_covariance, prune
+from statmech_attention.pruning.smaller import prune
 
 __all__ = [
     "COEFFICIENTS",
     "DEFINITIONS",
     "HeadEvidence",
-    "Measured",
     "RankCorrelation",
     "greedy_order",
     "head_drops",

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.pruning.heads import head_indices, kept_heads, path_gates
+from statmech_attention.pruning.heads import head_indices, kept_heads, partial_paths_left, path_gates
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -153,9 +153,8 @@ def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "
     _, parts = chain.keep(kept_heads(chain, [head]))
     # The last axis is that of the outputs, all of which stay.
     left = [list(part.branches) for part in parts] + [list(range(chain.outputs))]
-    branches = (*chain.branches, chain.outputs)
-    blocks = []
-    for layer, overlap in enumerate(solution.order_parameters[:-1]):
-        numbers = np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
-        blocks.append(overlap[np.ix_(numbers, numbers)])
+    partial = partial_paths_left((*chain.branches, chain.outputs), left)[:-1]
+    blocks = (
+        overlap[np.ix_(paths, paths)] for overlap, paths in zip(solution.order_parameters[:-1], partial, strict=True)
+    )
     return (*blocks, solution.order_parameters[-1])

@@ -1,5 +1,7 @@
 """The heads of a network, numbered through its layers: which paths use them, and which are left after a removal."""
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -38,6 +40,19 @@ def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
     return np.array(columns, float).reshape(-1, len(chosen)).T
 
 
+def different_heads(name: str, value, heads) -> list[int]:
+    """`value` as numbers of different heads, counted through the network."""
+    layers, chosen = chain(heads), np.asarray(value)
+    count = sum(layers.heads)
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    if not whole or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
+        raise ValueError(
+            f"{name}: wanted different heads out of 0..{count - 1}, counted through the layers of {layers.heads} heads, "
+            f"got {value!r}."
+        )
+    return chosen.tolist()
+
+
 def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     """What a removal leaves of every layer.
 
@@ -52,14 +67,7 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
         ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
     """
     layers, indices = chain(heads), head_indices(heads)
-    chosen = np.asarray(removed)
-    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
-    numbers = set(chosen.tolist()) if whole else set()
-    if not whole or len(numbers) != chosen.size or not numbers <= set(range(len(indices))):
-        raise ValueError(
-            f"removed: wanted different heads out of 0..{len(indices) - 1}, counted through the layers of "
-            f"{layers.heads} heads, got {removed!r}."
-        )
+    numbers = different_heads("removed", removed, heads)
     kept = tuple(
         tuple(int(head) for number, (place, head) in enumerate(indices) if place == layer and number not in numbers)
         for layer in range(len(layers.layers))
@@ -84,6 +92,19 @@ def heads_left(heads, removed) -> tuple[int | Kind, ...]:
         ValueError: as for `prune`.
     """
     return chain(heads).keep(kept_heads(heads, removed))[0].spelled
+
+
+def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
+    """Numbers of the partial paths of layers l..L that are left, for every l.
+
+    Args:
+        branches: how many there are of every layer.
+        left: those of them that stay.
+    """
+    return [
+        np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
+        for layer in range(len(branches))
+    ]
 
 
 def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:

@@ -1,16 +1,21 @@
-"""How else the importance of a head is judged, and how well an importance orders the heads."""
+"""How important a head is, by its score of section 4.2 of Tiberi et al. (2024) and otherwise, and how well that orders the heads."""
 
 import math
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy.stats import rankdata
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import chain
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import path_heads
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.training.network import TrainedNetwork
+
+DEFINITIONS = ("both", "either")
 
 
 class RankCorrelation(NamedTuple):
@@ -25,6 +30,73 @@ class RankCorrelation(NamedTuple):
     value: float
     low: float
     high: float
+
+
+def head_scores(order_parameter, heads, definition: str = "both") -> Float[Array, " heads"]:
+    r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
+
+    The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
+    diagonal once. Where the paths' coefficients differ, beside a skip, an entry counts by its weight in the kernel,
+    $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip has no score, and a path along it counts for the heads of the other layers alone.
+
+    Args:
+        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
+            its own.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        definition: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
+
+    Returns:
+        `(all heads,)`, in the order of `head_indices`.
+
+    Raises:
+        ValueError: a matrix that does not fit the heads, NaN or infinity, zero everywhere, an unknown definition.
+
+    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
+    """
+    if definition not in DEFINITIONS:
+        raise ValueError(f"definition: wanted one of {', '.join(DEFINITIONS)}, got {definition!r}.")
+    layers = chain(heads)
+    if not any(layers.heads):
+        raise ValueError(f"heads: wanted a layer with heads to score, got none in {layers.spelled}.")
+    through = jnp.asarray(np.repeat(path_heads(heads), layers.outputs, axis=0))
+    order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
+    if order_parameter.shape != (len(through),) * 2:
+        raise ValueError(
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
+        )
+    gains = np.repeat(layers.path_gains, layers.outputs)
+    magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
+    if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
+        raise ValueError(
+            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
+        )
+    scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
+    if definition == "either":
+        scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores
+    return scores / jnp.max(scores)
+
+
+def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
+
+    The size of the centred path-path kernels: the trace of $C_{\pi\pi'}$ over examples, without what all examples have in
+    common. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10), so that `head_scores` of this product
+    asks what the head does to the kernel, not only to its coefficients.
+
+    Args:
+        attentioned: `AttentionedInputs` of at least two examples.
+
+    Returns:
+        `(paths, paths)`.
+
+    Raises:
+        ValueError: one example alone.
+    """
+    examples, _, features = attentioned.values.shape
+    if examples < 2:
+        raise ValueError(f"attentioned: wanted at least two examples, got {examples}.")
+    centred = attentioned.values - jnp.mean(attentioned.values, axis=0, keepdims=True)
+    return jnp.einsum("epi,eqi->pq", centred, centred) / (examples * features)
 
 
 def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> Float[np.ndarray, " heads"]:
@@ -101,14 +173,13 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
         )
     if not (np.all(np.isfinite(scores)) and np.all(np.isfinite(drops))):
         raise ValueError("scores and drops: wanted finite numbers, got NaN or infinity.")
-    if not checks.is_whole(resamples, 1) or not 0 < level < 1:
-        raise ValueError(
-            f"resamples and level: wanted a whole number of at least 1 and a number in (0, 1), got {resamples!r} and {level!r}."
-        )
+    resamples = checks.whole("resamples", resamples)
+    if not 0 < level < 1:
+        raise ValueError(f"level: wanted a number in (0, 1), got {level!r}.")
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
     networks, heads = scores.shape
-    drawn = np.random.default_rng(seed).integers(heads, size=(int(resamples), networks, heads))
+    drawn = np.random.default_rng(seed).integers(heads, size=(resamples, networks, heads))
     rows = np.arange(networks)[None, :, None]
     found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
     # A draw of one head alone, many times over, has no correlation.

@@ -6,26 +6,40 @@ connection the factor is 1.
 """
 
 import math
-from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, chain
-from statmech_attention.pruning.heads import head_indices, path_gates
+from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.network import Weights, path_vectors
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.heads import different_heads, head_indices, path_gates
+from statmech_attention.training.network import TrainedNetwork
 
 
-class Measured(NamedTuple):
-    """Numbers measured on examples, with their standard errors.
+def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
+    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
 
-    Attributes:
-        value: mean over examples.
-        error: its standard error, the examples taken as independent; of a difference, that of paired examples.
+    Args:
+        network: a `TrainedNetwork` or `Weights`.
+        attentioned: the attentioned inputs of this network's attention and readout.
+
+    Returns:
+        `(examples, paths)`, or `(examples, paths, outputs)`; their sums over paths are the outputs.
+
+    Raises:
+        ValueError: heads or features that do not fit each other, something else than a network.
     """
-
-    value: Float[np.ndarray, "..."]
-    error: Float[np.ndarray, "..."]
+    if isinstance(network, TrainedNetwork):
+        vectors = network.vectors_for(attentioned)
+    elif isinstance(network, Weights):
+        vectors = path_vectors(network, attentioned)
+    else:
+        raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
+    return jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
 
 
 def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
@@ -51,7 +65,7 @@ def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks ex
     return _gated(contributions, heads, kept)
 
 
-def head_drops(contributions, labels, heads) -> Measured:
+def head_drops(contributions, labels, heads) -> Estimate:
     """By how much the accuracy falls when one head is removed, for every head.
 
     Args:
@@ -60,7 +74,7 @@ def head_drops(contributions, labels, heads) -> Measured:
         heads: number of heads in every layer.
 
     Returns:
-        `Measured`, each `(all heads,)`; positive where the head is of use. Without the only head of a layer every
+        `Estimate`, each `(all heads,)`; positive where the head is of use. Without the only head of a layer every
         output is zero and the accuracy 1/2, one over their number with several outputs.
 
     Raises:
@@ -70,8 +84,8 @@ def head_drops(contributions, labels, heads) -> Measured:
     labels = _labels(labels, len(contributions), heads)
     count = sum(heads.heads)
     kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
-    right = _right(_gated(contributions, heads, kept), labels)
-    return _measured(right[:1] - right[1:])
+    hits = right(_gated(contributions, heads, kept), labels)
+    return _estimate(hits[:1] - hits[1:])
 
 
 def removal_order(scores, heads) -> Int[np.ndarray, " removals"]:
@@ -120,13 +134,13 @@ def greedy_order(contributions, labels, heads) -> Int[np.ndarray, " removals"]:
         candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
         trials = np.repeat(kept[None], len(candidates), axis=0)
         trials[np.arange(len(candidates)), candidates] = False
-        right = _right(_gated(contributions, heads, trials), labels).mean(axis=1)
-        order.append(candidates[np.argmax(right)])
+        accuracy = right(_gated(contributions, heads, trials), labels).mean(axis=1)
+        order.append(candidates[np.argmax(accuracy)])
         kept[order[-1]] = False
     return np.array(order, int)
 
 
-def pruning_curve(contributions, labels, heads, order) -> Measured:
+def pruning_curve(contributions, labels, heads, order) -> Estimate:
     """Accuracy against the number of heads removed.
 
     Args:
@@ -136,39 +150,27 @@ def pruning_curve(contributions, labels, heads, order) -> Measured:
         order: numbers of heads, the first to go first.
 
     Returns:
-        `Measured`, each `(removals + 1,)`, the whole network first.
+        `Estimate`, each `(removals + 1,)`, the whole network first.
 
     Raises:
         ValueError: as `head_drops`; a head that is not there or named twice.
     """
     contributions, heads = checked_contributions(contributions, heads)
-    labels, order, count = _labels(labels, len(contributions), heads), np.asarray(order), sum(heads.heads)
-    whole = order.ndim == 1 and (not order.size or np.issubdtype(order.dtype, np.integer))
-    if not whole or len(set(order.tolist())) != order.size or not set(order.tolist()) <= set(range(count)):
-        raise ValueError(f"order: wanted different heads out of 0..{count - 1}, got {order.tolist()!r}.")
-    kept = np.ones((len(order) + 1, count), bool)
+    labels, order = _labels(labels, len(contributions), heads), different_heads("order", order, heads)
+    kept = np.ones((len(order) + 1, sum(heads.heads)), bool)
     for removals, number in enumerate(order, start=1):
-        kept[removals:, int(number)] = False
-    return _measured(_right(_gated(contributions, heads, kept), labels))
-
-
-def _right(outputs, labels) -> Float[np.ndarray, "networks examples"]:
-    # As in `accuracy`: an exact zero is half right, and ties of several outputs count in part.
-    if labels.ndim == 1:
-        return 0.5 + 0.5 * np.sign(outputs) * labels
-    likeliest = outputs == outputs.max(axis=-1, keepdims=True)
-    own = labels == labels.max(axis=-1, keepdims=True)
-    return np.sum(likeliest & own[None], axis=-1) / np.sum(likeliest, axis=-1)
+        kept[removals:, number] = False
+    return _estimate(right(_gated(contributions, heads, kept), labels))
 
 
 def _gated(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
     return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1))
 
 
-def _measured(samples: Float[np.ndarray, "... examples"]) -> Measured:
+def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
     count = samples.shape[-1]
     spread = samples.std(axis=-1, ddof=1) if count > 1 else np.full(samples.shape[:-1], np.nan)
-    return Measured(samples.mean(axis=-1), spread / math.sqrt(count))
+    return Estimate(samples.mean(axis=-1), spread / math.sqrt(count))
 
 
 def checked_contributions(contributions, heads):

@@ -1,7 +1,8 @@
 """Tasks: where inputs, labels and attention heads come from."""
 
+from statmech_attention.tasks._hidden_chains import HiddenMarkovSample, HiddenMarkovTrial
 from statmech_attention.tasks.glyphs import glyph_split, glyphs
-from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovSample, HiddenMarkovTrial
+from statmech_attention.tasks.hidden_markov import HiddenMarkov
 from statmech_attention.tasks.hidden_markov_classes import HiddenMarkovClasses
 from statmech_attention.tasks.images import ImageSet, Split, omniglot_split
 from statmech_attention.tasks.one_shot import OneShot, OneShotSample

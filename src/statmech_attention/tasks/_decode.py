@@ -84,14 +84,14 @@ def _torchvision():
 
 def _digits(datasets, folder: Path) -> dict[str, np.ndarray]:
     """MNIST or FashionMNIST, ten classes of training images and ten of test images."""
-    kind = getattr(datasets, folder.name)
+    data_set = getattr(datasets, folder.name)
     classes = {}
     for part in ("train", "test"):
         try:
-            loaded = kind(folder.parent, train=part == "train", download=True)
+            loaded = data_set(folder.parent, train=part == "train", download=True)
         except (OSError, RuntimeError, ValueError, AssertionError) as error:
             _check_unpacked(folder, error)
-            _check_archives(folder, dict(kind.resources), error)
+            _check_archives(folder, dict(data_set.resources), error)
             raise RuntimeError(str(error)) from error
         _check_unpacked(folder)
         images, targets = loaded.data.numpy(), loaded.targets.numpy()

@@ -46,24 +46,58 @@ class HiddenMarkovTrial(NamedTuple):
 class HiddenChains(ABC):
     """A task whose tokens are noisy feature vectors of hidden states; its frozen dataclass has the fields named here."""
 
+    classes: int
     length: int
     token_size: int
+    slow: float | int
+    fast: float | int
     parallel_noise: float | int
     perpendicular_noise: float | int
     hardness: float | int
 
-    @property
-    @abstractmethod
-    def states(self) -> Float[Array, "states token_size"]:
-        """The feature vectors of the states, orthogonal, of squared length `token_size`."""
+    def __post_init__(self):
+        for name in ("classes", "length", "token_size"):
+            checks.whole(name, getattr(self, name), 2)
+        if self.token_size % self.classes:
+            raise ValueError(
+                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
+            )
+        for name in ("parallel_noise", "perpendicular_noise"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: wanted a finite number of at least 0, got {getattr(self, name)!r}.")
+        checks.positive("hardness", self.hardness)
+        for name in ("slow", "fast"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: wanted a probability in [0, 1], got {getattr(self, name)!r}.")
 
     @abstractmethod
     def sample(self, key: Key, examples) -> HiddenMarkovSample:
         """Draw examples."""
 
     @abstractmethod
+    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+        """Query-key products of the designed heads of layer 1."""
+
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
-        """Query-key products, one array a layer."""
+        """Two layers of heads: the designed ones of layer 1 and a random one; a uniform head and a random one.
+
+        Args:
+            key: a JAX random key, for the random heads.
+
+        Returns:
+            Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
+        """
+        first, second = jax.random.split(key)
+        return (
+            jnp.stack([*self._designed_heads(), self.random_head(first)]),
+            jnp.stack([self.uniform_head(), self.random_head(second)]),
+        )
+
+    @property
+    def states(self) -> Float[Array, "states token_size"]:
+        r"""The feature vectors $v_0, .., v_{C-1}$ of the states, orthogonal, $|v_s|^2$ = `token_size`."""
+        part = jnp.ones((1, self.token_size // self.classes))
+        return jnp.sqrt(float(self.classes)) * jnp.kron(jnp.eye(self.classes), part)
 
     @property
     def tokens(self) -> int:
@@ -115,22 +149,6 @@ class HiddenChains(ABC):
         scale = jnp.concatenate([jnp.full(self.token_size, self.token_size**-0.5), jnp.ones(self.tokens)])
         return self.hardness * jax.random.normal(key, (self.features,) * 2) * jnp.outer(scale, scale)
 
-    def _check_chains(self) -> None:
-        """Refuse sizes, noises and a hardness out of range."""
-        for name, least in (("length", 2), ("token_size", 2)):
-            value = getattr(self, name)
-            if not checks.is_whole(value, least):
-                raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
-        for name in ("parallel_noise", "perpendicular_noise"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: wanted a finite number of at least 0, got {getattr(self, name)!r}.")
-        checks.positive("hardness", self.hardness)
-
-    def _check_probabilities(self, *names: str) -> None:
-        for name in names:
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: wanted a probability in [0, 1], got {getattr(self, name)!r}.")
-
     def _inputs(self, key: Key, seen: Float[Array, "examples length token_size"]) -> Float[Array, "..."]:
         """Feature vectors with noise, the empty token in front, and positions."""
         examples = len(seen)
@@ -151,9 +169,3 @@ class HiddenChains(ABC):
     def _product(self, features, positions):
         zero = jnp.zeros((self.token_size, self.tokens))
         return self.hardness * jnp.block([[features, zero], [zero.T, positions]])
-
-
-def check_examples(examples) -> None:
-    """Refuse fewer than one example."""
-    if not checks.is_whole(examples, 1):
-        raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")

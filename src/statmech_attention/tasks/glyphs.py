@@ -7,6 +7,7 @@ strokes bend a little otherwise. Ink is 0 on white, as in Omniglot.
 import numpy as np
 from jaxtyping import Float
 
+from statmech_attention import checks
 from statmech_attention.tasks.images import ImageSet, Split
 
 _SIZE = 32
@@ -29,9 +30,7 @@ def glyphs(classes: int = 200, drawings: int = 20, seed: int = 0) -> ImageSet:
     Raises:
         ValueError: fewer than two classes or drawings.
     """
-    for name, value in (("classes", classes), ("drawings", drawings)):
-        if isinstance(value, bool) or int(value) != value or value < 2:
-            raise ValueError(f"{name}: wanted a whole number of at least 2, got {value!r}.")
+    classes, drawings = checks.whole("classes", classes, 2), checks.whole("drawings", drawings, 2)
     pixels = np.concatenate([_draw(np.random.default_rng([seed, index]), drawings) for index in range(classes)])
     names = tuple(f"glyph/{index}" for index in range(classes))
     return ImageSet("glyphs", pixels, drawings * np.arange(classes + 1), names)

@@ -9,16 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.tasks._hidden_chains import (
-    HiddenChains,
-    HiddenMarkovSample,
-    HiddenMarkovTrial,
-    Key,
-    check_examples,
-)
-
-__all__ = ["HiddenMarkov", "HiddenMarkovSample", "HiddenMarkovTrial"]
+from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
 
 
 @dataclass(frozen=True)
@@ -41,6 +34,7 @@ class HiddenMarkov(HiddenChains):
         ValueError: numbers out of range.
     """
 
+    classes = 2  # and states, v_+ before v_-
     length: int = 30
     token_size: int = 200
     slow: float | int = 0.3
@@ -48,18 +42,6 @@ class HiddenMarkov(HiddenChains):
     parallel_noise: float | int = 1.0
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
-
-    def __post_init__(self):
-        self._check_chains()
-        if self.token_size % 2:
-            raise ValueError(f"token_size: wanted an even number, half for each state, got {self.token_size}.")
-        self._check_probabilities("slow", "fast")
-
-    @property
-    def states(self) -> Float[Array, "2 token_size"]:
-        r"""The feature vectors $v_+$ and $v_-$, orthogonal, $|v_\pm|^2$ = `token_size`."""
-        first = jnp.arange(self.token_size) < self.token_size // 2
-        return jnp.sqrt(2.0) * jnp.stack([first, ~first]).astype(float)
 
     def sample(self, key: Key, examples) -> HiddenMarkovSample:
         """Draw examples, half of each class (an odd one out is slow), in random order.
@@ -74,7 +56,7 @@ class HiddenMarkov(HiddenChains):
         Raises:
             ValueError: fewer than one example.
         """
-        check_examples(examples)
+        examples = checks.whole("examples", examples)
         order, first, switches, noise = jax.random.split(key, 4)
         labels = jax.random.permutation(order, jnp.where(jnp.arange(examples) < (examples + 1) // 2, 1.0, -1.0))
         rate = jnp.where(labels > 0, self.slow, self.fast)
@@ -84,20 +66,9 @@ class HiddenMarkov(HiddenChains):
         seen = jnp.where(hidden[..., None] > 0, self.states[0], self.states[1])
         return HiddenMarkovSample(self._inputs(noise, seen), labels, hidden)
 
-    def heads(self, key: Key) -> tuple[Float[Array, "heads features features"], ...]:
-        """The paper's two layers of two heads: in each the designed head first, a random one second.
-
-        Args:
-            key: a JAX random key, for the random heads.
-
-        Returns:
-            Two arrays `(2, features, features)` for `attention_from_products`.
-        """
-        first, second = jax.random.split(key)
-        return (
-            jnp.stack([self.neighbour_head(), self.random_head(first)]),
-            jnp.stack([self.uniform_head(), self.random_head(second)]),
-        )
+    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+        """The paper's: `neighbour_head` alone."""
+        return [self.neighbour_head()]
 
     def neighbour_head(self) -> Float[Array, "features features"]:
         """Designed head of layer 1: look one token back if its state is the same, at the empty token otherwise."""

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample, Key, check_examples
+from statmech_attention.checks import Key
+from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,6 @@ class HiddenMarkovClasses(HiddenChains):
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
 
-    def __post_init__(self):
-        if not checks.is_whole(self.classes, 2):
-            raise ValueError(f"classes: wanted a whole number of at least 2, got {self.classes!r}.")
-        self._check_chains()
-        if self.token_size % self.classes:
-            raise ValueError(
-                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
-            )
-        self._check_probabilities("slow", "fast")
-
-    @property
-    def states(self) -> Float[Array, "states token_size"]:
-        r"""The feature vectors $v_0, .., v_{C-1}$, orthogonal, $|v_s|^2$ = `token_size`."""
-        part = jnp.ones((1, self.token_size // self.classes))
-        return jnp.sqrt(float(self.classes)) * jnp.kron(jnp.eye(self.classes), part)
-
     @property
     def steps(self) -> Float[Array, "classes steps"]:
         """The probability of every step in every class."""
@@ -89,7 +74,7 @@ class HiddenMarkovClasses(HiddenChains):
         Raises:
             ValueError: fewer than one example.
         """
-        check_examples(examples)
+        examples = checks.whole("examples", examples)
         order, first, switches, noise = jax.random.split(key, 4)
         classes = jax.random.permutation(order, jnp.arange(examples) * self.classes // examples)
         start = jax.random.randint(first, (examples, 1), 0, self.classes)
@@ -133,23 +118,9 @@ class HiddenMarkovClasses(HiddenChains):
         end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
         return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)
 
-    def heads(self, key: Key) -> tuple[Float[Array, "heads features features"], ...]:
-        """Two layers: heads for the steps 0 .. $C - 2$ and a random one; a uniform head and a random one.
-
-        The last step needs no head: it is what the others leave over. For two classes these are the paper's heads.
-
-        Args:
-            key: a JAX random key, for the random heads.
-
-        Returns:
-            Arrays `(classes, features, features)` and `(2, features, features)` for `attention_from_products`.
-        """
-        first, second = jax.random.split(key)
-        designed = [self.step_head(step) for step in range(self.classes - 1)]
-        return (
-            jnp.stack([*designed, self.random_head(first)]),
-            jnp.stack([self.uniform_head(), self.random_head(second)]),
-        )
+    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+        """Heads for the steps 0 .. $C - 2$: the last one is what the others leave over. For two classes this is the paper's."""
+        return [self.step_head(step) for step in range(self.classes - 1)]
 
     def step_head(self, step) -> Float[Array, "features features"]:
         """Look one token back if the state took this step from there, at the empty token otherwise.

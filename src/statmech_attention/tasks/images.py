@@ -70,17 +70,6 @@ class ImageSet:
         """
         return self.pixels[np.asarray(drawings)] / 255.0
 
-    def drawings_of(self, index: int) -> Int[np.ndarray, " chosen"]:
-        """The indices of all drawings of a class.
-
-        Args:
-            index: the class.
-
-        Returns:
-            Rising indices into `pixels`.
-        """
-        return np.arange(self.starts[index], self.starts[index + 1])
-
 
 class Split(NamedTuple):
     """Class indices for training, validation and test."""
@@ -175,7 +164,7 @@ def _read(name: str, path: Path) -> ImageSet:
 
 
 def _write(images: ImageSet, path: Path) -> None:
-    from statmech_attention.results.atomic import replacing  # brings xarray, which reading needs not
+    from statmech_attention.results.atomic import replacing  # its room brings xarray, which images need not
 
     arrays = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
     checksum = _checksum(images.pixels, images.starts, images.names)

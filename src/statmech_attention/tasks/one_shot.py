@@ -6,7 +6,6 @@ channel repeated three times), $y_1 = \pm 1$ the label of the first image, $g_t 
 third image. Training uses this compact form.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -21,7 +20,6 @@ from statmech_attention.checks import Key
 from statmech_attention.tasks._sequences import (
     CHANNELS,
     CompactTokens,
-    Key,
     Sequences,
     draw_sequences,
     normalised_patches,
@@ -136,8 +134,7 @@ class OneShot:
         Raises:
             ValueError: fewer than one example, unknown or too few classes.
         """
-        if isinstance(examples, bool) or int(examples) != examples or examples < 1:
-            raise ValueError(f"examples: wanted a whole number of at least 1, got {examples!r}.")
+        examples = checks.whole("examples", examples)
         classes = self._classes("classes", classes)
         asked = classes if asked is None else self._classes("asked", asked)
         checks.same("asked", "asked", len(asked), "classes", len(classes))
@@ -173,26 +170,6 @@ class OneShot:
         """
         classes = np.asarray(self._classes("classes", classes))
         return classes[np.stack(np.triu_indices(len(classes), 1), axis=1)]
-
-    def epoch(self, key: Key, classes, batch: int) -> Iterator[Sequences]:
-        """One sequence for every pair of classes, shuffled, in batches; the last one may be shorter.
-
-        Args:
-            key: a JAX random key, another one for each epoch.
-            classes: at least two.
-            batch: examples in a batch.
-
-        Returns:
-            An iterator over `Sequences`.
-
-        Raises:
-            ValueError: unknown or too few classes.
-        """
-        pairs = self.all_pairs(classes)
-        shuffle, draw = jax.random.split(key)
-        pairs = pairs[np.asarray(jax.random.permutation(shuffle, len(pairs)))]
-        for number, start in enumerate(range(0, len(pairs), batch)):
-            yield self.sequences(jax.random.fold_in(draw, number), pairs[start : start + batch])
 
     def inputs(self, sequences: Sequences) -> Float[Array, "examples tokens features"]:
         """The tokens of sequences, in JAX's default precision.

@@ -1,19 +1,29 @@
 """Gradient descent: networks on the one-shot task in path form, and all weights with the attention as it is."""
 
-from statmech_attention.training.network import CURVE, TrainedNetwork, load_network, save_network, trained_network
-from statmech_attention.training.one_shot import Training, train
-from statmech_attention.training.path_form import Parameters
-from statmech_attention.training.weights import TrainedWeights, train_weights
+from importlib import import_module
 
-__all__ = [
-    "CURVE",
-    "Parameters",
-    "TrainedNetwork",
-    "TrainedWeights",
-    "Training",
-    "load_network",
-    "save_network",
-    "train",
-    "train_weights",
-    "trained_network",
-]
+# Found when asked for: the pruning needs the class of trained networks without the images, the optimiser and xarray.
+_MODULES = {
+    "CURVE": "network",
+    "Parameters": "path_form",
+    "TrainedNetwork": "network",
+    "TrainedWeights": "weights",
+    "Training": "one_shot",
+    "load_network": "files",
+    "save_network": "files",
+    "train": "one_shot",
+    "train_weights": "weights",
+    "trained_network": "path_form",
+}
+
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str):
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

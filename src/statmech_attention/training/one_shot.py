@@ -2,7 +2,7 @@
 
 Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error, the weights of the best validation
 accuracy kept. Everything is in float32, whatever JAX's default. The scaling of the weights while training is that of
-`_path_training`.
+`path_form`.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
@@ -26,20 +25,9 @@ from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
 from statmech_attention.tasks.images import Split
 from statmech_attention.tasks.one_shot import OneShot
-from statmech_attention.training.network import CURVE, TrainedNetwork, load_network, save_network, trained_network
-from statmech_attention.training.path_form import Parameters, initial
-from statmech_attention.training.steps import Data, State, Static, advance, shuffled, validate
-
-__all__ = [
-    "CURVE",
-    "Parameters",
-    "TrainedNetwork",
-    "Training",
-    "load_network",
-    "save_network",
-    "train",
-    "trained_network",
-]
+from statmech_attention.training.network import CURVE, TrainedNetwork
+from statmech_attention.training.path_form import Parameters, initial, trained_network
+from statmech_attention.training.steps import Data, State, adam, advance, shuffled, validate
 
 _REPORT_EVERY = 50
 
@@ -139,17 +127,17 @@ def train(
     if layers.readout.axes:
         raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
-    _whole("epochs", epochs)
+    epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
-        _whole("stop_after", stop_after)
+        stop_after = checks.whole("stop_after", stop_after)
     settings["task"] = _fingerprint(task, split)
 
-    optimiser = optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
+    rates = settings["learning_rate"], settings["weight_decay"]
     data = Data(task.compact, task.starts, jnp.asarray(task.all_pairs(split.train), jnp.int32))
     begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
     parameters = initial(begin, layers, width, dimension, task.features)
-    state = State(parameters, optimiser.init(parameters), jnp.zeros(3, jnp.float32))
+    state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
     # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
     best = jax.tree.map(np.array, parameters)
     kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
@@ -162,7 +150,7 @@ def train(
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
     last = total if stop_after is None else min(total, step + stop_after)
-    began, epoch, static = time.monotonic(), None, Static(optimiser, settings)
+    began, epoch = time.monotonic(), None
     hidden = None if progress is None else not progress
     with tqdm(total=total, initial=step, disable=hidden, unit="step", mininterval=1.0) as bar:
         while step < last:
@@ -173,7 +161,7 @@ def train(
             stops = (_next(step, _REPORT_EVERY), _next(step, validate_every), (epoch + 1) * per_epoch, last)
             count = min(stops) - step
             place = step - epoch * per_epoch
-            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, optimiser=static)
+            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, rates=rates)
             step += count
             loss, right, seen = np.asarray(state.sums, np.float64).tolist()
             bar.update(count)
@@ -200,8 +188,7 @@ def _settings(
 ) -> dict[str, Any]:
     """Everything that the result depends on, but for the task and how long it takes, checked."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
-    for name, value in whole.items():
-        _whole(name, value)
+    whole = {name: checks.whole(name, value) for name, value in whole.items()}
     if not 0 <= weight_decay < math.inf:
         raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate), "weight_decay": float(weight_decay)}
@@ -222,8 +209,3 @@ def _fingerprint(task: OneShot, split: Split) -> str:
     for part in (task.images.pixels, task.images.starts, split.train, split.validation):
         digest.update(np.ascontiguousarray(part))
     return digest.hexdigest()
-
-
-def _whole(name: str, value) -> None:
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise ValueError(f"{name}: wanted a whole number of at least 1, got {value!r}.")

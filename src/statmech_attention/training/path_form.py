@@ -2,14 +2,12 @@ r"""The network in path form on compact tokens: cheap outputs and gradients of a
 
 The output is $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$ with effective weights $v^\pi$ that are the same for all
 examples, so products of width by width matrices are done once a step and not once a token. A path takes one branch of
-every layer, a head or the skip beside them; without a head it passes the layer by. A token is
-$x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$, and so lies in the span of a few known vectors: logits need products of
-patches with small matrices and tables that depend on position and $y_1$ alone.
+every layer, a head or the skip beside them; without a head it passes the layer by.
 
 Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$, and of the square
 roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a \cdot x^L$,
-$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights` converts to the scaling of (1), (2),
-(4), which all the rest of the package uses.
+$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights`
+converts to the scaling of (1), (2), (4), which all the rest of the package uses.
 """
 
 import math
@@ -17,13 +15,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, mixed
-from statmech_attention.model.network import Weights
-from statmech_attention.tasks._sequences import CHANNELS, CompactTokens
+from statmech_attention.model.network import Weights, weights_order_parameters
+from statmech_attention.tasks._sequences import CompactTokens
+from statmech_attention.training.compact import affine, matrices, over_channels
+from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
 class Parameters(NamedTuple):
@@ -106,6 +107,35 @@ def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths
     return gains * (rows @ parameters.projection / math.sqrt(layers.divisor))
 
 
+def trained_network(parameters: Parameters, curve=None, best_step: int = 0, heads=None) -> TrainedNetwork:
+    """What is kept of trained parameters.
+
+    Args:
+        parameters: in the trained scaling.
+        curve: the learning curve, if there is one.
+        best_step: after how many steps the parameters were reached.
+        heads: the layers, where they are not of heads alone.
+
+    Returns:
+        `TrainedNetwork`.
+    """
+    weights = parameters.weights()
+    layers = chain(tuple(len(values) for values in weights.values) if heads is None else heads)
+    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers))
+    norms = tuple(np.sqrt(np.sum(np.asarray(layer, np.float64) ** 2, axis=(1, 2))) for layer in weights.values)
+    return TrainedNetwork(
+        tuple(np.asarray(layer) for layer in parameters.queries),
+        tuple(np.asarray(layer) for layer in parameters.keys),
+        np.asarray(effective_vectors(parameters, layers)),
+        overlaps,
+        norms,
+        len(parameters.readout),
+        np.zeros((0, len(CURVE))) if curve is None else np.asarray(curve),
+        best_step,
+        layers.spelled,
+    )
+
+
 def outputs(
     parameters: Parameters,
     compact: CompactTokens,
@@ -133,11 +163,11 @@ def outputs(
     for layer, queries, keys in reversed(list(zip(layers.layers, parameters.queries, parameters.keys, strict=True))):
         attended = None
         if layer.heads:
-            matrices = _matrices(_products(queries, keys, compact), compact.signs, flat, phases, label)
+            attention = matrices(queries, keys, compact, flat, phases, label)
             if columns is None:
-                attended = jnp.mean(matrices, axis=1)[:, None]
+                attended = jnp.mean(attention, axis=1)[:, None]
             else:
-                attended = jnp.einsum("edt,eths->edhs", columns, matrices)
+                attended = jnp.einsum("edt,eths->edhs", columns, attention)
         columns = _branches(layer, mean if columns is None else columns, attended).reshape(
             len(first), -1, mean.shape[2]
         )
@@ -146,7 +176,7 @@ def outputs(
     vectors = effective_vectors(parameters, layers)
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
-    seen = _affine(flat, phases, _over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
+    seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     return jnp.einsum("eps,esp->e", columns, seen)
 
 
@@ -160,100 +190,3 @@ def _branches(
         return attended
     columns = [along[:, :, None] if head < 0 else attended[:, :, head : head + 1] for head in layer.branch_heads]
     return jnp.concatenate(columns, axis=2)
-
-
-def _products(
-    queries: Float[Array, "heads dimension features"],
-    keys: Float[Array, "heads dimension features"],
-    compact: CompactTokens,
-) -> Float[Array, "vectors heads vectors"]:
-    r"""$W^{(l,h)}$ between the spanning vectors (pixels, $c_t$, $\delta$): the query's one, head, the key's one."""
-    constants = jnp.concatenate([compact.constants, compact.difference[None]])
-    queries, keys = (
-        jnp.concatenate([_over_channels(rows), jnp.einsum("hgi,ci->hgc", rows, constants)], axis=-1)
-        for rows in (queries, keys)
-    )
-    return jnp.einsum("hgj,hgi->jhi", queries, keys) / math.sqrt(queries.shape[1])
-
-
-def _matrices(
-    products: Float[Array, "vectors heads vectors"],
-    signs: Float[Array, " tokens"],
-    flat: Float[Array, "rows pixels"],
-    phases: Float[Array, "examples 2"],
-    label: Float[Array, "examples tokens"],
-) -> Float[Array, "examples tokens heads tokens"]:
-    """A layer's attention matrices, query before head before key."""
-    pixels = flat.shape[1]
-
-    def part(first, end):
-        # What the query's side of the logits has in store for some of the spanning vectors on the key's side.
-        chosen = products[:, :, first:end]
-        table = jnp.stack([chosen[pixels:-1], signs[:, None, None] * chosen[-1:]])
-        return _affine(flat, phases, chosen[:pixels].reshape(pixels, -1), table.reshape(2, -1))
-
-    parts = part(0, pixels), part(pixels, -1), part(-1, None)
-    return _attend(*parts, flat.reshape(*label.shape, pixels), label)
-
-
-def _over_channels(rows: Float[Array, "*rows features"]) -> Float[Array, "*rows pixels"]:
-    return jnp.sum(rows.reshape(*rows.shape[:-1], -1, CHANNELS), axis=-1)
-
-
-@jax.custom_vjp
-def _affine(
-    flat: Float[Array, "rows pixels"],
-    phases: Float[Array, "examples 2"],
-    matrix: Float[Array, "pixels columns"],
-    table: Float[Array, "2 entries"],
-) -> Float[Array, "rows columns"]:
-    """Patches times a matrix, plus a table over tokens that is the same for all examples, plus one times $y_1$."""
-    return flat @ matrix + (phases @ table).reshape(flat.shape[0], -1)
-
-
-def _affine_forward(flat, phases, matrix, table):
-    return _affine(flat, phases, matrix, table), (flat, phases)
-
-
-def _affine_backward(saved, change):
-    # Sums over examples as matrix products, in this orientation: three times as fast on CPUs as what JAX derives.
-    flat, phases = saved
-    return None, None, flat.T @ change, phases.T @ change.reshape(len(phases), -1)
-
-
-_affine.defvjp(_affine_forward, _affine_backward)
-
-
-@jax.custom_vjp
-def _attend(
-    by_patch: Float[Array, "rows _patch_columns"],
-    by_position: Float[Array, "rows _position_columns"],
-    by_label: Float[Array, "rows heads"],
-    patches: Float[Array, "examples tokens pixels"],
-    label: Float[Array, "examples tokens"],
-) -> Float[Array, "examples tokens heads tokens"]:
-    """Attention matrices of all heads, query before head before key: softmax over the last axis."""
-    examples, tokens, pixels = patches.shape
-    logits = jnp.einsum("exi,esi->exs", by_patch.reshape(examples, -1, pixels), patches)
-    shape = (examples, tokens, by_label.shape[1], tokens)
-    logits = logits.reshape(shape) + by_position.reshape(shape)
-    return jax.nn.softmax(logits + by_label.reshape(*shape[:3], 1) * label[:, None, None, :], axis=-1)
-
-
-def _attend_forward(by_patch, by_position, by_label, patches, label):
-    matrices = _attend(by_patch, by_position, by_label, patches, label)
-    return matrices, (matrices, patches, label)
-
-
-def _attend_backward(saved, change):
-    matrices, patches, label = saved
-    examples, tokens, count = matrices.shape[:3]
-    logits = matrices * (change - jnp.sum(matrices * change, axis=-1, keepdims=True))
-    logits = logits.reshape(examples, tokens * count, tokens)
-    by_patch = jnp.einsum("exs,esi->exi", logits, patches)
-    by_label = jnp.einsum("exs,es->ex", logits, label)
-    rows = examples * tokens
-    return by_patch.reshape(rows, -1), logits.reshape(rows, -1), by_label.reshape(rows, -1), None, None
-
-
-_attend.defvjp(_attend_forward, _attend_backward)

@@ -1,6 +1,5 @@
 """Many steps of training at once, and validation, each one compiled function."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import optax
 from jaxtyping import Array, Float32, Int32
 
 from statmech_attention.layers.chains import Chain
+from statmech_attention.model.accuracy import right
 from statmech_attention.tasks._sequences import CompactTokens, Sequences, draw_sequences, normalised_patches
 from statmech_attention.training.path_form import Parameters, outputs
 
@@ -45,23 +45,14 @@ class Data(NamedTuple):
     pairs: Int32[Array, "pairs 2"]
 
 
-class Static:
-    """An optimiser as a static argument of a compiled function, which is not compiled anew for equal settings."""
-
-    def __init__(self, optimiser: optax.GradientTransformation, settings: Mapping[str, Any]):
-        self.update = optimiser.update
-        self._key = (settings["learning_rate"], settings["weight_decay"])
-
-    def __hash__(self):
-        return hash(self._key)
-
-    def __eq__(self, other):
-        return isinstance(other, Static) and self._key == other._key
+def adam(learning_rate: float, weight_decay: float) -> optax.GradientTransformation:
+    """Adam on the gradient plus `weight_decay` times the parameters."""
+    return optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
 
 
-@partial(jax.jit, static_argnames=("layers", "batch", "optimiser"), donate_argnames="state")
+@partial(jax.jit, static_argnames=("layers", "batch", "rates"), donate_argnames="state")
 def advance(
-    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, optimiser: Static
+    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, rates: tuple[float, float]
 ) -> State:
     """Some steps, with the same numbers however they are divided among calls.
 
@@ -75,7 +66,7 @@ def advance(
         count: how many steps.
         layers: the network's.
         batch: sequences a step.
-        optimiser: `Static`.
+        rates: arguments of `adam`.
 
     Returns:
         `State`.
@@ -92,11 +83,11 @@ def advance(
         def loss(parameters):
             found = outputs(parameters, data.compact, patches, sequences.first, layers)
             squares = jnp.sum(counts * (found - sequences.labels) ** 2)
-            right = jnp.sum(counts * _right(found, sequences.labels))
-            return squares / jnp.sum(counts), jnp.stack([squares, right, jnp.sum(counts)])
+            hits = jnp.sum(counts * right(found, sequences.labels))
+            return squares / jnp.sum(counts), jnp.stack([squares, hits, jnp.sum(counts)])
 
         gradient, sums = jax.grad(loss, has_aux=True)(state.parameters)
-        updates, internal = optimiser.update(gradient, state.optimiser, state.parameters)
+        updates, internal = adam(*rates).update(gradient, state.optimiser, state.parameters)
         return State(optax.apply_updates(state.parameters, updates), internal, state.sums + sums)
 
     return jax.lax.fori_loop(0, count, body, state)
@@ -127,7 +118,7 @@ def _validate_batches(
         found = outputs(parameters, compact, patches, part.first, layers)
         # The label 0 marks what fills up the last batch.
         counts = part.labels**2
-        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * _right(found, part.labels))])
+        return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * right(found, part.labels))])
 
     return jnp.sum(jax.lax.map(one, sequences), axis=0)
 
@@ -156,7 +147,3 @@ def validate(
 
     sums = np.asarray(_validate_batches(parameters, compact, jax.tree.map(batches, sequences), layers), np.float64)
     return float(sums[0] / count), float(sums[1] / count)
-
-
-def _right(found: Float32[Array, " examples"], labels: Float32[Array, " examples"]) -> Float32[Array, " examples"]:
-    return 0.5 + 0.5 * jnp.sign(found) * labels

@@ -72,12 +72,11 @@ def train_weights(
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     learning_rate = checks.positive("learning_rate", learning_rate)
-    if not checks.is_whole(steps, 1):
-        raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
+    steps = checks.whole("steps", steps)
     layout = Architecture.of(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
     start = sample_weights(key, heads=inputs.heads, width=layout.widths, features=features)
-    return _descended(start, inputs, labels, temperature, learning_rate, int(steps), layout.variances)
+    return _descended(start, inputs, labels, temperature, learning_rate, steps, layout.variances)
 
 
 @partial(jax.jit, static_argnames=("steps", "variances"))

@@ -1,0 +1,155 @@
+"""Importances of heads: scores by brute force, gradients of gates, norms, rank correlations."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+import statmech_attention as sma
+from statmech_attention import pruning
+from statmech_attention.training import trained_network
+
+from .networks import EXAMPLES, contributions_of, network_of
+
+
+@pytest.mark.parametrize("heads", [(2, 3), (3, 1, 2), (4,)])
+@pytest.mark.parametrize("definition", pruning.DEFINITIONS)
+def test_scores_are_sums_over_ordered_pairs_of_paths(heads, definition):
+    paths = list(itertools.product(*map(range, heads)))
+    factor = np.random.default_rng(0).normal(size=(len(paths), len(paths)))
+    matrix = factor @ factor.T
+    wanted = []
+    for layer, count in enumerate(heads):
+        for head in range(count):
+            total = 0.0
+            for (row, one), (column, other) in itertools.product(enumerate(paths), enumerate(paths)):
+                through = (one[layer] == head, other[layer] == head)
+                if all(through) or (definition == "either" and any(through)):
+                    total += abs(matrix[row, column])
+            wanted.append(total)
+    np.testing.assert_allclose(sma.head_scores(matrix, heads, definition), np.array(wanted) / max(wanted), rtol=1e-12)
+
+
+def test_scores_by_hand():
+    matrix = np.array([[4.0, -1.0], [-1.0, 2.0]])
+    np.testing.assert_allclose(sma.head_scores(matrix, (2,)), [1, 1 / 2])
+    np.testing.assert_allclose(sma.head_scores(matrix, (2,), "either"), [1, 4 / 6])
+    # In the Gaussian-process limit no head is told from another, by either definition.
+    for definition in pruning.DEFINITIONS:
+        np.testing.assert_allclose(sma.head_scores(np.eye(8), (2, 4), definition=definition), [1] * 2 + [1 / 2] * 4)
+
+
+def test_scores_refuse_what_does_not_fit():
+    with pytest.raises(ValueError, match="definition: wanted one of both, either, got 'all'"):
+        sma.head_scores(np.eye(4), (2, 2), "all")
+    with pytest.raises(ValueError, match=r"order_parameter: wanted shape \(4, 4\) for heads \(2, 2\)"):
+        sma.head_scores(np.eye(3), (2, 2))
+    with pytest.raises(ValueError, match="wanted an entry other than zero"):
+        sma.head_scores(np.zeros((4, 4)), (2, 2))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        sma.head_scores(np.full((4, 4), np.nan), (2, 2))
+
+
+def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
+    """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
+    matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
+    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),)), [1, 3 / 4])
+    either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
+    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),), "either"), either / either.max())
+    assert sma.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
+    # Of a path (path, output) is an entry each.
+    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), (sma.SkipHeads(2), sma.Outputs(2)))
+    np.testing.assert_allclose(doubled, [1, 3 / 4])
+    with pytest.raises(ValueError, match="heads: wanted a layer with heads to score, got none"):
+        sma.head_scores(np.eye(1), (sma.Linear(),))
+
+
+def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
+    parameters, inputs, _ = network_of((2, 2))
+    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+    attentioned = sma.attentioned_inputs(inputs, attention, "mean")
+    centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
+    found = pruning.path_covariance(attentioned)
+    for one, other in [(0, 0), (1, 2), (3, 0)]:
+        kernel = np.asarray(sma.path_kernel(attentioned, attentioned, one, other))
+        assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
+    with pytest.raises(ValueError, match="at least two examples"):
+        pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, "mean"))
+
+
+@pytest.mark.parametrize("heads", [(2, 3), (3, 1, 2)])
+def test_taylor_importance_is_the_gradient_of_a_gate_in_the_network_layer_by_layer(heads):
+    parameters, inputs, labels = network_of(heads)
+    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+    weights = parameters.weights()
+
+    def errors(gates):
+        values, start = [], 0
+        for layer in weights.values:
+            gate = gates[start : start + len(layer)]
+            values.append(layer * gate[:, None, None])
+            start += len(layer)
+        return (sma.forward(weights._replace(values=tuple(values)), inputs, attention, "mean") - labels) ** 2
+
+    slope = jax.jacobian(errors)(jnp.ones(sum(heads)))
+    contributions = contributions_of(parameters, inputs)
+    found = pruning.taylor_importance(contributions, labels, heads)
+    np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
+    signed = pruning.taylor_importance(contributions, labels, heads, signed=True)
+    np.testing.assert_allclose(signed, -jnp.mean(slope, axis=0), rtol=1e-9, atol=1e-12)
+
+
+def test_weight_norms_are_those_of_the_trained_parameters():
+    parameters = network_of((2, 3))[0]
+    network = trained_network(parameters)
+    sides = zip(parameters.values, parameters.queries, parameters.keys, strict=True)
+    every, alone = [], []
+    for layer in sides:
+        for arrays in zip(*layer, strict=True):
+            every.append(np.sqrt(sum(np.sum(np.asarray(array) ** 2) for array in arrays)))
+            alone.append(np.linalg.norm(arrays[0]))
+    np.testing.assert_allclose(pruning.head_weight_norms(network), every, rtol=1e-6)
+    np.testing.assert_allclose(pruning.head_weight_norms(network, values_only=True), alone, rtol=1e-6)
+
+
+def test_rank_correlation_is_spearmans_with_scipys_interval():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=60)
+    drops = np.round(scores + rng.normal(size=60), 1)
+    found = pruning.rank_correlation(scores, drops, resamples=4000)
+    assert found.value == pytest.approx(scipy.stats.spearmanr(scores, drops).statistic, abs=1e-12)
+
+    def statistic(one, other, axis=-1):
+        ranks = scipy.stats.rankdata(one, axis=axis), scipy.stats.rankdata(other, axis=axis)
+        return np.array([np.corrcoef(*pair)[0, 1] for pair in zip(*map(np.atleast_2d, ranks), strict=True)]).squeeze()
+
+    wanted = scipy.stats.bootstrap(
+        (scores, drops), statistic, paired=True, vectorized=True, method="percentile", n_resamples=4000, rng=rng
+    )
+    # The ends are quantiles of 4000 draws: four standard errors of each, with the density of a normal distribution.
+    tolerance = 4 * np.sqrt(2) * wanted.standard_error * np.sqrt(0.025 * 0.975 / 4000) / scipy.stats.norm.pdf(1.96)
+    np.testing.assert_allclose(
+        [found.low, found.high], [wanted.confidence_interval.low, wanted.confidence_interval.high], atol=tolerance
+    )
+
+
+def test_rank_correlation_of_several_networks_is_the_mean():
+    rng = np.random.default_rng(2)
+    scores, drops = rng.normal(size=(2, 3, 8))
+    found = pruning.rank_correlation(scores, drops)
+    each = [scipy.stats.spearmanr(*pair).statistic for pair in zip(scores, drops, strict=True)]
+    assert found.value == pytest.approx(np.mean(each), abs=1e-12)
+    assert -1 <= found.low <= found.high <= 1
+    assert pruning.rank_correlation(scores, scores**3) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
+    assert np.isnan(pruning.rank_correlation([1.0, 1.0], [0.1, 0.2]).value)
+    with pytest.raises(ValueError, match="wanted equal shapes"):
+        pruning.rank_correlation(scores, drops[0])
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        pruning.rank_correlation([1.0, np.nan], [0.1, 0.2])
+    with pytest.raises(ValueError, match="resamples: wanted a whole number of at least 1, got 0"):
+        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], resamples=0)
+    with pytest.raises(ValueError, match=r"level: wanted a number in \(0, 1\), got 1.5"):
+        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], level=1.5)

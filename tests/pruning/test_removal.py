@@ -1,0 +1,114 @@
+"""What a removal costs, against networks that are run layer by layer with the heads' values at zero."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention import pruning
+from statmech_attention.training import trained_network
+
+from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
+
+
+def test_contributions_refuse_another_networks_inputs():
+    parameters, inputs, _ = network_of((2, 3))
+    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+    fewer = sma.prune(sma.attentioned_inputs(inputs, attention, "mean"), [0])
+    with pytest.raises(ValueError, match=r"attentioned: wanted heads \(2, 3\)"):
+        pruning.path_contributions(trained_network(parameters), fewer)
+    with pytest.raises(ValueError, match=r"weights: wanted heads \(1, 3\)"):
+        pruning.path_contributions(parameters.weights(), fewer)
+    with pytest.raises(ValueError, match="wanted a TrainedNetwork or Weights, got int"):
+        pruning.path_contributions(3, fewer)
+
+
+def test_drops_are_those_of_networks_that_are_run():
+    heads = (2, 3)
+    parameters, inputs, labels = network_of(heads)
+    whole = right_answers(parameters, inputs, labels, [])
+    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, heads)
+    for head in range(sum(heads)):
+        change = whole - right_answers(parameters, inputs, labels, [head])
+        assert drops.mean[head] == pytest.approx(change.mean(), abs=1e-12)
+        assert drops.error[head] == pytest.approx(change.std(ddof=1) / np.sqrt(EXAMPLES), abs=1e-12)
+
+
+def test_without_its_only_head_a_layer_lets_nothing_through():
+    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), (1, 1))
+    np.testing.assert_allclose(drops.mean, [0.25, 0.25])
+
+
+def test_curve_is_that_of_networks_that_are_run():
+    heads, order = (2, 3), np.array([4, 0, 2])
+    parameters, inputs, labels = network_of(heads)
+    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, heads, order)
+    for removals in range(4):
+        share = right_answers(parameters, inputs, labels, order[:removals]).mean()
+        assert found.mean[removals] == pytest.approx(share, abs=1e-12)
+        assert found.error[removals] == pytest.approx(np.sqrt(share * (1 - share) / (EXAMPLES - 1)), abs=1e-12)
+    with pytest.raises(ValueError, match="order: wanted different heads"):
+        pruning.pruning_curve(contributions_of(parameters, inputs), labels, heads, [5])
+
+
+def test_lowest_scores_go_first_and_the_last_head_of_a_layer_stays():
+    # Layer 1 loses head 0, then keeps head 1, though it has the second lowest score.
+    np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], (2, 3)), [0, 4, 2])
+    assert pruning.removal_order([0.3, 0.1, 0.2], (1, 2)).tolist() == [1]
+    with pytest.raises(ValueError, match="wanted the same number in scores and the network's heads"):
+        pruning.removal_order([0.1, 0.2], (2, 3))
+
+
+def test_greedy_order_takes_the_best_step_each_time():
+    heads = (3, 2)
+    parameters, inputs, labels = network_of(heads)
+    layer, removed = sma.head_indices(heads)[:, 0], []
+    for _ in range(3):
+        shares = {}
+        for head in set(range(5)) - set(removed):
+            trial = [*removed, head]
+            if len(set(layer[[number for number in range(5) if number not in trial]])) == 2:
+                shares[head] = right_answers(parameters, inputs, labels, trial).mean()
+        best = max(shares.values())
+        removed.append(min(head for head, share in shares.items() if share == best))
+    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, heads)
+    np.testing.assert_array_equal(found, removed)
+
+
+def test_labels_and_shapes_are_checked():
+    contributions = np.ones((4, 6))
+    with pytest.raises(ValueError, match="contributions: wanted the same number in the paths axis"):
+        pruning.head_drops(contributions, np.ones(4), (2, 2))
+    with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1"):
+        pruning.head_drops(contributions, np.arange(4.0), (2, 3))
+    with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, 5\)"):
+        pruning.masked_outputs(contributions, (2, 3), np.ones((1, 5)))
+
+
+def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
+    weights, inputs, matrices, labels = chain_network()
+    contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, heads=CHAIN))
+
+    def right(removed):
+        outputs = np.asarray(silenced(weights, inputs, matrices, removed))
+        return (outputs.argmax(axis=1) == np.asarray(labels).argmax(axis=1)).astype(float)
+
+    drops = pruning.head_drops(contributions, labels, CHAIN)
+    for head in range(4):
+        assert drops.mean[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
+    # The only layer that must keep a head is the first.
+    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], CHAIN).tolist() == [1, 2, 3]
+    order = pruning.greedy_order(contributions, labels, CHAIN)
+    assert len(order) == 3 and {2, 3} < set(order.tolist())
+    curve = pruning.pruning_curve(contributions, labels, CHAIN, order)
+    assert curve.mean[-1] == pytest.approx(right(order).mean(), abs=1e-12)
+
+    def errors(gates):
+        values = [block * gate[:, None, None] for block, gate in zip(weights.values[:2], gates, strict=True)]
+        gated = weights._replace(values=(*values, weights.values[2]))
+        return jnp.sum((sma.forward(gated, inputs, matrices, heads=CHAIN) - labels) ** 2, axis=1)
+
+    slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
+    found = pruning.taylor_importance(contributions, labels, CHAIN)
+    np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
