@@ -15,12 +15,17 @@ from statmech_attention.experiments._files import digest, experiment_file
 from statmech_attention.experiments._parts import Parts
 from statmech_attention.experiments._theory_points import Draw, draw_of
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._chains import check_counts
-from statmech_attention.sampling._density import posterior_density
-from statmech_attention.sampling._outputs import predictors
-from statmech_attention.sampling.diagnostics import Estimate, effective_size, estimate, mean_accuracy, r_hat
-from statmech_attention.sampling.order_parameters import posterior
-from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.sampling import (
+    Estimate,
+    check_chains,
+    effective_size,
+    estimate,
+    mean_accuracy,
+    posterior,
+    predictors,
+    r_hat,
+    weights_posterior,
+)
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 from statmech_attention.training.network import load_network
 
@@ -81,7 +86,7 @@ def one_shot_sampling(
     checks.need_double("attentioned", np.zeros(()))
     sources = {name: experiment_file(name, folder, layers, heads, seed) for name in ("network", "theory")}
     counts = {"chains": chains, "warmup": warmup, "draws": draws, "thinning": thinning}
-    check_counts(**counts)
+    check_chains(**counts)
     parameters = {
         "sampler": sampler,
         "data": data,
@@ -154,17 +159,11 @@ def _sampled(sampler: str, drawn: Draw, options: dict) -> xr.Dataset:
         outputs = found["output"].values
     else:
         found = posterior(train.inputs, train.labels, quiet=True, **options)
-        data = posterior_density(
-            train.inputs, train.labels, options["temperature"], found.attrs["width"], found.attrs["variance"]
-        )
-        overlaps = jnp.asarray(found["order_parameter"].values)
-        variances = tuple(found.attrs["variance"])
-        vectors = predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, train.inputs, variances)
+        vectors = np.asarray(predictors(found, train.inputs, train.labels))
         # One product for all draws and test sequences.
-        outputs = (
-            np.asarray(vectors).reshape(len(vectors), -1) @ np.asarray(tests.values).reshape(len(tests.values), -1).T
-        )
-        outputs = outputs.reshape(*overlaps.shape[:2], -1)
+        chains, draws = vectors.shape[:2]
+        outputs = vectors.reshape(chains * draws, -1) @ np.asarray(tests.values).reshape(len(tests.values), -1).T
+        outputs = outputs.reshape(chains, draws, -1)
     return _summary(found, outputs, drawn).assign(temperature=options["temperature"])
 
 

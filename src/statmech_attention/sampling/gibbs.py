@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
 
+from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.sampling import _weight_draws
 from statmech_attention.sampling._chains import Transition
@@ -31,6 +32,7 @@ def gibbs_posterior(
     chains=4,
     warmup=500,
     thinning=1,
+    chain_method: str = "auto",
     test=None,
     start=None,
     keep_weights: bool = False,
@@ -56,6 +58,7 @@ def gibbs_posterior(
         chains: chains side by side, at least 2.
         warmup: sweeps that are not kept.
         thinning: sweeps a draw.
+        chain_method: as for `posterior`.
         test: as for `weights_posterior`.
         start: as for `weights_posterior`.
         keep_weights: as for `weights_posterior`.
@@ -72,16 +75,14 @@ def gibbs_posterior(
     Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
     Gaussian distributions" (2010).
     """
-    counts = {"draws": draws, "chains": chains, "warmup": warmup, "thinning": thinning}
-    data, layout = _weight_draws.prepared(
-        attentioned, labels, test, width=width, temperature=temperature, variance=variance, heads=heads, counts=counts
-    )
+    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    data, layout = _weight_draws.prepared(attentioned, labels, test, **about, settings=settings | {"chains": chains})
     start_key, chain_key = jax.random.split(key)
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
-    options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
-    about = {"name": "weights, Gibbs", "layout": layout, "quiet": quiet}
-    return _weight_draws.sampled(chain, data, first, chain_key, **about, **options)
+    settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
+    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, layout, **settings)
 
 
 def _begin(key, weights: Weights, data):
