@@ -197,9 +197,9 @@ def test_gibbs_goes_on_from_kept_weights():
     overlaps = jax.vmap(jax.vmap(sma.weights_order_parameters))(weights)
     np.testing.assert_allclose(overlaps[0], first["order_parameter"], rtol=1e-12)
     train, _, test = problem.inputs(2)
-    outputs = jax.vmap(
-        jax.vmap(lambda w: sma.network.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,))))
-    )(weights)
+    outputs = jax.vmap(jax.vmap(lambda w: sma.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,)))))(
+        weights
+    )
     np.testing.assert_allclose(outputs, first["output"], rtol=1e-10, atol=1e-12)
     again = gibbs(2, 10, draws=20, start=first, keep_weights=True)
     assert not np.array_equal(again["output"], first["output"])
