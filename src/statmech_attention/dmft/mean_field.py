@@ -108,7 +108,7 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
     """`trajectory` with the batch as the last axis, the steps first."""
 
     def body(rings, _):
-        rings, token = _map.step(laws, rings)
+        rings, token, _ = _map.step(laws, rings)
         seen = Overlaps(*token.overlaps, token.words[_map.OUTPUT], rings.attention[rings.slot])
         return rings, {name: getattr(seen, name) for name in keep}
 

@@ -150,7 +150,7 @@ def _first_return(laws, rings, most, tolerance):
 
     def body(number, state):
         rings, found = state
-        rings, _ = _map.step(laws, rings)
+        rings, *_ = _map.step(laws, rings)
         back = jnp.max(jnp.abs(newest_first(rings.attention, rings.slot, 0) - first), axis=(0, 1)) <= tolerance
         back = back & ((number % size == 0) | (laws.epsilon == 0))
         return rings, jnp.where((found == 0) & back, number, found)

@@ -155,9 +155,7 @@ def _after_words(model: Dynamics, words, slot) -> _map.Rings:
 @jax.jit
 def _after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
     size = ring.shape[0]
-    tokens = jax.vmap(lambda past, place: _map.generate(laws, past, place).overlaps)(
-        jnp.roll(ring, 1, axis=0), jnp.arange(size)
-    )
+    tokens = _map.generated(laws, ring).overlaps
     tokens = tokens.at[(slot + 1) % size].set(0.0)
     return _map.Rings(tokens[:, _map.KEY], tokens[:, _map.VALUE], ring, slot, jnp.asarray(size))
 
