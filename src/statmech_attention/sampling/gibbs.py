@@ -91,23 +91,16 @@ def _begin(key, weights: Weights, data):
 
 def _sweep(state, posterior: WeightPosterior):
     """Draw V0, then every layer's values, then the readout."""
-    (key, weights), variances = state, posterior.variances
+    key, weights = state
     key, *keys = jax.random.split(key, len(weights.values) + 3)
-    weights = weights._replace(
-        projection=_draw(
-            lambda block: weights._replace(projection=block), weights.projection, keys[0], posterior, variances[0]
-        )
-    )
-    for layer in range(len(weights.values)):
+    blocks = _weight_draws.named(weights)
+    for name, own_key, variance in zip(blocks, keys, posterior.variances, strict=True):
 
-        def with_values(block, weights=weights, layer=layer):
-            return weights._replace(values=(*weights.values[:layer], block, *weights.values[layer + 1 :]))
+        def place(block, blocks=blocks, name=name):
+            return _weight_draws.weights_of({**blocks, name: block}, len(weights.values))
 
-        weights = with_values(
-            _draw(with_values, weights.values[layer], keys[layer + 1], posterior, variances[layer + 1])
-        )
-    readout = _draw(lambda block: weights._replace(readout=block), weights.readout, keys[-1], posterior, variances[-1])
-    return (key, weights._replace(readout=readout)), {}
+        blocks = {**blocks, name: _draw(place, blocks[name], own_key, posterior, variance)}
+    return (key, _weight_draws.weights_of(blocks, len(weights.values))), {}
 
 
 def _draw(place, block, key, posterior: WeightPosterior, variance):
