@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statmech_attention import dmft
-from statmech_attention.dmft._terms import distinct_columns
+from statmech_attention.dmft.averages import distinct_columns
 from statmech_attention.dmft.patterns import MATRICES
 
 from .reference import code

@@ -18,17 +18,17 @@ from statmech_attention.theory import coordinates
 
 HEADS, WIDTHS, VARIANCES = (2, 2), (7, 4, 5), (0.8, 1.5, 0.6, 1.2)
 LAYOUT = Architecture.of(HEADS, WIDTHS, VARIANCES)
-SHAPE = _bartlett.bartlett(LAYOUT)
+FACTORS = _bartlett.bartlett(LAYOUT)
 
 
-order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, SHAPE))
+order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, FACTORS))
 
 
 @jax.jit
 def log_prior(point):
     widths = jnp.asarray(LAYOUT.widths)
-    constant = _bartlett.prior_constant(LAYOUT.widths, SHAPE)
-    terms = _bartlett.chain_potential(point, widths, SHAPE) + _bartlett.chain_order_one(point, SHAPE)
+    constant = _bartlett.prior_constant(LAYOUT.widths, FACTORS)
+    terms = _bartlett.chain_potential(point, widths, FACTORS) + _bartlett.chain_order_one(point, FACTORS)
     return -terms - constant
 
 
@@ -36,13 +36,13 @@ def log_prior(point):
 @jax.jacfwd
 def lower_change(point):
     """The Jacobian of all entries of the order parameters on and below the diagonal."""
-    found = coordinates.order_parameters(point, SHAPE)
+    found = coordinates.order_parameters(point, FACTORS)
     return jnp.concatenate([jnp.atleast_2d(u)[np.tril_indices(jnp.atleast_2d(u).shape[0])] for u in found])
 
 
 @given(seed=st.integers(0, 10**6))
 def test_the_density_is_that_of_the_wishart_chain(seed):
-    point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=SHAPE.coordinates))
+    point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=FACTORS.coordinates))
     overlaps = [np.atleast_2d(u) for u in order_parameters(point)]
     wanted = 0.0
     for layer, (overlap, width) in enumerate(zip(overlaps, WIDTHS, strict=True)):
@@ -58,10 +58,10 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     xi, labels = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(5, 4, 3))), HEADS), jnp.asarray(rng.normal(size=5))
     data = posterior_density(xi, labels, 0.3, LAYOUT.widths, VARIANCES)
     gaps = []
-    for point in jnp.asarray(0.5 * rng.normal(size=(2, SHAPE.coordinates))):
+    for point in jnp.asarray(0.5 * rng.normal(size=(2, FACTORS.coordinates))):
         order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
         action = sma.action(order_parameters, xi, labels, width=WIDTHS, temperature=0.3, variance=VARIANCES)
-        gaps.append(2 * potential(point, data, SHAPE) - max(WIDTHS) * action)
+        gaps.append(2 * potential(point, data, FACTORS) - max(WIDTHS) * action)
         gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
 
@@ -70,15 +70,15 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
 def test_factors_have_the_law_of_the_weights(widths):
     """Bartlett's factors at every width, those short of columns too, against networks from the prior."""
     layout = Architecture.of(HEADS, widths, VARIANCES)
-    shape = _bartlett.bartlett(layout)
+    factors = _bartlett.bartlett(layout)
     rng = np.random.default_rng(7)
     columns, draws = [], 20_000
-    for width, (rank, below) in zip(widths, shape.counts, strict=True):
+    for width, (rank, below) in zip(widths, factors.counts, strict=True):
         columns.append(0.5 * np.log(rng.chisquare(width - np.arange(rank), size=(draws, rank)) / width))
         columns.append(rng.normal(size=(draws, below)) / math.sqrt(width))
     points = jnp.asarray(np.concatenate(columns, axis=1))
-    assert points.shape[1] == shape.coordinates
-    found = jax.jit(jax.vmap(lambda p: coordinates.order_parameters(p, shape)))(points)
+    assert points.shape[1] == factors.coordinates
+    found = jax.jit(jax.vmap(lambda p: coordinates.order_parameters(p, factors)))(points)
 
     def network(key):
         weights = sma.sample_weights(key, heads=HEADS, width=widths, features=1, variance=VARIANCES)
@@ -97,10 +97,10 @@ def test_factors_have_the_law_of_the_weights(widths):
 
 
 def test_narrow_layers_are_short_of_columns():
-    shape = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
-    assert (shape.sizes, shape.ranks) == ((3, 2, 1), (3, 1, 1))
-    factors = coordinates.order_parameter_factors(jnp.zeros(shape.coordinates), shape)
-    assert [factor.shape for factor in factors] == [(6, 3), (2, 1), (1, 1)]
+    factors = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
+    assert (factors.sizes, factors.ranks) == ((3, 2, 1), (3, 1, 1))
+    found = coordinates.factors(jnp.zeros(factors.coordinates), factors)
+    assert [factor.shape for factor in found] == [(6, 3), (2, 1), (1, 1)]
 
 
 @pytest.mark.parametrize("width", [0.5, 2.5, math.inf])

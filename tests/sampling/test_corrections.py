@@ -11,9 +11,8 @@ import pytest
 import statmech_attention as sma
 from sampling import problem
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._density import posterior_density
-from statmech_attention.sampling._laplace import laplace
+from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._density import laplace, posterior_density
 
 VARIANCES, WIDTHS = (0.8, 1.5, 1.2), (10, 30, 100, 300, 1000, 3000)
 sampling = sma.sampling
@@ -23,10 +22,9 @@ def grid(width):
     """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
     train, labels, _ = problem.inputs(1)
     layout = Architecture.of((1,), width, VARIANCES)
-    shape = _bartlett.bartlett(layout)
     xi = sma.AttentionedInputs(jnp.asarray(train), (1,))
     data = posterior_density(xi, jnp.asarray(labels), problem.TEMPERATURE, layout.widths, VARIANCES)
-    around = laplace(data, jnp.zeros(2), shape)
+    around = laplace(data, jnp.zeros(2), bartlett(layout))
     return problem.on_a_grid(width, VARIANCES, np.asarray(around.mode), np.asarray(around.root))
 
 

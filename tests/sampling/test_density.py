@@ -8,8 +8,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett, _density
-from statmech_attention.sampling._laplace import hessian, laplace
-from statmech_attention.theory import coordinates
+from statmech_attention.theory.coordinates import order_parameter
 
 HEADS, VARIANCE, TEMPERATURE = (2, 2), 1.3, 0.1
 
@@ -31,29 +30,29 @@ def data(request, problem, monkeypatch):
     return found
 
 
-def plain(point, problem, shape):
+def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
-    overlap = coordinates.order_parameter(point, shape)
+    overlap = order_parameter(point, factors)
     energy = sma.energy(overlap, *problem, temperature=TEMPERATURE, variance=VARIANCE)
-    chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), shape) + _bartlett.chain_order_one(point, shape)
+    chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), factors) + _bartlett.chain_order_one(point, factors)
     return chain + 0.5 * problem[1].shape[0] * energy
 
 
 def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem, data):
-    shape = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
-    point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=shape.coordinates))
-    value, gradient = jax.value_and_grad(_density.potential)(point, data, shape)
-    assert float(value) == pytest.approx(float(plain(point, problem, shape)), rel=1e-12)
-    np.testing.assert_allclose(gradient, jax.grad(plain)(point, problem, shape), rtol=1e-9, atol=1e-9)
-    found = hessian(lambda p: _density.potential(p, data, shape), point)
-    np.testing.assert_allclose(found, jax.hessian(plain)(point, problem, shape), rtol=1e-8, atol=1e-8)
+    factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
+    point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=factors.coordinates))
+    value, gradient = jax.value_and_grad(_density.potential)(point, data, factors)
+    assert float(value) == pytest.approx(float(plain(point, problem, factors)), rel=1e-12)
+    np.testing.assert_allclose(gradient, jax.grad(plain)(point, problem, factors), rtol=1e-9, atol=1e-9)
+    found = _density.hessian(lambda p: _density.potential(p, data, factors), point)
+    np.testing.assert_allclose(found, jax.hessian(plain)(point, problem, factors), rtol=1e-8, atol=1e-8)
 
 
 def test_the_mode_is_one_and_its_root_whitens(problem):
     data = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
-    shape = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
-    found = laplace(data, jnp.zeros(shape.coordinates), shape)
-    np.testing.assert_allclose(jax.grad(_density.potential)(found.mode, data, shape), 0.0, atol=1e-5)
-    curvature = found.root.T @ jax.hessian(plain)(found.mode, problem, shape) @ found.root
-    np.testing.assert_allclose(curvature, np.eye(shape.coordinates), atol=1e-8)
+    factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
+    found = _density.laplace(data, jnp.zeros(factors.coordinates), factors)
+    np.testing.assert_allclose(jax.grad(_density.potential)(found.mode, data, factors), 0.0, atol=1e-5)
+    curvature = found.root.T @ jax.hessian(plain)(found.mode, problem, factors) @ found.root
+    np.testing.assert_allclose(curvature, np.eye(factors.coordinates), atol=1e-8)
     assert float(found.logdet) == pytest.approx(np.linalg.slogdet(found.root)[1], rel=1e-9)

@@ -11,6 +11,7 @@ For example, with tables of one's own, pairs of words `(features, sites)` and po
     dmft.lyapunov_spectrum(model, window, 30_000).exponents
 """
 
+from statmech_attention.dmft.averages import Correlations, correlations, pair_correlations
 from statmech_attention.dmft.diagrams import (
     Attractors,
     Bifurcation,
@@ -23,9 +24,8 @@ from statmech_attention.dmft.diagrams import (
 from statmech_attention.dmft.lyapunov import LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.model import Dynamics, dynamics
-from statmech_attention.dmft.network import Simulation, simulate
+from statmech_attention.dmft.network import Simulation, damage, simulate
 from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
-from statmech_attention.dmft.pattern_correlations import Correlations, correlations, pair_correlations
 from statmech_attention.dmft.patterns import (
     PatternMatrix,
     Patterns,
@@ -34,7 +34,6 @@ from statmech_attention.dmft.patterns import (
     positional_code,
     segments,
 )
-from statmech_attention.dmft.spreading import damage
 from statmech_attention.dmft.windows import (
     Window,
     start,

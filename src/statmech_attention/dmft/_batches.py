@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.dmft._map import Laws, Rings
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.windows import Window, rings_of
 
 # Networks, fastest on CPUs as measured by `python -m benchmarks.dmft`.
 _PIECE = 256
@@ -19,8 +20,8 @@ _FEWEST = 32  # below which neither a second thread nor a shorter piece is worth
 
 def in_pieces(
     function: Callable,
-    laws: Laws,
-    rings: Rings,
+    model: Dynamics,
+    window: Window,
     *,
     copies: int = 1,
     progress: bool | None = False,
@@ -30,8 +31,8 @@ def in_pieces(
 
     Args:
         function: of the laws and rings of a piece; compiled, and of results with the batch last, or scalars common to all.
-        laws: `Laws`.
-        rings: `Rings`.
+        model: the batch.
+        window: where to start.
         copies: of the state that a network carries along, such as its tangent vectors; the more, the shorter the pieces.
         progress: True or False for a progress bar or none, None for one on a terminal.
         unit: what the bar counts.
@@ -39,6 +40,7 @@ def in_pieces(
     Returns:
         What `function` would return for all of the batch; at once where values are traced, and on an accelerator.
     """
+    laws, rings = laws_of(model), rings_of(window, model)
     size = laws.beta.size
     threads = _cores()
     longest = max(_FEWEST, _PIECE // copies)

@@ -75,6 +75,12 @@ def generate(laws: Laws, attention, slot) -> Token:
     return Token(slot, means, words, mixed(laws, words, slot))
 
 
+def generated(laws: Laws, attention) -> Token:
+    """The tokens that a ring of attention generates, each in the slot after its own."""
+    slots = jnp.arange(attention.shape[0])
+    return jax.vmap(lambda past, slot: generate(laws, past, slot))(jnp.roll(attention, 1, axis=0), slots)
+
+
 def mixed(laws: Laws, words, slot):
     r"""$m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (1)."""
     epsilon = laws.epsilon[None, None]
@@ -103,8 +109,9 @@ def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array
     return Rings(keys, values, ring, slot, filled), shares
 
 
-def step(laws: Laws, rings: Rings) -> tuple[Rings, Token]:
-    """One step of the map, (7) and (8)."""
+def step(laws: Laws, rings: Rings) -> tuple[Rings, Token, Float[Array, "slots batch"]]:
+    """One step of the map, (7) and (8): the window, the new token and its attention weights."""
     slot = (rings.slot + 1) % rings.keys.shape[0]
     token = generate(laws, rings.attention[rings.slot], slot)
-    return append(laws, rings, token.overlaps, slot)[0], token
+    rings, shares = append(laws, rings, token.overlaps, slot)
+    return rings, token, shares

@@ -51,12 +51,8 @@ def token_slopes(laws: Laws, means) -> Float[Array, "3 features features batch"]
 
 def past_slopes(laws: Laws, attention) -> tuple[_map.Token, Float[Array, "slots 3 features features batch"]]:
     """The tokens that a ring of attention generates, each in the slot after its own, and their derivatives."""
-
-    def one(past, slot):
-        token = _map.generate(laws, past, slot)
-        return token, token_slopes(laws, token.means)
-
-    return jax.vmap(one)(jnp.roll(attention, 1, axis=0), jnp.arange(attention.shape[0]))
+    tokens = _map.generated(laws, attention)
+    return tokens, jax.vmap(lambda means: token_slopes(laws, means))(tokens.means)
 
 
 def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares):
@@ -79,11 +75,8 @@ def begin(laws: Laws, rings: Rings, directions) -> Tangent:
 def step(laws: Laws, tangent: Tangent) -> Tangent:
     """One step of the map, and of the directions with its derivative."""
     rings, slopes, directions = tangent
-    before = rings.slot
-    slot = (before + 1) % rings.keys.shape[0]
-    token = _map.generate(laws, rings.attention[before], slot)
-    rings, shares = _map.append(laws, rings, token.overlaps, slot)
-    mine = token_slopes(laws, token.means)
+    rings, token, shares = _map.step(laws, rings)
+    slot, mine = token.slot, token_slopes(laws, token.means)
     slopes = Slopes(
         *(
             jax.lax.dynamic_update_index_in_dim(ring, mine[which], slot, 0)

@@ -14,9 +14,9 @@ from statmech_attention import checks
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
-from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.orbits import period
-from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+from statmech_attention.dmft.windows import Window, batch_first, window_of
 
 _CHUNK = 500  # steps that are looked at together
 
@@ -94,9 +94,8 @@ def bifurcation_diagram(
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    for name, number, least in (("transient", transient, 0), ("steps", steps, 1), ("levels", levels, 2)):
-        if not checks.is_whole(number, least):
-            raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
+    transient, steps = checks.whole("transient", transient, 0), checks.whole("steps", steps)
+    levels = checks.whole("levels", levels, 2)
     width, limit = checks.positive("width", width), checks.positive("limit", limit)
     pairs = np.array([pair for pair in pairs if max(pair) < model.features], dtype=int).reshape(-1, 2)
 
@@ -115,7 +114,7 @@ def bifurcation_diagram(
                 _mark(sections[number], places[feature], inside[feature] & (np.abs(overlaps[other]) <= width))
         return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
 
-    visited, sections, rings = in_pieces(run, laws_of(model), rings_of(window, model), progress=progress)
+    visited, sections, rings = in_pieces(run, model, window, progress=progress)
     found = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
     return Bifurcation(*found, limit, window_of(rings, model))
 

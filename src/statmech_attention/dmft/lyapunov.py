@@ -17,7 +17,7 @@ from statmech_attention import checks
 from statmech_attention.dmft import _map, _tangent
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+from statmech_attention.dmft.windows import Window, batch_first, newest_first, rings_of, window_of
 
 
 class Regime(IntEnum):
@@ -45,11 +45,6 @@ class LyapunovSpectrum(NamedTuple):
     errors: Float[Array, "*batch count"]
     rounding: Float[Array, "*batch count"]
     window: Window
-
-    @property
-    def resolved(self):
-        """Where rounding cannot have moved an exponent by more than 1e-6."""
-        return self.rounding < 1e-6
 
 
 def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state state"]:
@@ -100,23 +95,12 @@ def lyapunov_spectrum(
         ValueError: numbers out of range, a window of another shape than the model's.
     """
     size = model.window * model.features
-    count = size if count is None else count
-    for name, number, least in (
-        ("blocks", blocks, 2),
-        ("steps", steps, 1),
-        ("discard", discard, 0),
-        ("count", count, 1),
-    ):
-        if not checks.is_whole(number, least):
-            raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
+    steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
+    count, blocks = checks.whole("count", size if count is None else count), checks.whole("blocks", blocks, 2)
     if count > size:
         raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
-    run = partial(
-        _spectrum, length=-(-int(steps) // int(blocks)), discard=int(discard), count=int(count), blocks=int(blocks)
-    )
-    rings, means, rounding = in_pieces(
-        run, laws_of(model), rings_of(window, model), copies=int(count), progress=progress
-    )
+    run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
+    rings, means, rounding = in_pieces(run, model, window, copies=count, progress=progress)
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
@@ -170,8 +154,7 @@ def _jacobian(laws, rings):
     after = _map.Rings(keys, values, rings.attention.at[slot].set(attention), slot, jnp.asarray(size))
     past = _tangent.Slopes(slopes[:, _map.KEY], slopes[:, _map.VALUE])
     rows = _tangent.blocks(laws, query, mine[_map.QUERY], after, past, shares)
-    rows = jnp.take(rows, (slot - jnp.arange(size)) % size, axis=0)
-    top = jnp.moveaxis(rows, 1, 0).reshape(features, size * features, batch)
+    top = jnp.moveaxis(newest_first(rows, slot, 0), 1, 0).reshape(features, size * features, batch)
     below = jnp.eye((size - 1) * features, size * features)[..., None]
     return jnp.concatenate([top, jnp.broadcast_to(below, (*below.shape[:2], batch))])
 

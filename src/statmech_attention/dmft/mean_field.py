@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+from statmech_attention.dmft.model import Dynamics
+from statmech_attention.dmft.windows import Window, batch_first, window_of
 
 
 class Overlaps(NamedTuple):
@@ -70,10 +70,8 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
     Raises:
         ValueError: a number of steps below 1, unknown names, a window of another shape than the model's.
     """
-    if not checks.is_whole(steps, 1):
-        raise ValueError(f"steps: wanted a whole number of at least 1, got {steps!r}.")
-    run = partial(run_rings, steps=int(steps), keep=kept_names(keep))
-    rings, kept = in_pieces(run, laws_of(model), rings_of(window, model))
+    run = partial(run_rings, steps=checks.whole("steps", steps), keep=kept_names(keep))
+    rings, kept = in_pieces(run, model, window)
     overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
 
@@ -93,10 +91,10 @@ def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = F
     Raises:
         ValueError: a number of steps below 0, a window of another shape than the model's.
     """
-    if checks.concrete(steps) and not checks.is_whole(steps, 0):
-        raise ValueError(f"steps: wanted a whole number of at least 0, got {steps!r}.")
+    if checks.concrete(steps):
+        checks.whole("steps", steps, 0)
     run = partial(advance_rings, steps=steps)
-    return window_of(in_pieces(run, laws_of(model), rings_of(window, model), progress=progress), model)
+    return window_of(in_pieces(run, model, window, progress=progress), model)
 
 
 @jax.jit
@@ -110,7 +108,7 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
     """`trajectory` with the batch as the last axis, the steps first."""
 
     def body(rings, _):
-        rings, token = _map.step(laws, rings)
+        rings, token, _ = _map.step(laws, rings)
         seen = Overlaps(*token.overlaps, token.words[_map.OUTPUT], rings.attention[rings.slot])
         return rings, {name: getattr(seen, name) for name in keep}
 

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft._terms import Terms, character_terms, site_terms
-from statmech_attention.dmft.pattern_correlations import correlations
+from statmech_attention.dmft.averages import Terms, character_terms, correlations, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
 
 
@@ -107,6 +106,14 @@ def laws_of(model: Dynamics) -> _map.Laws:
             jnp.broadcast_to(part, model.shape).reshape(-1) for part in (model.beta, model.gamma, model.epsilon)
         )
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
+
+
+def need_one(model: Dynamics) -> None:
+    """Refuse a batch of networks."""
+    if model.shape:
+        raise ValueError(
+            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
+        )
 
 
 def _parameters(beta, gamma, epsilon) -> dict:

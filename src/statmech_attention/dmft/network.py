@@ -1,6 +1,8 @@
-r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (1) to (4).
+r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (1) to (4), and how damage spreads in it.
 
-Many replicas run side by side: the same patterns, their own random numbers.
+Many replicas run side by side: the same patterns, their own random numbers. Pairs of them that draw with the same ones and
+whose overlaps agree write the same tokens: what differs between them has been handed on from the difference that they
+started with, and nothing else.
 """
 
 from typing import NamedTuple
@@ -11,11 +13,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int8
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
-from statmech_attention.dmft._terms import distinct_columns
+from statmech_attention.dmft.averages import distinct_columns
 from statmech_attention.dmft.mean_field import Overlaps, kept_names
-from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.patterns import MATRICES, Key
+from statmech_attention.dmft.model import Dynamics, laws_of, need_one
+from statmech_attention.dmft.patterns import MATRICES
 from statmech_attention.dmft.windows import Window, rings_of, start, window_of
 
 
@@ -67,17 +70,18 @@ def simulate(
     Raises:
         ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape.
     """
-    check_run(model, steps=steps, replicas=replicas)
-    copies = model.at(beta=jnp.broadcast_to(model.beta, (int(replicas),)))
+    need_one(model)
+    steps, replicas = checks.whole("steps", steps), checks.whole("replicas", replicas)
+    copies = model.at(beta=jnp.broadcast_to(model.beta, (replicas,)))
     rings = rings_of(start(model) if window is None else window, copies)
-    tables, counts = sites_of(model) if keep_words else _groups(model)
+    tables, counts = _sites_of(model) if keep_words else _groups(model)
     rings, kept, words = _simulate(
         laws_of(copies),
         rings,
         tables,
         counts,
         key,
-        steps=int(steps),
+        steps=steps,
         greedy=bool(greedy),
         keep=kept_names(keep),
         keep_words=bool(keep_words),
@@ -86,46 +90,86 @@ def simulate(
     return Simulation(overlaps, window_of(rings, copies), None if words is None else jnp.moveaxis(words, -1, 0))
 
 
+def damage(
+    model: Dynamics, key: Key, steps: int, *, first: Window, second: Window, pairs: int = 1
+) -> Float[Array, "pairs steps"]:
+    r"""$D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$: the share of bits in which two replicas differ, step by step.
+
+    In each step bit $i$ of either replica is $+1$ if one uniform number, common to both, is below
+    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (4): each replica by itself is a `simulate` of the network.
+
+    Args:
+        model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
+        key: a JAX random key.
+        steps: tokens to draw, fixed at compilation.
+        first: where the first replica of every pair starts.
+        second: where the second one does; of the same slot as the first.
+        pairs: how many pairs side by side, each with random numbers of its own.
+
+    Returns:
+        `(pairs, steps)`, between 0 and 1. Once two replicas have written $L$ equal tokens in a row, they stay equal.
+
+    Raises:
+        ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
+    """
+    need_one(model)
+    steps, pairs = checks.whole("steps", steps), checks.whole("pairs", pairs)
+    for name in ("slot", "filled"):
+        one, other = (getattr(window, name) for window in (first, second))
+        if checks.concrete(one, other) and int(one) != int(other):
+            raise ValueError(f"second: wanted a window with {name} {int(one)}, as in first, got {int(other)}.")
+    copies = model.at(beta=jnp.broadcast_to(model.beta, (pairs,)))
+    begin = jax.tree.map(
+        lambda one, other: jnp.concatenate([one, other], axis=-1) if one.ndim else one,
+        rings_of(first, copies),
+        rings_of(second, copies),
+    )
+    both = model.at(beta=jnp.broadcast_to(model.beta, (2 * pairs,)))
+    return _damage(laws_of(both), begin, *_sites_of(model), key, steps=steps)
+
+
 @jax.jit(static_argnames=("steps", "greedy", "keep", "keep_words"))
 def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, key, *, steps, greedy, keep, keep_words):
     def body(rings, number):
-        fields = fields_of(rings, tables)
+        fields = _fields_of(rings, tables)
         if greedy:
             means = jnp.where(fields >= 0, 1.0, -1.0)
         elif keep_words:
-            means = bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
+            means = _bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
         else:
             ups = jax.random.binomial(jax.random.fold_in(key, number), counts[:, None], _probability(laws, fields))
             means = 2 * ups / counts[:, None] - 1
-        rings, seen = write(laws, rings, tables, counts, means)
+        rings, seen = _write(laws, rings, tables, counts, means)
         return rings, ({name: getattr(seen, name) for name in keep}, means.astype(jnp.int8) if keep_words else None)
 
     rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
     return rings, kept, words
 
 
-def check_run(model: Dynamics, **numbers) -> None:
-    """Refuse a batch of networks, and numbers that are not whole or less than 1."""
-    if model.shape:
-        raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
-        )
-    for name, number in numbers.items():
-        if not checks.is_whole(number, 1):
-            raise ValueError(f"{name}: wanted a whole number of at least 1, got {number!r}.")
+@jax.jit(static_argnames="steps")
+def _damage(laws: _map.Laws, rings: _map.Rings, tables: Float[Array, "4 features sites"], counts, key, *, steps):
+    def body(rings, number):
+        fields = _fields_of(rings, tables)
+        uniforms = jax.random.uniform(jax.random.fold_in(key, number), (fields.shape[0], fields.shape[1] // 2))
+        bits = _bits_below(laws, fields, jnp.tile(uniforms, 2))
+        rings, _ = _write(laws, rings, tables, counts, bits)
+        one, other = jnp.split(bits, 2, axis=1)
+        return rings, jnp.mean(one != other, axis=0)
+
+    return jax.lax.scan(body, rings, jnp.arange(steps))[1].T
 
 
-def sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
+def _sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
     """The words of all four matrices, and how many sites each of their columns stands for: one."""
     return jnp.stack([getattr(model.patterns, name).words for name in MATRICES]), jnp.ones(model.patterns.sites)
 
 
-def fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
+def _fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
     """$h_i$ of (4) for the next token."""
     return tables[_map.OUTPUT].T @ rings.attention[rings.slot]
 
 
-def bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
+def _bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
     """Bits of the next token: +1 where a uniform number is below its probability (4)."""
     return jnp.where(_probability(laws, fields) > uniforms, 1.0, -1.0)
 
@@ -135,7 +179,7 @@ def _probability(laws: _map.Laws, fields) -> Float[Array, "groups batch"]:
     return (1 + jnp.tanh(laws.beta[None] * fields)) / 2
 
 
-def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:
+def _write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:
     """The window after the next token, given the mean of its bits over the sites that share a column of the tables."""
     _, features, groups = tables.shape
     slot = (rings.slot + 1) % rings.keys.shape[0]
@@ -148,6 +192,6 @@ def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_m
 
 def _groups(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
     """Sites whose patterns are the same have the same field: only how many of their bits are +1 enters the overlaps."""
-    tables, _ = sites_of(model)
+    tables, _ = _sites_of(model)
     first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))
     return tables[..., first], jnp.asarray(np.bincount(place), float)

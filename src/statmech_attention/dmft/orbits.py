@@ -1,5 +1,7 @@
 """Periodic orbits of the mean field: their period, the orbit itself, and its Floquet multipliers."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +12,8 @@ from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import jacobian
 from statmech_attention.dmft.mean_field import advance
-from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.windows import Window, rings_of, window_from_attention
+from statmech_attention.dmft.model import Dynamics, need_one
+from statmech_attention.dmft.windows import Window, newest_first, window_from_attention
 
 
 def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: float = 1e-9) -> Int[np.ndarray, "*batch"]:
@@ -29,14 +31,8 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    if not checks.is_whole(most, 1):
-        raise ValueError(f"most: wanted a whole number of at least 1, got {most!r}.")
-    tolerance = checks.positive("tolerance", tolerance)
-
-    def run(laws, rings):
-        return _first_return(laws, rings, int(most), tolerance)
-
-    return np.asarray(in_pieces(run, laws_of(model), rings_of(window, model))).reshape(model.shape)
+    run = partial(_first_return, most=checks.whole("most", most), tolerance=checks.positive("tolerance", tolerance))
+    return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
 
 
 def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
@@ -139,12 +135,9 @@ def _eigenvalues(turned, triangles, block: slice):
 
 
 def _one_orbit(model: Dynamics, period) -> None:
-    if model.shape:
-        raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
-        )
-    if not checks.is_whole(period, 1):
-        raise ValueError(f"period: wanted a whole number of at least 1, got {period!r}.")
+    """Refuse a batch of networks, and periods that the slots do not have."""
+    need_one(model)
+    checks.whole("period", period)
     if period % model.window and float(model.epsilon) != 0:
         raise ValueError(
             f"period: wanted a multiple of the window, {model.window}, got {period}: slots have to come back, too."
@@ -155,15 +148,12 @@ def _one_orbit(model: Dynamics, period) -> None:
 def _first_return(laws, rings, most, tolerance):
     size = rings.keys.shape[0]
 
-    def newest_first(rings):
-        return jnp.take(rings.attention, (rings.slot - jnp.arange(size)) % size, axis=0)
-
     def body(number, state):
         rings, found = state
-        rings, _ = _map.step(laws, rings)
-        back = jnp.max(jnp.abs(newest_first(rings) - first), axis=(0, 1)) <= tolerance
+        rings, *_ = _map.step(laws, rings)
+        back = jnp.max(jnp.abs(newest_first(rings.attention, rings.slot, 0) - first), axis=(0, 1)) <= tolerance
         back = back & ((number % size == 0) | (laws.epsilon == 0))
         return rings, jnp.where((found == 0) & back, number, found)
 
-    first = newest_first(rings)
+    first = newest_first(rings.attention, rings.slot, 0)
     return jax.lax.fori_loop(1, most + 1, body, (rings, jnp.zeros(first.shape[-1], dtype=int)))[1]

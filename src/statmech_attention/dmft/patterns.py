@@ -13,9 +13,9 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.dmft import _published
 
 MATRICES = ("query", "key", "value", "output")
+_PUBLISHED_ORDER = ("output", "value", "query", "key")  # in which the authors' code draws them
 
 
 @jax.tree_util.register_dataclass
@@ -78,13 +78,9 @@ class Patterns:
         Raises:
             ValueError: a number that is not whole or too small.
         """
-        _whole("times", times, 1)
-        return Patterns(
-            **{
-                name: PatternMatrix(jnp.repeat(matrix.words, times, axis=1), matrix.positions)
-                for name, matrix in ((name, getattr(self, name)) for name in MATRICES)
-            }
-        )
+        times = checks.whole("times", times)
+        matrices = (self.query, self.key, self.value, self.output)
+        return Patterns(*(PatternMatrix(jnp.repeat(one.words, times, axis=1), one.positions) for one in matrices))
 
 
 def given(*, query, key, value, output) -> Patterns:
@@ -154,14 +150,13 @@ def segments(
     Source: settings of Poc-López & Aguilera (2024).
     """
     bits = _bits(window)
-    for name, number in (("features", features), ("segments", segments), ("sites", sites)):
-        _whole(name, number, 1)
+    features, segments, sites = _wholes(features=features, segments=segments, sites=sites)
     if sites % segments:
         raise ValueError(f"sites: wanted a multiple of the {segments} segments, got {sites}.")
     if _source(key, seed) is None:
         blocks, positions = _random_tables(key, features, segments, bits)
     else:
-        blocks, positions = _published.segments(MATRICES, seed, features, segments, bits)
+        blocks, positions = _published_segments(seed, features, segments, bits)
     return _of_tables(np.repeat(blocks, sites // segments, axis=2), positions)
 
 
@@ -184,11 +179,10 @@ def independent(
         ValueError: as `segments`.
     """
     bits = _bits(window)
-    for name, number in (("features", features), ("sites", sites)):
-        _whole(name, number, 1)
+    features, sites = _wholes(features=features, sites=sites)
     if _source(key, seed) is None:
         return _of_tables(*_random_tables(key, features, sites, bits))
-    return _of_tables(*_published.independent(MATRICES, seed, features, sites, bits))
+    return _of_tables(*_published_independent(seed, features, sites, bits))
 
 
 def positional_code(window: int) -> Float[Array, "slots bits"]:
@@ -220,11 +214,36 @@ def _random_tables(key, features: int, sites: int, bits: int):
     return np.asarray(words), np.asarray(jax.random.rademacher(second, (len(MATRICES), features, bits)))
 
 
+def _published_segments(seed: int, features: int, segments: int, bits: int):
+    """Tables of the published settings: NumPy's legacy generator in the order of the authors' code."""
+    columns = 99  # of the tables that are drawn first, whatever the number of sites
+    random = np.random.RandomState(seed)
+    _drawn(random, features, columns)
+    positions = {name: _drawn(random, features, columns)[:, columns - bits :] for name in _PUBLISHED_ORDER}
+    blocks = {name: _drawn(random, features, segments) for name in _PUBLISHED_ORDER}
+    return _stacked(blocks), _stacked(positions)
+
+
+def _published_independent(seed: int, features: int, sites: int, bits: int):
+    random = np.random.RandomState(seed)
+    _drawn(random, features, sites)  # a matrix that the authors' code draws and does not use
+    words = {name: _drawn(random, features, sites) for name in _PUBLISHED_ORDER}
+    return _stacked(words), _stacked({name: _drawn(random, features, bits) for name in _PUBLISHED_ORDER})
+
+
+def _stacked(tables: dict[str, np.ndarray]) -> np.ndarray:
+    return np.stack([tables[name] for name in MATRICES])
+
+
+def _drawn(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray:
+    return random.randint(2, size=(rows, columns)) * 2 - 1
+
+
 def _source(key, seed) -> int | None:
     if (key is None) == (seed is None):
         raise ValueError(f"key, seed: wanted exactly one of them, got {'both' if seed is not None else 'none'}.")
     if seed is not None:
-        _whole("seed", seed, 0)
+        checks.whole("seed", seed, 0)
     return seed
 
 
@@ -244,6 +263,5 @@ def _bits(window) -> int:
     return int(window).bit_length() - 1
 
 
-def _whole(name: str, number, least: int) -> None:
-    if not checks.is_whole(number, least):
-        raise ValueError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
+def _wholes(**numbers) -> list[int]:
+    return [checks.whole(name, number) for name, number in numbers.items()]

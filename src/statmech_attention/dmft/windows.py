@@ -36,8 +36,7 @@ class Window:
 
     def newest_first(self) -> Float[Array, "*batch slots features"]:
         r"""$X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state that Jacobians are taken in."""
-        size = self.attention.shape[-2]
-        return jnp.take(self.attention, (self.slot - jnp.arange(size)) % size, axis=-2)
+        return newest_first(self.attention, self.slot)
 
 
 def start(model: Dynamics) -> Window:
@@ -156,9 +155,7 @@ def _after_words(model: Dynamics, words, slot) -> _map.Rings:
 @jax.jit
 def _after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
     size = ring.shape[0]
-    tokens = jax.vmap(lambda past, place: _map.generate(laws, past, place).overlaps)(
-        jnp.roll(ring, 1, axis=0), jnp.arange(size)
-    )
+    tokens = _map.generated(laws, ring).overlaps
     tokens = tokens.at[(slot + 1) % size].set(0.0)
     return _map.Rings(tokens[:, _map.KEY], tokens[:, _map.VALUE], ring, slot, jnp.asarray(size))
 
@@ -171,7 +168,14 @@ def _batch_last(part, model: Dynamics):
     return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
 
 
+def newest_first(ring, slot, axis: int = -2):
+    """What is there by slot, by age: that of the newest token, at `slot`, first. It is its own inverse."""
+    size = ring.shape[axis]
+    return jnp.take(ring, (slot - jnp.arange(size)) % size, axis=axis)
+
+
 def batch_first(part, batch: tuple[int, ...]):
+    """The batch as the first axes instead of the last one."""
     return jnp.moveaxis(part, -1, 0).reshape(*batch, *part.shape[:-1])
 
 
@@ -183,8 +187,7 @@ def _ring(name: str, value, model: Dynamics, slot):
         raise ValueError(f"{name}: wanted shape {wanted}, newest first, got {value.shape}.")
     axes = " ".join(f"batch{number}" for number in range(value.ndim - 2)) + " slots features"
     value = checks.array(name, value, axes, double=True)
-    by_slot = jnp.take(value, (slot - jnp.arange(model.window)) % model.window, axis=-2)
-    return _batch_last(by_slot, model)
+    return _batch_last(newest_first(value, slot), model)
 
 
 def _slot(slot, window: int):

@@ -64,7 +64,7 @@ class Pruning(OnNetwork):
         return sum(-(-count // _BATCH) for count in counts.values())
 
     def make(self, state, progress):
-        return (yield Part("pruning", self._measured, self.steps))
+        return (yield Part("pruning", self._measured, self.total))
 
     def again(self) -> Again:
         """One drop, with one test set: what the first head is worth there."""

@@ -17,12 +17,16 @@ from statmech_attention.experiments.on_theory import OnTheory
 from statmech_attention.experiments.theory_points import Draw
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._chains import check_counts
-from statmech_attention.sampling._density import posterior_density
-from statmech_attention.sampling._outputs import predictors
-from statmech_attention.sampling.diagnostics import effective_size, estimate, mean_accuracy, r_hat
-from statmech_attention.sampling.order_parameters import posterior
-from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.sampling import (
+    check_chains,
+    effective_size,
+    estimate,
+    mean_accuracy,
+    posterior,
+    predictors,
+    r_hat,
+    weights_posterior,
+)
 
 SAMPLERS = ("posterior", "weights")
 
@@ -65,7 +69,7 @@ class Samples(OnTheory):
         super().check()
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler: wanted one of {', '.join(SAMPLERS)}, got {self.sampler!r}.")
-        check_counts(**self._counts)
+        check_chains(**self._counts)
 
     def check_sources(self) -> None:
         super().check_sources()
@@ -117,15 +121,11 @@ class Samples(OnTheory):
             found = weights_posterior(train.inputs, train.labels, test=seen, **options)
             return found, found["output"].values
         found = posterior(train.inputs, train.labels, **options)
-        variances = tuple(found.attrs["variance"])
-        data = posterior_density(
-            train.inputs, train.labels, options["temperature"], found.attrs["width"], found.attrs["variance"]
-        )
-        overlaps = jnp.asarray(found["order_parameter"].values)
-        vectors = predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, train.inputs, variances)
+        vectors = np.asarray(predictors(found, train.inputs, train.labels))
+        chains, draws = vectors.shape[:2]
         # One product for all draws and test sequences.
-        outputs = np.asarray(vectors).reshape(len(vectors), -1) @ np.asarray(tests).reshape(len(tests), -1).T
-        return found, outputs.reshape(*overlaps.shape[:2], -1)
+        outputs = vectors.reshape(chains * draws, -1) @ np.asarray(tests).reshape(len(tests), -1).T
+        return found, outputs.reshape(chains, draws, -1)
 
 
 # Chains forget nothing: draws of the run itself rest on all of its warm-up. These do not, and tell a sampler from another one.

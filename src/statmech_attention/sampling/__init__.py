@@ -7,9 +7,11 @@ with _warnings.catch_warnings():
     _warnings.filterwarnings("ignore", message="IProgress not found")
     import tqdm.auto as _  # noqa: F401
 
+from statmech_attention.model.accuracy import Estimate
+from statmech_attention.sampling._arguments import check_chains
+from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import (
-    Estimate,
     MixingWarning,
     effective_size,
     estimate,
@@ -27,6 +29,7 @@ __all__ = [
     "Estimate",
     "Importance",
     "MixingWarning",
+    "check_chains",
     "corrected",
     "effective_size",
     "estimate",
@@ -36,6 +39,7 @@ __all__ = [
     "mean_accuracy",
     "posterior",
     "prediction",
+    "predictors",
     "r_hat",
     "weights_model",
     "weights_posterior",

@@ -1,38 +1,57 @@
 """The arguments that the samplers have in common, checked before anything is compiled."""
 
-from typing import NamedTuple
-
-from jaxtyping import Array, Float
-
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import check_pair
 
 
-class Problem(NamedTuple):
-    """Training inputs, labels, temperature, the architecture, and test inputs or None."""
-
-    inputs: AttentionedInputs
-    labels: Float[Array, "examples *outputs"]
-    temperature: float
-    layout: Architecture
-    test: AttentionedInputs | None
-
-
-def problem(attentioned, labels, test, *, width, temperature, variance, heads) -> Problem:
-    """What the public functions take, as `Problem`; widths are not yet looked at."""
+def checked(attentioned, labels, test, *, width, temperature, variance, heads):
+    """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     layout = Architecture.of(inputs.heads, width, variance)
-    return Problem(inputs, labels, temperature, layout, test_inputs(test, inputs))
+    return inputs, labels, temperature, layout, checked_test(test, inputs)
 
 
-def test_inputs(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
+def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
     """Test inputs that fit the training inputs, of the same heads where they are a plain array; None stays None."""
     if test is None:
         return None
     test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
     check_pair(inputs, test, "test")
     return test
+
+
+def whole_widths(layout: Architecture) -> tuple[int, ...]:
+    """The widths, refused unless they are whole and finite."""
+    for width in layout.widths:
+        if not checks.concrete(width) or not checks.is_whole(width, 1):
+            raise ValueError(
+                f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
+                "sample: use statmech_attention.solve and predict."
+            )
+    return tuple(int(width) for width in layout.widths)
+
+
+def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> None:
+    """Refuse settings that no sampler can do anything with.
+
+    Args:
+        draws: draws a chain that are kept, at least 4.
+        chains: chains side by side, at least 2.
+        warmup: iterations a chain that are not kept.
+        thinning: iterations a draw.
+        chain_method: as for `posterior`.
+
+    Raises:
+        ValueError: a number that is not whole, or too small; another method.
+    """
+    least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
+    least["thinning"] = (thinning, 1, ": iterations a draw")
+    for name, (value, smallest, why) in least.items():
+        if not checks.is_whole(value, smallest):
+            raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
+    if chain_method not in ("auto", "parallel", "vectorized"):
+        raise ValueError(f"chain_method: wanted 'auto', 'parallel' or 'vectorized', got {chain_method!r}.")

@@ -13,44 +13,51 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtri
+from scipy.stats import chi2
 
-from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory.coordinates import Factors, factor_shapes, pieces
 
 
 def bartlett(layout: Architecture) -> Factors:
     """Shapes of the factors of a network with whole, finite widths."""
-    for width in layout.widths:
-        if not checks.concrete(width) or not checks.is_whole(width, 1):
-            raise ValueError(
-                f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
-                "sample: use statmech_attention.solve and predict."
-            )
-    return factor_shapes(layout, tuple(int(width) for width in layout.widths))
+    return factor_shapes(layout, whole_widths(layout))
 
 
 def chain_potential(
-    point: Float[Array, " coordinates"], widths: Float[Array, " layers"], shape: Factors
+    point: Float[Array, " coordinates"], widths: Float[Array, " layers"], factors: Factors
 ) -> Float[Array, ""]:
     r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
     total = jnp.zeros(())
-    for width, (logs, lower) in zip(widths, pieces(point, shape), strict=True):
+    for width, (logs, lower) in zip(widths, pieces(point, factors), strict=True):
         total = total + 0.5 * width * (jnp.sum(jnp.expm1(2 * logs) - 2 * logs) + jnp.sum(lower**2))
     return total
 
 
-def chain_order_one(point: Float[Array, " coordinates"], shape: Factors) -> Float[Array, ""]:
+def chain_order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
     r"""$\sum_l \sum_i i \ln F_{l,ii}$: what $-\ln p$ of the chain has besides, and the action leaves out."""
-    return sum(jnp.sum(place * logs) for place, (logs, _) in zip(shape.places, pieces(point, shape), strict=True))
+    return sum(jnp.sum(place * logs) for place, (logs, _) in zip(factors.places, pieces(point, factors), strict=True))
 
 
-def prior_constant(widths, shape: Factors) -> float:
+def prior_constant(widths, factors: Factors) -> float:
     """What the two terms above lack to be minus the logarithm of a normalised density over points."""
     total = 0.0
-    for width, place, (_, below) in zip(np.asarray(widths, float), shape.places, shape.counts, strict=True):
+    for width, place, (_, below) in zip(np.asarray(widths, float), factors.places, factors.counts, strict=True):
         degrees = width - place
         chi = (degrees / 2 - 1) * math.log(2) + gammaln(degrees / 2) - degrees / 2 * math.log(width) + width / 2
         total += float(np.sum(chi)) - 0.5 * below * math.log(width / (2 * math.pi))
     return total
+
+
+def prior_points(
+    uniforms: Float[np.ndarray, "*points coordinates"], widths, factors: Factors
+) -> Float[np.ndarray, "*points coordinates"]:
+    """Points of the chain from uniform numbers in (0, 1), by the inverse of its distribution function."""
+    found, start = [], 0
+    for width, place, (rank, below) in zip(widths, factors.places, factors.counts, strict=True):
+        diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
+        found += [0.5 * np.log(chi2.ppf(diagonal, width - place) / width), ndtri(lower) / math.sqrt(width)]
+        start += rank + below
+    return np.concatenate(found, axis=-1)

@@ -1,4 +1,4 @@
-"""Markov chains side by side, in blocks that can be written to a file and taken up again."""
+"""Markov chains side by side, NUTS among them, in blocks that can be written to a file and taken up again."""
 
 import hashlib
 import os
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
-from statmech_attention import checks
 from statmech_attention.results.checkpoint import load_state, save_state
 
 _BLOCK = 50  # draws between two looks at the progress bar and two writes of the checkpoint
@@ -34,6 +34,44 @@ class Transition(NamedTuple):
     record: Callable
 
 
+@lru_cache(maxsize=64)
+def nuts(
+    potential: Callable,
+    record: Callable,
+    static,
+    *,
+    warmup: int,
+    step_size: float,
+    acceptance: float = 0.8,
+    depth: int | tuple[int, int] = 10,
+) -> Transition:
+    """The chain; the same one for the same arguments, so that it is compiled once.
+
+    Args:
+        potential: (position, data, static) -> minus the log density up to a constant.
+        record: (position, data, static) -> a dictionary of the arrays to keep of a draw.
+        static: whatever decides shapes; hashable.
+        warmup: iterations in which step size and masses adapt.
+        step_size: where the step size starts from.
+        acceptance: the mean acceptance that the step size aims for.
+        depth: doublings of a trajectory before it is cut off, in warm-up and after it.
+    """
+    initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
+
+    def begin(key, position, data):
+        options = {"target_accept_prob": acceptance, "max_tree_depth": depth, "model_args": (data,), "rng_key": key}
+        return initialise(position, warmup, step_size, trajectory_length=None, **options)
+
+    def go_on(state, data):
+        state = advance(state, (data,))
+        return state, {"steps": state.num_steps, "diverging": state.diverging, "acceptance": state.accept_prob}
+
+    def keep(state, data):
+        return {"potential": state.potential_energy, **record(state.z, data, static)}
+
+    return Transition(begin, jax.jit(go_on), keep)
+
+
 def run(
     transition: Transition,
     data: Any,
@@ -43,15 +81,16 @@ def run(
     warmup: int,
     draws: int,
     thinning: int = 1,
+    chain_method: str = "auto",
     checkpoint: str | os.PathLike | None = None,
     settings: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
     """Draws of every chain after warm-up.
 
-    On a CPU every chain goes in a thread of its own: none waits for the longest trajectory of the others, and NUTS copies
-    its whole tree at every step once it is vectorised. Elsewhere all chains are one program. The draws are the same, up
-    to rounding.
+    In threads of their own, "parallel", no chain waits for the longest trajectory of the others, and NUTS need not copy
+    its whole tree at every step, as it does once it is vectorised. "auto" takes threads on a CPU, and one program for all
+    chains, "vectorized", elsewhere. The draws are the same, up to rounding.
 
     Args:
         transition: the chain.
@@ -61,6 +100,7 @@ def run(
         warmup: iterations that are not kept.
         draws: draws a chain that are kept.
         thinning: iterations a draw.
+        chain_method: "parallel", "vectorized" or "auto".
         checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
         settings: what else tells this run from others, as JSON can hold it.
         progress: show a bar; where None, on a terminal only.
@@ -69,7 +109,8 @@ def run(
         By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
-    begin, advance = _compiled(transition, together := jax.default_backend() != "cpu")
+    together = chain_method == "vectorized" or (chain_method == "auto" and jax.default_backend() != "cpu")
+    begin, advance = _compiled(transition, together)
     chains = jax.tree.leaves(starts)[0].shape[0]
     # Raw keys of one kind, whatever kind the caller uses: they can be written to a file.
     seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
@@ -113,15 +154,6 @@ def run(
                 save_state(path, (done, states, kept), settings)
             bar.update(count)
     return {name: values[:, :draws] for name, values in kept.items()}
-
-
-def check_counts(*, draws, chains, warmup, thinning) -> None:
-    """Refuse counts that no sampler can do anything with."""
-    least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
-    least["thinning"] = (thinning, 1, ": iterations a draw")
-    for name, (value, smallest, why) in least.items():
-        if not checks.is_whole(value, smallest):
-            raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
 
 
 @lru_cache(maxsize=64)

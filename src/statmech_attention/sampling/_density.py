@@ -1,4 +1,4 @@
-r"""The posterior density of the order parameters: the Wishart chain times $e^{-P E(U) / 2}$.
+r"""The posterior density of the order parameters, the Wishart chain times $e^{-P E(U) / 2}$, and the Gaussian at its mode.
 
 The kernel is linear in $U$. Where they fit into memory the pairs' kernels are kept, so that $K(U)$ and the gradient
 cost one matrix product each, shared by all chains, besides a Cholesky factor and an inverse a chain. With
@@ -7,6 +7,7 @@ $R = (K + T)^{-1}$ and $v = R Y$:
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
 
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -20,8 +21,11 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
 from statmech_attention.theory.coordinates import Factors, order_parameter
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.trust_region import Spectrum, exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
+_MAX_STEPS = 100  # to the mode
+_AT_ONCE = 16  # columns of a Hessian that are computed together
 
 
 class Posterior(NamedTuple):
@@ -44,6 +48,22 @@ class Posterior(NamedTuple):
     widths: Float[Array, " layers"]
 
 
+class Laplace(NamedTuple):
+    """A Gaussian approximation of the posterior in the good coordinates.
+
+    Attributes:
+        mode: where the density is largest.
+        root: $W$ with $W W^\\top$ the covariance; coordinates $y$ with point = mode + $W y$ are nearly standard normal.
+        potential: minus the logarithm of the unnormalised density at the mode.
+        logdet: $\\ln |\\det W|$.
+    """
+
+    mode: Float[Array, " coordinates"]
+    root: Float[Array, "coordinates coordinates"]
+    potential: Float[Array, ""]
+    logdet: Float[Array, ""]
+
+
 def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
     """The density's data, with the pairs' kernels where they fit."""
     scaled = np.sqrt(kernel_scale(inputs, variances)) * kernel_inputs(inputs)
@@ -57,14 +77,42 @@ def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, va
     return Posterior(jnp.stack(rows), None, *rest)
 
 
-def potential(point: Float[Array, " coordinates"], data: Posterior, shape: Factors) -> Float[Array, ""]:
+def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
     r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
-    return half_action(point, data, shape) + chain_order_one(point, shape)
+    return half_action(point, data, factors) + chain_order_one(point, factors)
 
 
-def half_action(point: Float[Array, " coordinates"], data: Posterior, shape: Factors) -> Float[Array, ""]:
+def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
     r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
-    return chain_potential(point, data.widths, shape) + 0.5 * label_energy(order_parameter(point, shape), data)
+    return chain_potential(point, data.widths, factors) + 0.5 * label_energy(order_parameter(point, factors), data)
+
+
+@partial(jax.jit, static_argnames="factors")
+def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors) -> Laplace:
+    """Newton steps to the mode, and the Hessian there."""
+
+    def derivatives(point):
+        value, gradient = jax.value_and_grad(potential)(point, data, factors)
+        matrix = hessian(lambda p: potential(p, data, factors), point)
+        # eigh of a matrix with NaN never returns on some LAPACKs.
+        finite = jnp.all(jnp.isfinite(matrix))
+        return value, gradient, Spectrum(*jnp.linalg.eigh(jnp.where(finite, matrix, jnp.eye(point.shape[0]))))
+
+    # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
+    tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths))
+    found = minimise(derivatives, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
+    values, vectors = derivatives(found.point)[2]
+    values = jnp.maximum(values, 1e-8 * values[-1])
+    return Laplace(found.point, vectors / jnp.sqrt(values)[None, :], found.value, -0.5 * jnp.sum(jnp.log(values)))
+
+
+def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:
+    """Second derivatives, a few columns at a time to spare memory."""
+    _, product = jax.linearize(jax.grad(function), point)
+    directions = jnp.eye(point.shape[0])
+    small = point.shape[0] <= _AT_ONCE
+    matrix = jax.vmap(product)(directions) if small else jax.lax.map(product, directions, batch_size=_AT_ONCE)
+    return 0.5 * (matrix + matrix.T)
 
 
 @jax.custom_jvp

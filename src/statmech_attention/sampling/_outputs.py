@@ -6,11 +6,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import xarray as xr
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram
+from statmech_attention import checks
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.predictor import Prediction
 
@@ -68,14 +70,31 @@ def by_output(values, inputs: AttentionedInputs):
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
-def predictors(overlaps: Float[Array, "draws paths paths"], data: Posterior, inputs: AttentionedInputs, variances):
-    r"""For many order parameters $v$, `(draws, paths, features)`, of the mean (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
+def predictors(draws: xr.Dataset, attentioned, labels, *, heads=None) -> Float[Array, "chains draws paths features"]:
+    r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
-    The $\xi^\pi(x)$ are those of `kernel_inputs`: a row and a path for every output, where there are several.
+    With several outputs, each is a path of its own, and $\xi(x)$ a row for every output. No kernel of test inputs is needed, so
+    that thousands of them cost hardly more than none.
 
-    No kernel of test inputs is needed, so that thousands of them cost hardly more than none.
+    Args:
+        draws: what `posterior` returned.
+        attentioned: the training inputs, as for `posterior`.
+        labels: the training labels.
+        heads: only for plain arrays.
+
+    Returns:
+        `(chains, draws, paths, features)`.
+
+    Raises:
+        ValueError: training inputs or labels that do not fit.
     """
-    return kernel_scale(inputs, variances) * _predictors(overlaps, data, kernel_inputs(inputs))
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    variances = tuple(draws.attrs["variance"])
+    data = posterior_density(inputs, labels, draws.attrs["temperature"], draws.attrs["width"], variances)
+    overlaps = jnp.asarray(draws["order_parameter"].values)
+    found = _predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernel_inputs(inputs))
+    return (kernel_scale(inputs, variances) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
 
 
 @jax.jit

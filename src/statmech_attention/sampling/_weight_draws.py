@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import xarray as xr
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._arguments import problem
-from statmech_attention.sampling._chains import check_counts, run
-from statmech_attention.sampling._dataset import dataset, named_overlaps
+from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
+from statmech_attention.sampling._chains import run
+from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 
 
 class WeightPosterior(NamedTuple):
@@ -26,14 +25,12 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " layers"]
 
 
-def prepared(attentioned, labels, test, *, width, temperature, variance, heads, counts):
+def prepared(attentioned, labels, test, *, width, temperature, variance, heads, settings):
     """The posterior and the architecture, all arguments checked."""
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
-    for number in layout.widths:
-        if not checks.is_whole(number, 1):
-            raise ValueError(f"width: wanted whole numbers of at least 1 to sample weights, got {number}.")
-    check_counts(**counts)
+    inputs, labels, temperature, layout, test = checked(attentioned, labels, test, **options)
+    whole_widths(layout)
+    check_chains(**settings)
     temperature, variances = jnp.asarray(temperature, float), jnp.asarray(layout.variances, float)
     return WeightPosterior(inputs, labels, temperature, test, variances), layout
 
@@ -78,7 +75,7 @@ def weights_of(parts, layers: int) -> Weights:
 
 
 def sampled(
-    transition, data: WeightPosterior, start, key, *, name: str, layout: Architecture, quiet: bool, **options
+    name: str, transition, data: WeightPosterior, start, key, layout: Architecture, *, quiet: bool, **options
 ) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
     found = run(transition, data, start, key, settings={"sampler": name}, **options)

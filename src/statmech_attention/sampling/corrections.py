@@ -18,13 +18,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._arguments import test_inputs
-from statmech_attention.sampling._density import Posterior, half_action, posterior_density
-from statmech_attention.sampling._laplace import hessian
+from statmech_attention.sampling._arguments import checked_test
+from statmech_attention.sampling._bartlett import chain_order_one
+from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.solution import Solution
 
@@ -65,38 +63,37 @@ def corrected(solution: Solution, test=None) -> Corrected:
     if not all(jnp.isfinite(jnp.asarray(widths))):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs = solution.attentioned
-    layout = Architecture(inputs.heads, widths, solution.variance)
-    shape = coordinates.full_rank(layout)
-    for layer, (width, places) in enumerate(zip(widths, shape.places, strict=True), start=1):
+    factors = full_rank(Architecture(inputs.heads, widths, solution.variance))
+    for layer, (width, places) in enumerate(zip(widths, factors.places, strict=True), start=1):
         if places.size and width <= places[-1]:
             raise ValueError(
                 f"solution: wanted at least as many neurons as partial paths, got N_{layer} = {width:g} for "
                 f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
             )
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
-    test = test_inputs(test, inputs)
+    test = checked_test(test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
-    found = _corrected(coordinates.point_of(solution.order_parameters, shape), data, kernels, shape)
+    found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
     if test is None:
         return found
     return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
 
 
-@partial(jax.jit, static_argnames="shape")
-def _corrected(point, data: Posterior, kernels: CrossKernels | None, shape: Factors) -> Corrected:
-    slope = jax.grad(lambda p: half_action(p, data, shape))
-    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, shape), point))
+@partial(jax.jit, static_argnames="factors")
+def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Factors) -> Corrected:
+    slope = jax.grad(lambda p: half_action(p, data, factors))
+    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
     # One Newton step more, so that the solver's tolerance does not stand in for the remainder.
     point = point - vectors @ ((vectors.T @ slope(point)) / values)
-    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, shape), point))
+    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     bend = jax.lax.map(lambda w: _second(slope, point, w), directions).sum(axis=0)
-    push = jax.grad(lambda p: _bartlett.chain_order_one(p, shape))(point) + 0.5 * bend
+    push = jax.grad(lambda p: chain_order_one(p, factors))(point) + 0.5 * bend
     shift = -directions.T @ (directions @ push)
 
     def observed(p):
-        overlaps = coordinates.order_parameters(p, shape)
+        overlaps = order_parameters(p, factors)
         return overlaps, None if kernels is None else output(overlaps[0], data, kernels)
 
     value, drift = jax.jvp(observed, (point,), (shift,))

@@ -1,13 +1,14 @@
-r"""How well chains have mixed: split $\hat R$, effective sample size, and means with their Monte Carlo errors."""
+r"""Draws as a Dataset, and how well their chains have mixed: split $\hat R$, effective sample size, means with their errors."""
 
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy.special import ndtr
 
+from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.predictor import Prediction
 
 LARGEST_R_HAT = 1.01
@@ -16,13 +17,6 @@ SMALLEST_EFFECTIVE_SIZE = 400
 
 class MixingWarning(UserWarning):
     """Chains that disagree, or too few independent draws: do not trust what follows from them."""
-
-
-class Estimate(NamedTuple):
-    """A posterior mean and the standard error that the finite number of draws leaves in it."""
-
-    mean: np.ndarray
-    error: np.ndarray
 
 
 def estimate(draws) -> Estimate:
@@ -65,7 +59,7 @@ def mean_accuracy(outputs: Estimate, labels) -> Estimate:
             f"outputs: wanted a mean, an error and a label for each input, got {mean.shape}, {error.shape}, {labels.shape}."
         )
     doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
-    return Estimate(np.mean(0.5 + 0.5 * np.sign(mean) * labels), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
+    return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
 def effective_size(draws) -> np.ndarray:
@@ -135,23 +129,61 @@ def prediction(draws: xr.Dataset) -> Prediction:
     return Prediction(draws["output"].mean(axes).values, variance.values)
 
 
-def diagnosed(draws: xr.Dataset, watched: tuple[str, ...], *, quiet: bool = False) -> xr.Dataset:
+def dataset(
+    found: dict[str, np.ndarray], sampler: str, layout: Architecture, temperature: float, quiet: bool
+) -> xr.Dataset:
+    """The draws of all chains with their diagnostics.
+
+    Args:
+        found: by name arrays `(chains, draws, ..)`.
+        sampler: what drew them.
+        layout: the network.
+        temperature: $T$.
+        quiet: do not warn of bad mixing.
+    """
+    variables = {name: (("chain", "draw", *_axes(name, values.ndim - 2)), values) for name, values in found.items()}
+    if "diverging" in found:
+        # Counted over the iterations of a draw.
+        variables["diverging"] = (("chain", "draw"), found["diverging"] > 0)
+    chains, draws = found["order_parameter"].shape[:2]
+    result = xr.Dataset(variables, {"chain": np.arange(chains), "draw": np.arange(draws)})
+    result = result.assign_attrs(
+        sampler=sampler, width=list(layout.widths), temperature=temperature, variance=list(layout.variances)
+    )
+    return _diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), quiet)
+
+
+def named_overlaps(overlaps) -> dict:
+    """$U^{(1)}, U^{(2)}, ..$ under the names that they have in the Dataset."""
+    first, *rest = overlaps
+    return {"order_parameter": first} | {f"order_parameter_{layer}": one for layer, one in enumerate(rest, start=2)}
+
+
+def _axes(name: str, count: int) -> tuple[str, ...]:
+    """Names of the axes after chain and draw."""
+    stem, _, layer = name.rpartition("_") if name[-1].isdigit() else (name, "", "")
+    suffix = f"_{layer}" if layer else ""
+    known = {
+        "order_parameter": (f"path{suffix}", f"other_path{suffix}"),
+        "output": ("example", "unit"),
+        "output_variance": ("example", "unit"),
+        "projection": ("width_1", "feature"),
+        "values": (f"head{suffix}", f"width_out{suffix}", f"width_in{suffix}"),
+        "readout": ("width_readout", "unit"),
+    }
+    return known.get(stem, ())[:count]
+
+
+def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], quiet: bool) -> xr.Dataset:
     """The Dataset with `r_hat` and `effective_size` of some variables, and a warning where they are bad."""
     complaints = []
     for name in watched:
         values = draws[name].transpose("chain", "draw", ...)
         rest = values.dims[2:]
-        draws = draws.assign(
-            {
-                f"{name}_r_hat": (rest, r_hat(values.values), {"long_name": f"split R-hat of {name}"}),
-                f"{name}_effective_size": (
-                    rest,
-                    effective_size(values.values),
-                    {"long_name": f"effective size of {name}"},
-                ),
-            }
-        )
-        worst, fewest = float(draws[f"{name}_r_hat"].max()), float(draws[f"{name}_effective_size"].min())
+        ratio, size = r_hat(values.values), effective_size(values.values)
+        draws[f"{name}_r_hat"] = (rest, ratio, {"long_name": f"split R-hat of {name}"})
+        draws[f"{name}_effective_size"] = (rest, size, {"long_name": f"effective size of {name}"})
+        worst, fewest = float(ratio.max()), float(size.min())
         if not worst <= LARGEST_R_HAT:
             complaints.append(f"R-hat of {name} up to {worst:.3f} (at most {LARGEST_R_HAT} is good)")
         if not fewest >= SMALLEST_EFFECTIVE_SIZE:

@@ -32,6 +32,7 @@ def gibbs_posterior(
     chains=4,
     warmup=500,
     thinning=1,
+    chain_method: str = "auto",
     test=None,
     start=None,
     keep_weights: bool = False,
@@ -57,6 +58,7 @@ def gibbs_posterior(
         chains: chains side by side, at least 2.
         warmup: sweeps that are not kept.
         thinning: sweeps a draw.
+        chain_method: as for `posterior`.
         test: as for `weights_posterior`.
         start: as for `weights_posterior`.
         keep_weights: as for `weights_posterior`.
@@ -73,16 +75,14 @@ def gibbs_posterior(
     Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
     Gaussian distributions" (2010).
     """
-    counts = {"draws": draws, "chains": chains, "warmup": warmup, "thinning": thinning}
-    data, layout = _weight_draws.prepared(
-        attentioned, labels, test, width=width, temperature=temperature, variance=variance, heads=heads, counts=counts
-    )
+    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    data, layout = _weight_draws.prepared(attentioned, labels, test, **about, settings=settings | {"chains": chains})
     start_key, chain_key = jax.random.split(key)
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
-    options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
-    about = {"name": "weights, Gibbs", "layout": layout, "quiet": quiet}
-    return _weight_draws.sampled(chain, data, first, chain_key, **about, **options)
+    settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
+    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, layout, **settings)
 
 
 def _begin(key, weights: Weights, data):
@@ -91,23 +91,16 @@ def _begin(key, weights: Weights, data):
 
 def _sweep(state, posterior: WeightPosterior):
     """Draw V0, then every layer's values, then the readout."""
-    (key, weights), variances = state, posterior.variances
+    key, weights = state
     key, *keys = jax.random.split(key, len(weights.values) + 3)
-    weights = weights._replace(
-        projection=_draw(
-            lambda block: weights._replace(projection=block), weights.projection, keys[0], posterior, variances[0]
-        )
-    )
-    for layer in range(len(weights.values)):
+    blocks = _weight_draws.named(weights)
+    for name, own_key, variance in zip(blocks, keys, posterior.variances, strict=True):
 
-        def with_values(block, weights=weights, layer=layer):
-            return weights._replace(values=(*weights.values[:layer], block, *weights.values[layer + 1 :]))
+        def place(block, blocks=blocks, name=name):
+            return _weight_draws.weights_of({**blocks, name: block}, len(weights.values))
 
-        weights = with_values(
-            _draw(with_values, weights.values[layer], keys[layer + 1], posterior, variances[layer + 1])
-        )
-    readout = _draw(lambda block: weights._replace(readout=block), weights.readout, keys[-1], posterior, variances[-1])
-    return (key, weights._replace(readout=readout)), {}
+        blocks = {**blocks, name: _draw(place, blocks[name], own_key, posterior, variance)}
+    return (key, _weight_draws.weights_of(blocks, len(weights.values))), {}
 
 
 def _draw(place, block, key, posterior: WeightPosterior, variance):

@@ -12,16 +12,14 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention.checks import Key
-from statmech_attention.sampling import _bartlett
-from statmech_attention.sampling._arguments import problem
-from statmech_attention.sampling._chains import check_counts, run
-from statmech_attention.sampling._dataset import dataset, named_overlaps
-from statmech_attention.sampling._density import Posterior, posterior_density, potential
-from statmech_attention.sampling._laplace import Laplace, laplace
-from statmech_attention.sampling._nuts import nuts
+from statmech_attention.sampling._arguments import check_chains, checked
+from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._chains import nuts, run
+from statmech_attention.sampling._density import Laplace, Posterior, laplace, posterior_density, potential
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
-from statmech_attention.theory import coordinates
+from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.coordinates import order_parameters as order_parameters_at
 
 
 def posterior(
@@ -37,6 +35,7 @@ def posterior(
     chains=4,
     warmup=300,
     thinning=1,
+    chain_method: str = "auto",
     test=None,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
@@ -59,6 +58,8 @@ def posterior(
         chains: chains side by side, at least 2, so that they can be compared.
         warmup: iterations a chain before the first draw is kept, in which the step size adapts.
         thinning: iterations a draw.
+        chain_method: "parallel" for every chain in a thread of its own, "vectorized" for all of them in one program, "auto" for
+            the faster one: the first on a CPU, the second elsewhere. The draws are the same up to rounding.
         test: test inputs, in the form of `attentioned`; their outputs given the draws are then part of the result.
         checkpoint: a file to write the state to after every block of draws. Where it exists, sampling goes on from
             there; the result is that of a run that was never interrupted. Asking for more draws goes on, too.
@@ -80,24 +81,23 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    inputs, labels, temperature, layout, test = problem(attentioned, labels, test, **options)
-    shape = _bartlett.bartlett(layout)
-    check_counts(draws=draws, chains=chains, warmup=warmup, thinning=thinning)
+    inputs, labels, temperature, layout, test = checked(attentioned, labels, test, **options)
+    factors = bartlett(layout)
+    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    check_chains(chains=chains, **settings)
 
     data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
-    around = laplace(data, jnp.zeros(shape.coordinates), shape)
+    around = laplace(data, jnp.zeros(factors.coordinates), factors)
     start_key, chain_key = jax.random.split(key)
-    starts = jax.random.normal(start_key, (chains, shape.coordinates))
+    starts = jax.random.normal(start_key, (chains, factors.coordinates))
     # Whitened coordinates need no long trajectories while the step size is still being found.
-    chain = nuts(_whitened, _record, shape, warmup=warmup, step_size=shape.coordinates**-0.25 / 4, depth=(5, 10))
+    chain = nuts(_whitened, _record, factors, warmup=warmup, step_size=factors.coordinates**-0.25 / 4, depth=(5, 10))
     found = run(
         chain,
         (data, around),
         starts,
         chain_key,
-        warmup=warmup,
-        draws=draws,
-        thinning=thinning,
+        **settings,
         checkpoint=checkpoint,
         settings={"sampler": "order parameters"},
         progress=progress,
@@ -111,11 +111,11 @@ def posterior(
     return dataset(found, "order parameters", layout, temperature, quiet)
 
 
-def _whitened(position, data: tuple[Posterior, Laplace], shape: Factors):
+def _whitened(position, data: tuple[Posterior, Laplace], factors: Factors):
     density, around = data
-    return potential(around.mode + around.root @ position, density, shape)
+    return potential(around.mode + around.root @ position, density, factors)
 
 
-def _record(position, data: tuple[Posterior, Laplace], shape: Factors) -> dict:
+def _record(position, data: tuple[Posterior, Laplace], factors: Factors) -> dict:
     _, around = data
-    return named_overlaps(coordinates.order_parameters(around.mode + around.root @ position, shape))
+    return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors))

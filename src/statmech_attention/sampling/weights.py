@@ -17,7 +17,8 @@ from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
-from statmech_attention.sampling._nuts import nuts
+from statmech_attention.sampling._arguments import whole_widths
+from statmech_attention.sampling._chains import nuts
 from statmech_attention.sampling._weight_draws import WeightPosterior
 
 
@@ -59,6 +60,7 @@ def weights_posterior(
     chains=4,
     warmup=500,
     thinning=1,
+    chain_method: str = "auto",
     test=None,
     start=None,
     keep_weights: bool = False,
@@ -80,6 +82,7 @@ def weights_posterior(
         chains: chains side by side, at least 2, so that they can be compared.
         warmup: iterations in which step size and masses adapt.
         thinning: iterations a draw.
+        chain_method: as for `posterior`.
         test: inputs, in the form of `attentioned`, whose outputs are recorded.
         start: `Weights` with a leading axis of chains, or draws with their weights, whose last ones are taken; draws
             from the prior where None.
@@ -97,19 +100,17 @@ def weights_posterior(
 
     Source: Tiberi et al. (2024), appendix F.
     """
-    counts = {"draws": draws, "chains": chains, "warmup": warmup, "thinning": thinning}
-    data, layout = _weight_draws.prepared(
-        attentioned, labels, test, width=width, temperature=temperature, variance=variance, heads=heads, counts=counts
-    )
+    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    data, layout = _weight_draws.prepared(attentioned, labels, test, **about, settings=settings | {"chains": chains})
     start_key, chain_key = jax.random.split(key)
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
-    static = (replace(layout, widths=tuple(int(number) for number in layout.widths)), keep_weights)
+    static = (replace(layout, widths=whole_widths(layout)), keep_weights)
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
     chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
     unit = _weight_draws.named(_scaled(first, layout.variances, -1))
-    options = {"warmup": warmup, "draws": draws, "thinning": thinning, "checkpoint": checkpoint, "progress": progress}
-    about = {"name": "weights, NUTS", "layout": layout, "quiet": quiet}
-    return _weight_draws.sampled(chain, data, unit, chain_key, **about, **options)
+    settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
+    return _weight_draws.sampled("weights, NUTS", chain, data, unit, chain_key, layout, **settings)
 
 
 def _potential(position: dict, data: WeightPosterior, static):

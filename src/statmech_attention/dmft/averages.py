@@ -1,6 +1,7 @@
-r"""The average over sites as a short sum, $\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$.
+r"""Averages over sites: correlations of patterns, which are all that the mean field knows of them, and a short sum.
 
-Two ways to the same sum: over the distinct columns of $W^o$, (11), and over the odd characters of $\pm1$ variables, (9).
+$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ in two ways: over the
+distinct columns of $W^o$, (11), and over the odd characters of $\pm1$ variables, (9).
 """
 
 import itertools
@@ -10,8 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.dmft.pattern_correlations import Correlations
-from statmech_attention.dmft.patterns import MATRICES, Patterns
+from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
+
+
+class Correlations(NamedTuple):
+    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (9).
+
+    Attributes:
+        subsets: the sets $T$, smallest first; the first $M$ are single patterns.
+        query, key, value, output: `(subsets, features)`.
+    """
+
+    subsets: tuple[tuple[int, ...], ...]
+    query: Float[Array, "subsets features"]
+    key: Float[Array, "subsets features"]
+    value: Float[Array, "subsets features"]
+    output: Float[Array, "subsets features"]
 
 
 class Terms(NamedTuple):
@@ -24,6 +39,38 @@ class Terms(NamedTuple):
 
     signs: Float[Array, "terms features"]
     weights: Float[Array, "4 features terms"]
+
+
+def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
+    r"""$C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
+
+    Args:
+        one: $W$, the rows of the result.
+        other: $W'$, its columns.
+
+    Returns:
+        `(features, features)`.
+    """
+    return one.words @ other.words.T / one.words.shape[1]
+
+
+def correlations(patterns: Patterns) -> Correlations:
+    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (9) for every set $T$ of odd size.
+
+    Args:
+        patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.
+
+    Returns:
+        `Correlations`.
+    """
+    subsets = tuple(
+        subset
+        for size in range(1, patterns.features + 1, 2)
+        for subset in itertools.combinations(range(patterns.features), size)
+    )
+    words = {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
+    products = np.stack([np.prod(words["output"][list(subset)], axis=0) for subset in subsets])
+    return Correlations(subsets, *(jnp.asarray(products @ words[name].T / patterns.sites) for name in MATRICES))
 
 
 def site_terms(patterns: Patterns) -> Terms:
@@ -48,7 +95,7 @@ def character_terms(correlations: Correlations) -> Terms:
     $\rho^\alpha_{a,j} = 2^{-(M-1)} \sum_T \prod_{b \in T} \sigma_{jb} \, C^{o\alpha}_{T,a}$.
 
     Args:
-        correlations: $C^{o\alpha}_{T,a}$, as from `patterns.correlations`.
+        correlations: $C^{o\alpha}_{T,a}$, as from `correlations`.
 
     Returns:
         `Terms`.
