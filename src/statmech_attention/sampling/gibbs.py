@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
 
+from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.sampling import _weight_draws
 from statmech_attention.sampling._chains import Transition

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from statmech_attention.checks import Key
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import problem
 from statmech_attention.sampling._chains import check_counts, run

@@ -13,6 +13,7 @@ import numpyro.distributions as dist
 import xarray as xr
 from numpyro.infer.util import potential_energy
 
+from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
