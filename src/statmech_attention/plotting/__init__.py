@@ -11,6 +11,7 @@ from statmech_attention.plotting.dynamics import (
     token_raster,
 )
 from statmech_attention.plotting.importances import importances_compared
+from statmech_attention.plotting.interactive import Panel, Slider, slider
 from statmech_attention.plotting.layers import approach, chain_order_parameter
 from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
 from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared, path_blocks
@@ -32,6 +33,7 @@ from statmech_attention.plotting.regimes import (
     exponents,
     multipliers,
     phase_portrait,
+    portrait_slider,
     spectrum,
 )
 from statmech_attention.plotting.sampling import (
@@ -44,7 +46,6 @@ from statmech_attention.plotting.sampling import (
     traces,
 )
 from statmech_attention.plotting.schematics import architecture
-from statmech_attention.plotting.slider import Slider, portrait_slider
 from statmech_attention.plotting.style import (
     COLOURS,
     HIDDEN_MARKOV_PATHS,
@@ -55,6 +56,7 @@ from statmech_attention.plotting.style import (
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "Panel",
     "REGIMES",
     "REGIME_COLOURS",
     "SAMPLERS",
@@ -101,6 +103,7 @@ __all__ = [
     "rank_correlations",
     "reference_line",
     "scores_and_drops",
+    "slider",
     "spectrum",
     "state_rows",
     "switching",

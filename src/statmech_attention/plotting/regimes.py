@@ -1,10 +1,13 @@
 """Panels on the regimes of the dynamics: portraits, spectra, diagrams, exponents, multipliers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from statmech_attention import checks
 from statmech_attention.plotting.dynamics import FEATURE_COLOURS
+from statmech_attention.plotting.interactive import Panel, Slider, slider
+from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import axes_or_new
 
 # By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
@@ -66,6 +69,80 @@ def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 
     )
     axes.set(xlabel="frequency $f$ (a step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
     return axes
+
+
+def portrait_slider(
+    parameter,
+    portraits,
+    frequencies,
+    powers,
+    *,
+    regimes: Sequence[str],
+    names: Sequence[str] | None = None,
+    first: int = 0,
+    shown: Sequence[int] = (0,),
+    decades: float = 10.0,
+    description: str,
+) -> Slider:
+    """Phase portrait and power spectrum, one a value of the inverse temperature that a slider goes through.
+
+    Args:
+        parameter: `(networks,)`.
+        portraits: `(networks, points, 2)`, the two overlaps.
+        frequencies: `(bins,)`.
+        powers: `(networks, bins)`, positive.
+        regimes: `(networks,)` names in `REGIME_COLOURS`.
+        names: `(networks,)`, what is said of each beside the value; the regimes where None.
+        first: the network shown at first.
+        shown: networks in the picture for where no script runs, at most four.
+        decades: how far below each largest value the spectra go.
+        description: alternative text.
+
+    Returns:
+        `Slider`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, an unknown regime, a network that there is not, numbers that are
+            not finite.
+    """
+    parameter = np.asarray(parameter, float)
+    portraits = np.asarray(checks.array("portraits", portraits, "networks points 2"))
+    powers = np.asarray(checks.array("powers", powers, "networks bins"))
+    wanted, got = (len(parameter), 2, len(parameter), len(frequencies)), (*portraits.shape[::2], *powers.shape)
+    if got != wanted or len(regimes) != len(parameter):
+        raise ValueError(
+            f"portraits, powers, regimes: wanted one of each for {len(parameter)} values of the parameter, "
+            f"got {portraits.shape}, {powers.shape} and {len(regimes)}."
+        )
+    if not set(regimes) <= set(REGIME_COLOURS):
+        raise ValueError(f"regimes: wanted names out of {list(REGIME_COLOURS)}, got {sorted(set(regimes))}.")
+    if not all(0 <= place < len(parameter) for place in shown):
+        raise ValueError(f"shown: wanted numbers of networks in 0..{len(parameter) - 1}, got {list(shown)}.")
+    ends = [(-_limit(points), _limit(points)) for points in portraits]
+    frames, bins = [], (0, float(np.max(frequencies)))
+    for regime, points, limits, power in zip(regimes, portraits, ends, powers, strict=True):
+        few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
+        colours = {"": REGIME_COLOURS[regime]}
+        lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
+        left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, colours=colours, dots=5 if few else 2)
+        right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), colours=colours)
+        frames.append((left, right))
+    shown = list(shown)[:4]
+    figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)
+    for (left, right), place in zip(axes, shown, strict=True):
+        phase_portrait(*portraits[place].T, regime=regimes[place], axes=left)
+        left.set(xlim=ends[place], ylim=ends[place], title=f"β = {parameter[place]:g}")
+        spectrum(frequencies, powers[place], regime=regimes[place], decades=decades, axes=right)
+        right.set_title(regimes[place])
+    names, label = list(names or regimes), "inverse temperature β"
+    return slider(frames, parameter, label=label, names=names, first=first, picture=figure, description=description)
+
+
+def _limit(points) -> float:
+    """The end of an axis that holds all points: 1, 2 or 5 times a power of ten."""
+    largest = max(float(np.max(np.abs(points))), 1e-12)
+    power = np.floor(np.log10(largest))
+    return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
 
 
 def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes=None):
