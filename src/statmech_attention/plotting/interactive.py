@@ -102,7 +102,7 @@ def slider(
     if not 0 <= first < len(frames):
         raise ValueError(f"first: wanted the number of a frame in 0..{len(frames) - 1}, got {first}.")
     lines = [[list(panel.lines) for panel in panels] for panels in frames]
-    if not all(lines[0]) or any(found != lines[0] for found in lines):
+    if not lines[0] or not all(lines[0]) or any(found != lines[0] for found in lines):
         raise ValueError(f"frames: wanted panels with the same lines in all, got {lines[0]} and others.")
     said = [f"{value:g}" for value in values]
     said = [", ".join(words) for words in zip(said, *([] if names is None else [names]), strict=True)]
