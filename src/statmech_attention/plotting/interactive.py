@@ -5,7 +5,6 @@ print, there is a picture.
 """
 
 import base64
-import hashlib
 import html
 import io
 import string
@@ -98,7 +97,7 @@ def slider(
 
     values = np.asarray(checks.array("values", values, "frames"))
     checks.same("slider", "frames", len(frames), "values", len(values))
-    checks.same("slider", "names", len(names or values), "values", len(values))
+    checks.same("slider", "names", len(values if names is None else names), "values", len(values))
     if not 0 <= first < len(frames):
         raise ValueError(f"first: wanted the number of a frame in 0..{len(frames) - 1}, got {first}.")
     lines = [[list(panel.lines) for panel in panels] for panels in frames]
@@ -114,12 +113,10 @@ def slider(
     png = io.BytesIO()
     picture.savefig(png, format="png", dpi=90)
     plt.close(picture)
-    data = figure.to_json()
     filled = string.Template(_HTML).substitute(
-        MARK="slider-" + hashlib.sha256(data.encode()).hexdigest()[:10],
         DESCRIPTION=html.escape(description),
         PICTURE=base64.b64encode(png.getvalue()).decode(),
-        FIGURE=data,
+        FIGURE=figure.to_json(),
     )
     return Slider(figure, filled, png.getvalue())
 
@@ -177,12 +174,12 @@ def _layout(panels: Sequence[Panel], said: Sequence[str], label: str, first: int
 
 
 _HTML = """\
-<div id="$MARK" style="max-width:44rem">
+<div style="max-width:44rem">
 <img alt="$DESCRIPTION" style="max-width:100%" src="data:image/png;base64,$PICTURE">
 <script>
 (function () {
   // A page of a built book says where the book's files are; elsewhere the picture stays.
-  const place = document.getElementById("$MARK"), root = document.documentElement.dataset.content_root;
+  const place = document.currentScript.parentNode, root = document.documentElement.dataset.content_root;
   if (root === undefined) return;
   const figure = $FIGURE;
   const knob = figure.layout.sliders[0], last = knob.steps.length - 1, panels = figure.layout.grid.columns;
