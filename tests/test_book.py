@@ -201,6 +201,8 @@ def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
     assert build_book.main() == 0
     assert str(tiny_book / "_build" / "html" / "index.html") in capsys.readouterr().out
     assert check_book.check(tiny_book) == (1, 0, [])
+    # Interactive figures ask for it.
+    assert (tiny_book / "_build" / "html" / "_static" / "plotly.min.js").is_file()
     # The same cells under another state of the project are executed again, not taken from the cache.
     (tiny_book / "requirements.txt").write_text("jax<1\n")
     assert build_book.main() == 0

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import resources
 from pathlib import Path
 
 import yaml
@@ -94,6 +95,10 @@ def _command(key: str) -> list[str]:
 
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     settings["execute"]["cache"] = str(cache)
+    # Interactive figures load it from the book's own files; only where a page asks, since it is large.
+    settings["sphinx"]["config"]["html_static_path"] = [
+        str(resources.files("plotly") / "package_data" / "plotly.min.js")
+    ]
     config = ROOT / "_build" / "config.yml"
     config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     start = "from jupyter_book.cli.main import main; main()"

@@ -1,21 +1,9 @@
 """The panels on the theory of trained networks carry the data that they are given, and refuse what does not fit."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-import statmech_attention as sma
 from statmech_attention import plotting
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def test_a_line_a_width_against_temperature():
@@ -40,18 +28,6 @@ def test_best_temperatures_are_geometric_means_and_a_dot_a_draw():
     assert axes.get_ylim()[0] <= 0.01 and axes.get_ylim()[1] >= 1
     with pytest.raises(ValueError, match="values: wanted shape"):
         plotting.best_temperatures([10, 100], [[1.0]], label="best")
-
-
-def test_blocks_of_the_first_layer_are_framed():
-    matrix = np.diag(np.arange(1.0, 7.0))
-    axes = plotting.path_blocks(matrix, (2, 3), limit=5.0, title="theory")
-    corners = [(frame.get_x(), frame.get_y(), frame.get_width(), frame.get_height()) for frame in axes.patches]
-    assert corners == [(-0.5, -0.5, 3, 3), (2.5, 2.5, 3, 3)]
-    np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
-    assert axes.images[0].get_clim() == (-5, 5) and axes.get_title() == "theory"
-    # The skip of layer 1 has a frame of its own, and layer 2 three branches.
-    axes = plotting.path_blocks(np.eye(9), (sma.SkipHeads(2), sma.SkipHeads(2)))
-    assert [(frame.get_x(), frame.get_width()) for frame in axes.patches] == [(-0.5, 3), (2.5, 3), (5.5, 3)]
 
 
 def test_every_pair_of_paths_is_a_dot_in_units_of_the_mean_diagonal():

@@ -1,20 +1,9 @@
 """The panels on sampling carry the numbers that they are given, and refuse what does not fit."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from statmech_attention import plotting
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def test_a_law_is_a_normalised_histogram_of_weighted_draws():
@@ -71,3 +60,15 @@ def test_sampled_entries_stand_above_those_of_the_saddle_point():
     assert axes.lines[0].get_xydata().tolist() == [[-0.5, -0.5], [2.3, 2.3]]
     with pytest.raises(ValueError, match="wanted three square matrices of one size"):
         plotting.entries_sampled(saddle, saddle[:1], saddle)
+
+
+def test_an_approach_has_a_line_to_compare_with():
+    axes = plotting.approach([1.0, 0.01], {"a": [3.0, 0.02], "b": [1.0, 0.1]}, xlabel="variance", slope=1)
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.01, 0.02], [1.0, 3.0]])
+    guide = next(line for line in axes.lines if line.get_linestyle() == ":")
+    np.testing.assert_allclose(guide.get_xydata(), [[0.01, 0.01], [1.0, 1.0]])
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_xlabel() == "variance"
+    assert axes.get_legend_handles_labels()[1] == ["slope 1", "a", "b"]
+    assert len(plotting.approach([1.0], {"a": [1.0]}, xlabel="").get_legend_handles_labels()[1]) == 1
+    with pytest.raises(ValueError, match="distances: wanted 1 of 'a', one a value"):
+        plotting.approach([1.0], {"a": [1.0, 2.0]}, xlabel="")

@@ -1,19 +1,24 @@
 """Figures of the book: one style sheet, drawings of the network, and one function a panel."""
 
-from statmech_attention.plotting.chains import hidden_chains, noisy_tokens, switching
-from statmech_attention.plotting.classes import output_order_parameter, state_rows
-from statmech_attention.plotting.drawings import attended, one_shot_sequence
 from statmech_attention.plotting.dynamics import (
     against_sites,
-    attention_loop,
     overlap_series,
+    phase_portrait,
+    portrait_slider,
     predicted_and_measured,
+    spectrum,
     token_raster,
 )
-from statmech_attention.plotting.importances import importances_compared
-from statmech_attention.plotting.layers import approach, chain_order_parameter
-from statmech_attention.plotting.matrices import attention_matrix, kernel_matrix, order_parameter
-from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared, path_blocks
+from statmech_attention.plotting.interactive import Panel, Slider, slider
+from statmech_attention.plotting.matrices import (
+    attention_matrix,
+    chain_order_parameter,
+    kernel_matrix,
+    order_parameter,
+    output_order_parameter,
+    path_blocks,
+)
+from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from statmech_attention.plotting.panels import (
     against_width,
     groups,
@@ -24,18 +29,16 @@ from statmech_attention.plotting.panels import (
     principal_overlaps,
     reference_line,
 )
-from statmech_attention.plotting.pruning import pruning_curves, rank_correlations, scores_and_drops
-from statmech_attention.plotting.regimes import (
-    REGIME_COLOURS,
-    REGIMES,
-    bifurcation,
-    exponents,
-    multipliers,
-    phase_portrait,
-    spectrum,
+from statmech_attention.plotting.pruning import (
+    importances_compared,
+    pruning_curves,
+    rank_correlations,
+    scores_and_drops,
 )
+from statmech_attention.plotting.regimes import bifurcation, exponents, multipliers
 from statmech_attention.plotting.sampling import (
     SAMPLERS,
+    approach,
     distance_against_width,
     entries_sampled,
     estimates,
@@ -43,18 +46,28 @@ from statmech_attention.plotting.sampling import (
     law,
     traces,
 )
-from statmech_attention.plotting.schematics import architecture
-from statmech_attention.plotting.slider import Slider, portrait_slider
+from statmech_attention.plotting.schematics import architecture, attention_loop
 from statmech_attention.plotting.style import (
     COLOURS,
     HIDDEN_MARKOV_PATHS,
+    REGIME_COLOURS,
+    REGIMES,
     path_name,
     use_style,
+)
+from statmech_attention.plotting.tasks import (
+    attended,
+    hidden_chains,
+    noisy_tokens,
+    one_shot_sequence,
+    state_rows,
+    switching,
 )
 
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "Panel",
     "REGIMES",
     "REGIME_COLOURS",
     "SAMPLERS",
@@ -101,6 +114,7 @@ __all__ = [
     "rank_correlations",
     "reference_line",
     "scores_and_drops",
+    "slider",
     "spectrum",
     "state_rows",
     "switching",

@@ -1,50 +1,13 @@
-"""Panels on the network of 1-bit self-attention: the loop, its tokens, overlaps in time, sizes."""
+"""Panels on the network of 1-bit self-attention in time: tokens, overlaps, portraits and spectra, sizes."""
+
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from statmech_attention.plotting.style import COLOURS, axes_or_new
-
-# One a stored pattern.
-FEATURE_COLOURS = ("#0072B2", "#E69F00", "#882255", "#117733", "#88CCEE", "#4D4D4D")
-_DARK = "#333333"
-
-
-def attention_loop(*, axes=None):
-    r"""The loop that a 1-bit self-attention network goes around: token, overlaps, attention, next token.
-
-    Args:
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; every box has its symbol as its label.
-    """
-    axes = axes_or_new(axes, figsize=(5.4, 3.7))
-    boxes = {
-        "token": ((0.0, 1.2), "$x_t = (s_t, p_t)$", "token: $N$ bits and\nits position"),
-        "overlaps": ((2.6, 1.2), "$m^q_t,\\ m^k_t,\\ m^v_t$", "overlaps with the\nstored patterns (1)"),
-        "attention": ((2.6, -0.75), "$\\hat{A}_t$", "attention over the last\n$L$ tokens (2), (3)"),
-        "output": ((0.0, -0.75), "$P(s_{t+1} \\mid \\hat{A}_t)$", "fields $h_i$, one sign\na bit (4)"),
-    }
-    for (x, y), symbol, words in boxes.values():
-        box = FancyBboxPatch(
-            (x - 0.78, y - 0.27), 1.56, 0.54, boxstyle="round,pad=0,rounding_size=0.1", facecolor="#F2F2F2"
-        )
-        box.set(edgecolor=_DARK, label=symbol, zorder=2)
-        axes.add_patch(box)
-        axes.text(x, y, symbol, ha="center", va="center", fontsize=12, zorder=3)
-        above = y > 0
-        axes.text(x, y + (0.36 if above else -0.36), words, ha="center", va="bottom" if above else "top", fontsize=11)
-    for start, end in (((0.8, 1.2), (1.8, 1.2)), ((2.6, 0.91), (2.6, -0.46)), ((1.8, -0.75), (0.8, -0.75))):
-        _arrow(axes, start, end)
-    _arrow(axes, (0, -0.46), (0, 0.91), colour=COLOURS["gp"])
-    axes.text(0.1, 0.22, "draw", ha="left", va="center", fontsize=11, color=COLOURS["gp"])
-    axes.text(2.7, 0.22, "window", ha="left", va="center", fontsize=11)
-    axes.text(1.3, 1.3, "$W^{q,k,v}$", ha="center", va="bottom", fontsize=11)
-    axes.text(1.3, -0.65, "$W^o$", ha="center", va="bottom", fontsize=11)
-    axes.set(xlim=(-0.95, 3.6), ylim=(-1.7, 2.15), aspect="equal")
-    axes.axis("off")
-    return axes
+from statmech_attention import checks
+from statmech_attention.plotting.interactive import Panel, Slider, slider
+from statmech_attention.plotting.panels import new_figure
+from statmech_attention.plotting.style import COLOURS, DARK, FEATURE_COLOURS, REGIME_COLOURS, axes_or_new
 
 
 def token_raster(words, *, axes=None):
@@ -101,6 +64,129 @@ def overlap_series(values, *, start: int = 1, symbol: str = "m^o", style: str = 
     return axes
 
 
+def phase_portrait(first, second, *, regime: str | None = None, axes=None):
+    """One overlap against another, a dot a step.
+
+    Args:
+        first: `(steps,)`, to the right.
+        second: `(steps,)`, upwards.
+        regime: a name in `REGIME_COLOURS`, for the colour.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes, figsize=(4, 4))
+    points = np.stack([first, second], axis=1)
+    # Few points, as on a periodic orbit, get dots that are seen.
+    few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
+    colour = REGIME_COLOURS.get(regime, DARK)
+    axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
+    axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
+    axes.ticklabel_format(style="plain", useOffset=False)
+    return axes
+
+
+def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12.0, axes=None):
+    """A power spectrum, logarithmic, without frequency zero.
+
+    Args:
+        frequencies: `(frequencies,)`, from 0.
+        power: `(frequencies,)`.
+        regime: a name in `REGIME_COLOURS`, for the colour.
+        decades: how far below the largest value the axis goes.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+    """
+    axes = axes_or_new(axes)
+    frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
+    top = power.max()
+    colour = REGIME_COLOURS.get(regime, DARK)
+    axes.semilogy(
+        frequencies, np.maximum(power, top * 10.0 ** -(decades + 1)), color=colour, linewidth=0.7, rasterized=True
+    )
+    axes.set(xlabel="frequency $f$ (a step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
+    return axes
+
+
+def portrait_slider(
+    parameter,
+    portraits,
+    frequencies,
+    powers,
+    *,
+    regimes: Sequence[str],
+    names: Sequence[str] | None = None,
+    first: int = 0,
+    shown: Sequence[int] = (0,),
+    decades: float = 10.0,
+    description: str,
+) -> Slider:
+    """Phase portrait and power spectrum, one a value of the inverse temperature that a slider goes through.
+
+    Args:
+        parameter: `(networks,)`.
+        portraits: `(networks, points, 2)`, the two overlaps.
+        frequencies: `(bins,)`.
+        powers: `(networks, bins)`, positive.
+        regimes: `(networks,)` names in `REGIME_COLOURS`.
+        names: `(networks,)`, what is said of each beside the value; the regimes where None.
+        first: the network shown at first.
+        shown: networks in the picture for where no script runs, at most four.
+        decades: how far below each largest value the spectra go.
+        description: alternative text.
+
+    Returns:
+        `Slider`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, an unknown regime, a network that there is not, numbers that are
+            not finite.
+    """
+    parameter = np.asarray(parameter, float)
+    portraits = np.asarray(checks.array("portraits", portraits, "networks points 2"))
+    powers = np.asarray(checks.array("powers", powers, "networks bins"))
+    wanted, got = (len(parameter), 2, len(parameter), len(frequencies)), (*portraits.shape[::2], *powers.shape)
+    if got != wanted or len(regimes) != len(parameter):
+        raise ValueError(
+            f"portraits, powers, regimes: wanted one of each for {len(parameter)} values of the parameter, "
+            f"got {portraits.shape}, {powers.shape} and {len(regimes)}."
+        )
+    if not set(regimes) <= set(REGIME_COLOURS):
+        raise ValueError(f"regimes: wanted names out of {list(REGIME_COLOURS)}, got {sorted(set(regimes))}.")
+    if powers.min() <= 0:
+        raise ValueError(f"powers: wanted positive numbers, got {powers.min()}. Give them a floor.")
+    if not all(0 <= place < len(parameter) for place in shown):
+        raise ValueError(f"shown: wanted numbers of networks in 0..{len(parameter) - 1}, got {list(shown)}.")
+    ends = [(-_limit(points), _limit(points)) for points in portraits]
+    frames, bins = [], (0, float(np.max(frequencies)))
+    for regime, points, limits, power in zip(regimes, portraits, ends, powers, strict=True):
+        few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
+        colours = {"": REGIME_COLOURS[regime]}
+        lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
+        left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, colours=colours, dots=5 if few else 2)
+        right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), colours=colours)
+        frames.append((left, right))
+    shown = list(shown)[:4]
+    figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)
+    for (left, right), place in zip(axes, shown, strict=True):
+        phase_portrait(*portraits[place].T, regime=regimes[place], axes=left)
+        left.set(xlim=ends[place], ylim=ends[place], title=f"β = {parameter[place]:g}")
+        spectrum(frequencies, powers[place], regime=regimes[place], decades=decades, axes=right)
+        right.set_title(regimes[place])
+    names, label = list(names or regimes), "inverse temperature β"
+    return slider(frames, parameter, label=label, names=names, first=first, picture=figure, description=description)
+
+
+def _limit(points) -> float:
+    """The end of an axis that holds all points: 1, 2 or 5 times a power of ten."""
+    largest = max(float(np.max(np.abs(points))), 1e-12)
+    power = np.floor(np.log10(largest))
+    return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
+
+
 def against_sites(sites, values, errors=None, *, label: str, colour: str = "theory", style: str = "o", axes=None):
     """A quantity against the number of sites, both logarithmic.
 
@@ -143,7 +229,3 @@ def predicted_and_measured(
     axes.plot(places, predicted, "-", color=colour, label=label or "_")
     axes.plot(measured_at, measured, "o", color=colour, markerfacecolor="white", linewidth=0)
     return axes
-
-
-def _arrow(axes, start, end, colour: str = _DARK) -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, color=colour, shrinkA=0, shrinkB=0))

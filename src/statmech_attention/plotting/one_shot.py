@@ -1,17 +1,14 @@
-"""Panels on the theory of trained networks: temperatures, order parameters with their blocks, two of them compared."""
+"""Panels on the theory of trained networks: temperatures, two order parameters compared."""
 
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import NullLocator, PercentFormatter
 
-from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import path_indices
-from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.panels import against_width, mean_and_error
-from statmech_attention.plotting.style import COLOURS, axes_or_new
+from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
 
 _GROUPS = ("same path", "same head in layer 1", "other pairs")
 _GROUP_COLOURS = (COLOURS["theory"], COLOURS["gp"], "0.6")
@@ -81,35 +78,7 @@ def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: s
         axes.axhline(np.exp(np.mean(np.log(limit))), color=COLOURS["gp"], linestyle="--", label="GP limit")
     every = np.concatenate([temperatures.ravel(), np.ravel([] if limit is None else limit)])
     axes.set(yscale="log", ylabel="best temperature $T$", ylim=(every.min() / 1.4, 1.4 * every.max()))
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda temperature, _: f"{temperature:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
-    return axes
-
-
-def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: str = ""):
-    """An order parameter as colours, with a frame around every block of paths through the same head, or skip, of layer 1.
-
-    Args:
-        matrix: $U$, `(paths, paths)`.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
-        limit: largest absolute value on the colour scale; that of the matrix where None.
-        axes: Matplotlib axes; a new figure where None.
-        title: above the panel.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: a matrix whose size does not fit the heads.
-    """
-    axes = order_parameter(matrix, heads, limit=limit, axes=axes, annotate=False)
-    blocks = chain(heads).branches[0]
-    side = len(np.asarray(matrix)) // blocks
-    for block in range(blocks):
-        corner = (block * side - 0.5,) * 2
-        axes.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="0.25", linewidth=0.9))
-    axes.set_title(title)
+    powers_of_ten(axes.yaxis)
     return axes
 
 

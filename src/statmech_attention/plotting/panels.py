@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from statmech_attention.plotting.style import COLOURS, axes_or_new
+from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
 
 
 def against_width(widths, values, *, label: str, colour: str = "theory", axes=None, style: str = "o-"):
@@ -33,18 +32,9 @@ def against_width(widths, values, *, label: str, colour: str = "theory", axes=No
     mean, error = mean_and_error(values)
     order = np.argsort(widths)
     axes.plot(widths[order], mean[order], style, color=colour, label=label)
-    axes.fill_between(
-        widths[order],
-        (mean - error)[order],
-        (mean + error)[order],
-        color=colour,
-        alpha=0.2,
-        linewidth=0,
-    )
+    axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
     axes.set(xscale="log", xlabel="width $N$")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda width, _: f"{width:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    powers_of_ten(axes.xaxis)
     return axes
 
 
@@ -85,11 +75,7 @@ def principal_overlaps(overlaps, *, label: str, colour: str = "theory", count: i
     mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
     rank = np.arange(1, len(mean) + 1)
     axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
-    axes.set(
-        xlabel="rank of the principal component",
-        ylabel=r"overlap $|v_i \cdot Y|/|Y|$",
-        ylim=(0, None),
-    )
+    axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)
     return axes
 
@@ -120,22 +106,10 @@ def groups(values, names: Sequence[str], *, colours: Sequence[str] | None = None
     mean, error = mean_and_error(values)
     for place, colour in enumerate(COLOURS.get(colour, colour) for colour in colours):
         axes.plot(
-            place + np.linspace(-0.2, 0.2, len(values)),
-            values[:, place],
-            "o",
-            markersize=4,
-            color=colour,
-            alpha=0.45,
+            place + np.linspace(-0.2, 0.2, len(values)), values[:, place], "o", markersize=4, color=colour, alpha=0.45
         )
         axes.errorbar(
-            place,
-            mean[place],
-            error[place],
-            fmt="_",
-            markersize=28,
-            color=colour,
-            capsize=5,
-            markeredgewidth=2,
+            place, mean[place], error[place], fmt="_", markersize=28, color=colour, capsize=5, markeredgewidth=2
         )
     axes.set_xticks(range(len(names)), names)
     return axes
@@ -148,13 +122,7 @@ def legend_above(axes, columns: int = 2) -> None:
         axes: Matplotlib axes whose artists have labels.
         columns: columns of the legend.
     """
-    axes.legend(
-        loc="lower left",
-        bbox_to_anchor=(0, 1.02),
-        ncols=columns,
-        borderaxespad=0,
-        columnspacing=1.2,
-    )
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns, borderaxespad=0, columnspacing=1.2)
 
 
 def mean_and_error(values):

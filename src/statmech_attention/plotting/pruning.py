@@ -1,31 +1,34 @@
 """Panels on head pruning: scores against what a removal costs, accuracy against heads removed, criteria compared."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
 from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, axes_or_new
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g} %")
-_LAYERS = ("o", "s", "^", "D", "v", "P")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")  # of layers or networks
 # How the heads were ordered: colour and line.
-_CRITERIA = {
+CRITERIA = {
     "theory, both": (COLOURS["theory"], "o--"),
     "theory, either": (COLOURS["theory"], "o-"),
     "theory, weighted": (COLOURS["denoising"], "o-"),
-    "trained, both": ("#AA4499", "s--"),
-    "trained, either": ("#AA4499", "s-"),
-    "trained, weighted": ("#CC6677", "s-"),
+    "trained, both": (MUTED["purple"], "s--"),
+    "trained, either": (MUTED["purple"], "s-"),
+    "trained, weighted": (MUTED["rose"], "s-"),
     "kernels": ("0.45", "P-"),
     "weights": ("#B8860B", "^-"),
     "values": ("#B8860B", "^--"),
-    "Taylor": ("#117733", "v-"),
-    "Taylor, signed": ("#117733", "v--"),
+    "Taylor": (MUTED["green"], "v-"),
+    "Taylor, signed": (MUTED["green"], "v--"),
     "leave one out": ("black", "D-"),
     "greedy": ("black", "D--"),
+    "evidence lost": (MUTED["indigo"], "X-"),
 }
+_OPEN = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
 
 def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = "theory"):
@@ -60,7 +63,7 @@ def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = 
             drops[mine],
             errors[mine],
             spread[mine],
-            fmt=_LAYERS[(int(layer) - 1) % len(_LAYERS)],
+            fmt=_MARKERS[(int(layer) - 1) % len(_MARKERS)],
             color=colour,
             markerfacecolor=colour if layer == 1 else "white",
             markersize=6,
@@ -91,7 +94,7 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
         axes.fill_between(*band, color="0.85", linewidth=0, label="random orders")
     for name, values in curves.items():
         mean, error = mean_and_error(values)
-        colour, style = _CRITERIA.get(name, ("0.4", ".-"))
+        colour, style = CRITERIA.get(name, ("0.4", ".-"))
         axes.errorbar(
             np.arange(len(mean)), mean, error, fmt=style, color=colour, markersize=4, linewidth=1.3, label=name
         )
@@ -114,11 +117,56 @@ def rank_correlations(found: Mapping, *, axes=None):
     """
     axes = axes_or_new(axes)
     for row, (name, (value, low, high)) in enumerate(found.items()):
-        colour = _CRITERIA.get(name, ("0.4", ""))[0]
+        colour = _colour(name)
         # Percentile intervals need not hold the coefficient itself.
         axes.hlines(row, low, high, color=colour, linewidth=1.6)
         axes.plot(value, row, "o", color=colour, markersize=6)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
-    axes.set(xlim=(-1.05, 1.05), xlabel="rank correlation with the drop", ylim=(len(found) - 0.5, -0.5))
-    axes.set_yticks(range(len(found)), list(found))
+    return _correlation_rows(axes, list(found), room=0.5)
+
+
+def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None, axes=None):
+    """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
+
+    Args:
+        rows: by measure, the first on top, one coefficient a network, NaN where there is none, and the mean with the two
+            ends of its interval, NaN where there is none.
+        networks: their names.
+        chance: the two ends of a grey band that holds what chance gives; none where None.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; line `k` of a row is the mark of network `k`, and the one behind these the mean.
+
+    Raises:
+        ValueError: other numbers of coefficients than of networks.
+    """
+    axes = axes_or_new(axes)
+    if chance is not None:
+        axes.axvspan(*chance, color="0.92", linewidth=0, zorder=0)
+    axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
+    for row, (name, (each, (value, low, high))) in enumerate(rows.items()):
+        each = np.asarray(each, float)
+        if each.shape != (len(networks),):
+            raise ValueError(f"rows: wanted {len(networks)} coefficients of {name!r}, one a network, got {each.shape}.")
+        colour = _colour(name)
+        # A little below each other, so that equal ones are seen.
+        places = row + 0.5 * (np.arange(len(each)) - (len(each) - 1) / 2) / max(len(each), 4)
+        for place, coefficient, marker in zip(places, each, cycle(_MARKERS), strict=False):
+            axes.plot(coefficient, place, marker, color=colour, **_OPEN)
+        axes.hlines(row, low, high, color=colour, linewidth=2.2)
+        axes.plot(value, row, "|", color=colour, markersize=14, markeredgewidth=2.2)
+    for network, marker in zip(networks, cycle(_MARKERS), strict=False):
+        axes.plot([], [], marker, color="0.3", label=network, **_OPEN)
+    return _correlation_rows(axes, list(rows), room=0.6)
+
+
+def _colour(name: str) -> str:
+    """That of a criterion, whatever its width and coefficients: of "theory, both, N = 10" that of "theory, both"."""
+    return CRITERIA.get(name.split(", N")[0].split(" (")[0], ("0.4", ""))[0]
+
+
+def _correlation_rows(axes, names: list[str], room: float):
+    axes.set(xlim=(-1.05, 1.05), xlabel="rank correlation with the drop", ylim=(len(names) - 1 + room, -room))
+    axes.set_yticks(range(len(names)), names)
     return axes

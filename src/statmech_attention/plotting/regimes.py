@@ -1,71 +1,13 @@
-"""Panels on the regimes of the dynamics: portraits, spectra, diagrams, exponents, multipliers."""
+"""Panels on the regimes of the dynamics: diagrams, exponents, multipliers."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from statmech_attention.plotting.dynamics import FEATURE_COLOURS
-from statmech_attention.plotting.style import axes_or_new
+from statmech_attention.plotting.style import DARK, FEATURE_COLOURS, REGIME_COLOURS, REGIMES, axes_or_new
 
-# By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
-REGIME_COLOURS = {
-    "periodic": "#332288",
-    "quasi-periodic": "#44AA99",
-    "chaotic": "#CC3311",
-    "hyperchaotic": "#AA3377",
-    "undecided": "#999999",
-}
-REGIMES = tuple(REGIME_COLOURS)
-_DARK = "#333333"
 _FEW = 80  # values, below which a network counts as periodic where nobody says
 _MANY = 200_000  # dots, above which neighbours are drawn as one
-
-
-def phase_portrait(first, second, *, regime: str | None = None, axes=None):
-    """One overlap against another, a dot a step.
-
-    Args:
-        first: `(steps,)`, to the right.
-        second: `(steps,)`, upwards.
-        regime: a name in `REGIME_COLOURS`, for the colour.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
-    axes = axes_or_new(axes, figsize=(4, 4))
-    points = np.stack([first, second], axis=1)
-    # Few points, as on a periodic orbit, get dots that are seen.
-    few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
-    colour = REGIME_COLOURS.get(regime, _DARK)
-    axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
-    axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
-    axes.ticklabel_format(style="plain", useOffset=False)
-    return axes
-
-
-def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12.0, axes=None):
-    """A power spectrum, logarithmic, without frequency zero.
-
-    Args:
-        frequencies: `(frequencies,)`, from 0.
-        power: `(frequencies,)`.
-        regime: a name in `REGIME_COLOURS`, for the colour.
-        decades: how far below the largest value the axis goes.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
-    axes = axes_or_new(axes)
-    frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
-    top = power.max()
-    colour = REGIME_COLOURS.get(regime, _DARK)
-    axes.semilogy(
-        frequencies, np.maximum(power, top * 10.0 ** -(decades + 1)), color=colour, linewidth=0.7, rasterized=True
-    )
-    axes.set(xlabel="frequency $f$ (a step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
-    return axes
 
 
 def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes=None):
@@ -104,7 +46,7 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
         groups = [(REGIMES[number], np.asarray(regimes) == number) for number in np.unique(regimes)]
     for name, mine in groups:
         place, level = _dots((visited if name == "periodic" else shown) & mine[:, None])
-        colour = REGIME_COLOURS.get(name, _DARK)
+        colour = REGIME_COLOURS.get(name, DARK)
         axes.plot(
             parameter[place], values[level], ".", color=colour, markersize=1.4, markeredgewidth=0, rasterized=True
         )
@@ -151,9 +93,9 @@ def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
         label = rf"$\lambda_{{{number + 1}}}$"
         if number == 0 and regimes is not None:
             axes.plot(parameter, values[:, 0], "-", color="0.75", linewidth=0.8, zorder=1)
-            for kind in np.unique(regimes):
-                mine = np.asarray(regimes) == kind
-                look = {"color": REGIME_COLOURS[REGIMES[kind]], "label": rf"$\lambda_1$, {REGIMES[kind]}"}
+            for regime in np.unique(regimes):
+                mine = np.asarray(regimes) == regime
+                look = {"color": REGIME_COLOURS[REGIMES[regime]], "label": rf"$\lambda_1$, {REGIMES[regime]}"}
                 bar = None if error is None else error[mine]
                 axes.errorbar(parameter[mine], values[mine, 0], bar, fmt="o", markersize=3, elinewidth=0.8, **look)
         else:

@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from statmech_attention.plotting.style import COLOURS, axes_or_new
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
 
 # One colour and marker a sampler, wherever it is drawn.
 SAMPLERS = {
-    "exact posterior": ("#4D4D4D", "s"),
-    "weights, NUTS": ("#AA4499", "D"),
-    "weights, Gibbs": ("#117733", "^"),
-    "all weights, weighted": ("#AA4499", "D"),
+    "exact posterior": (COLOURS["neutral"], "s"),
+    "weights, NUTS": (MUTED["purple"], "D"),
+    "weights, Gibbs": (MUTED["green"], "^"),
+    "all weights, weighted": (MUTED["purple"], "D"),
 }
 
 # For theory first, then for what improves on it.
-_LINES = (COLOURS["theory"], "#117733", COLOURS["neutral"])
+_LINES = (COLOURS["theory"], MUTED["green"], COLOURS["neutral"])
 
 
 def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
@@ -75,9 +74,7 @@ def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
     axes, (colour, marker) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
     axes.errorbar(widths, means, errors, fmt=style or marker, color=colour, capsize=3, markersize=5, label=label)
     axes.set(xscale="log", xlabel="width $N$")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda width, _: f"{width:g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+    powers_of_ten(axes.xaxis)
     return axes
 
 
@@ -105,7 +102,7 @@ def entries_sampled(saddle_point, means, errors, *, axes=None):
     axes.plot([low, high], [low, high], color="0.7", linewidth=0.8, zorder=0)
     for label, places, colour, marker in (
         ("off the diagonal", np.triu_indices(size, 1), "#999999", "o"),
-        ("on the diagonal", np.diag_indices(size), "#4D4D4D", "s"),
+        ("on the diagonal", np.diag_indices(size), COLOURS["neutral"], "s"),
     ):
         across, upwards, error = (one[places] for one in matrices)
         axes.errorbar(across, upwards, error, fmt=marker, color=colour, markersize=3.5, elinewidth=0.8, label=label)
@@ -140,6 +137,35 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
     return axes
 
 
+def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
+    """How far networks are from a limit, against what takes them there, both logarithmic.
+
+    Args:
+        values: `(points,)`, positive.
+        distances: by name `(points,)`, positive.
+        xlabel: what the values are.
+        slope: exponent of a power of the values to compare with, drawn at half the first name's distance at the smallest value.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: numbers of distances that do not fit the values.
+    """
+    values = np.asarray(values, float)
+    for name, found in distances.items():
+        if np.shape(found) != values.shape:
+            raise ValueError(f"distances: wanted {len(values)} of {name!r}, one a value, got shape {np.shape(found)}.")
+    axes = distance_against_width(values, distances, axes=axes)
+    if slope is not None:
+        first = np.asarray(next(iter(distances.values())), float)[np.argmin(values)]
+        ends = np.array([values.min(), values.max()])
+        axes.plot(ends, first / 2 * (ends / ends[0]) ** slope, ":", color="0.5", label=f"slope {slope:g}")
+    axes.set_xlabel(xlabel)
+    return axes
+
+
 def evidences(temperatures, curves: Mapping, *, axes=None):
     """Log evidence against temperature, one line a name.
 
@@ -155,7 +181,7 @@ def evidences(temperatures, curves: Mapping, *, axes=None):
     order = np.argsort(temperatures)
     for place, (name, values) in enumerate(curves.items()):
         values = np.asarray(values, float)
-        colour = COLOURS["theory"] if name == "theory" else (COLOURS["neutral"], "#117733")[place % 2]
+        colour = COLOURS["theory"] if name == "theory" else _LINES[2 - place % 2]
         (line,) = axes.plot(temperatures[order], values[order], ("-", "--", "-.")[place % 3], color=colour, label=name)
         best = int(np.argmax(values))
         axes.plot(temperatures[best], values[best], "o", color=line.get_color())

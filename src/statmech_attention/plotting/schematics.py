@@ -1,24 +1,19 @@
-"""Drawings of the network and of its attention paths: positions and arrows, no data."""
+"""Drawings of the networks and of attention paths: positions and arrows, no data."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 
-from statmech_attention.plotting.style import COLOURS, axes_or_new, path_name
+from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name
 
 _BOX = (1.0, 0.74)
 _ROW, _COLUMN = 1.0, 1.75
-_DARK = "#333333"
 
 
 def architecture(
-    heads: Sequence[int],
-    *,
-    paths: Mapping[tuple[int, ...], str] | None = None,
-    legend: bool = False,
-    axes=None,
+    heads: Sequence[int], *, paths: Mapping[tuple[int, ...], str] | None = None, legend: bool = False, axes=None
 ):
     """The network from tokens to output, its heads as boxes, with attention paths drawn through them.
 
@@ -49,36 +44,55 @@ def architecture(
     _box(axes, end, "$a$", "#E8E8E8", (0.5, _BOX[1]))
     for layer, column in enumerate(places, start=1):
         for head, place in enumerate(column, start=1):
-            _box(
-                axes,
-                place,
-                rf"$\Omega^{{({layer},{head})}}$",
-                "white",
-                _BOX,
-                raised=0.18,
-            )
-        axes.text(
-            column[0][0],
-            column[0][1] + 0.5,
-            f"layer {layer}",
-            ha="center",
-            va="bottom",
-            fontsize=10,
-        )
+            _box(axes, place, rf"$\Omega^{{({layer},{head})}}$", "white", _BOX, raised=0.18)
+        axes.text(column[0][0], column[0][1] + 0.5, f"layer {layer}", ha="center", va="bottom", fontsize=10)
     height = _ROW * (max(heads) - 1) / 2
     _draw_tokens(axes, places, height)
-    _arrow(axes, (end[0] + 0.25, 0), (end[0] + 0.75, 0))
+    arrow(axes, (end[0] + 0.25, 0), (end[0] + 0.75, 0), size=11)
     axes.text(end[0] + 0.8, 0, "$f(x)$", ha="left", va="center", fontsize=12)
     axes.set(xlim=(-1.95, end[0] + 1.5), ylim=(-height - 1.15, height + 0.9), aspect="equal")
     axes.axis("off")
     if legend:
         axes.legend(
-            handles=lines,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            ncols=min(len(paths), 2),
-            columnspacing=1.5,
+            handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=min(len(paths), 2), columnspacing=1.5
         )
+    return axes
+
+
+def attention_loop(*, axes=None):
+    r"""The loop that a 1-bit self-attention network goes around: token, overlaps, attention, next token.
+
+    Args:
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; every box has its symbol as its label.
+    """
+    axes = axes_or_new(axes, figsize=(5.4, 3.7))
+    boxes = {
+        "token": ((0.0, 1.2), "$x_t = (s_t, p_t)$", "token: $N$ bits and\nits position"),
+        "overlaps": ((2.6, 1.2), "$m^q_t,\\ m^k_t,\\ m^v_t$", "overlaps with the\nstored patterns (1)"),
+        "attention": ((2.6, -0.75), "$\\hat{A}_t$", "attention over the last\n$L$ tokens (2), (3)"),
+        "output": ((0.0, -0.75), "$P(s_{t+1} \\mid \\hat{A}_t)$", "fields $h_i$, one sign\na bit (4)"),
+    }
+    for (x, y), symbol, words in boxes.values():
+        box = FancyBboxPatch(
+            (x - 0.78, y - 0.27), 1.56, 0.54, boxstyle="round,pad=0,rounding_size=0.1", facecolor="#F2F2F2"
+        )
+        box.set(edgecolor=DARK, label=symbol, zorder=2)
+        axes.add_patch(box)
+        axes.text(x, y, symbol, ha="center", va="center", fontsize=12, zorder=3)
+        above = y > 0
+        axes.text(x, y + (0.36 if above else -0.36), words, ha="center", va="bottom" if above else "top", fontsize=11)
+    for start, end in (((0.8, 1.2), (1.8, 1.2)), ((2.6, 0.91), (2.6, -0.46)), ((1.8, -0.75), (0.8, -0.75))):
+        arrow(axes, start, end, size=14)
+    arrow(axes, (0, -0.46), (0, 0.91), size=14, colour=COLOURS["gp"])
+    axes.text(0.1, 0.22, "draw", ha="left", va="center", fontsize=11, color=COLOURS["gp"])
+    axes.text(2.7, 0.22, "window", ha="left", va="center", fontsize=11)
+    axes.text(1.3, 1.3, "$W^{q,k,v}$", ha="center", va="bottom", fontsize=11)
+    axes.text(1.3, -0.65, "$W^o$", ha="center", va="bottom", fontsize=11)
+    axes.set(xlim=(-0.95, 3.6), ylim=(-1.7, 2.15), aspect="equal")
+    axes.axis("off")
     return axes
 
 
@@ -97,11 +111,7 @@ def _draw_paths(axes, places, paths, end) -> list:
         points = np.array([(x + side * size / 2, y + offset) for x, size, y in stops for side in (-1, 1)])[1:-1]
         line = np.concatenate([_level(*pair) for pair in pairwise(points)])
         name = f"{colour} {path_name(path)}" if colour in COLOURS else path_name(path)
-        look = {
-            "color": COLOURS.get(colour, colour),
-            "linewidth": width,
-            "solid_capstyle": "round",
-        }
+        look = {"color": COLOURS.get(colour, colour), "linewidth": width, "solid_capstyle": "round"}
         lines += axes.plot(*line.T, zorder=4, label=name, **look)
     return lines
 
@@ -110,75 +120,32 @@ def _draw_tokens(axes, places, height: float) -> None:
     """The tokens as a row of bars, their way into the network, and that into every attention matrix."""
     for place in range(4):
         corner = (-1.75 + 0.2 * place, -0.35)
-        bar = FancyBboxPatch(
-            corner,
-            0.13,
-            0.7,
-            boxstyle="round,pad=0,rounding_size=0.03",
-            facecolor="#C9C9C9",
-        )
-        bar.set(edgecolor=_DARK, linewidth=0.8)
+        bar = FancyBboxPatch(corner, 0.13, 0.7, boxstyle="round,pad=0,rounding_size=0.03", facecolor="#C9C9C9")
+        bar.set(edgecolor=DARK, linewidth=0.8)
         axes.add_patch(bar)
     axes.text(-1.38, 0.45, "tokens $x_t$", ha="center", va="bottom", fontsize=10)
-    _arrow(axes, (-0.95, 0), (-0.16, 0))
+    arrow(axes, (-0.95, 0), (-0.16, 0), size=11)
     level = -height - 0.8
     last = places[-1][-1][0]
-    axes.plot(
-        [-1.38, -1.38, last],
-        [-0.42, level, level],
-        linestyle=":",
-        color=_DARK,
-        linewidth=1.2,
-    )
+    axes.plot([-1.38, -1.38, last], [-0.42, level, level], linestyle=":", color=DARK, linewidth=1.2)
     for column in places:
         x, y = column[-1]
-        _arrow(axes, (x, level), (x, y - _BOX[1] / 2 - 0.02), linestyle=":")
+        arrow(axes, (x, level), (x, y - _BOX[1] / 2 - 0.02), linestyle=":", size=11)
     middle = (places[0][0][0] + last) / 2
-    axes.text(
-        middle,
-        level - 0.06,
-        "queries and keys: the bare tokens",
-        ha="center",
-        va="top",
-        fontsize=9,
-    )
+    axes.text(middle, level - 0.06, "queries and keys: the bare tokens", ha="center", va="top", fontsize=9)
 
 
 def _level(start, end):
     """A smooth step from one point to the next, level at both ends."""
     share = np.linspace(0, 1, 30)
     smooth = share**2 * (3 - 2 * share)
-    return np.stack(
-        [
-            start[0] + share * (end[0] - start[0]),
-            start[1] + smooth * (end[1] - start[1]),
-        ],
-        axis=1,
-    )
+    return np.stack([start[0] + share * (end[0] - start[0]), start[1] + smooth * (end[1] - start[1])], axis=1)
 
 
 def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0) -> None:
     corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
     style = "round,pad=0,rounding_size=0.1"
-    box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=_DARK, zorder=3)
+    box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
     box.set_label(text)
     axes.add_patch(box)
-    axes.text(
-        centre[0],
-        centre[1] + raised,
-        text,
-        ha="center",
-        va="center",
-        fontsize=11,
-        zorder=5,
-    )
-
-
-def _arrow(axes, start, end, linestyle: str = "-") -> None:
-    style = {
-        "arrowstyle": "-|>",
-        "mutation_scale": 11,
-        "color": _DARK,
-        "linestyle": linestyle,
-    }
-    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **style))
+    axes.text(centre[0], centre[1] + raised, text, ha="center", va="center", fontsize=11, zorder=5)

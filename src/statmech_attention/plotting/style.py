@@ -3,6 +3,8 @@
 from importlib import resources
 
 import matplotlib.pyplot as plt
+from matplotlib.patches import FancyArrowPatch
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008); one thing keeps one colour everywhere.
 COLOURS = {
@@ -17,13 +19,40 @@ COLOURS = {
     "state -": "#DCDCDC",
 }
 
-# What the four paths of the hidden Markov network are called, by their heads counted from 0.
-HIDDEN_MARKOV_PATHS = {
-    (0, 0): "good",
-    (1, 0): "denoising",
-    (0, 1): "adversarial 1",
-    (1, 1): "adversarial 2",
+# Where a figure has more things than these (Tol 2021).
+MUTED = {
+    "indigo": "#332288",
+    "cyan": "#88CCEE",
+    "teal": "#44AA99",
+    "green": "#117733",
+    "rose": "#CC6677",
+    "wine": "#882255",
+    "purple": "#AA4499",
 }
+DARK = "#333333"  # of outlines, arrows, and dots that stand for nothing else
+
+# One a stored pattern.
+FEATURE_COLOURS = (
+    COLOURS["theory"],
+    COLOURS["adversarial 1"],
+    MUTED["wine"],
+    MUTED["green"],
+    MUTED["cyan"],
+    COLOURS["neutral"],
+)
+
+# By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
+REGIME_COLOURS = {
+    "periodic": MUTED["indigo"],
+    "quasi-periodic": MUTED["teal"],
+    "chaotic": "#CC3311",
+    "hyperchaotic": "#AA3377",
+    "undecided": "#999999",
+}
+REGIMES = tuple(REGIME_COLOURS)
+
+# What the four paths of the hidden Markov network are called, by their heads counted from 0.
+HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial 1", (1, 1): "adversarial 2"}
 
 
 def use_style() -> None:
@@ -42,6 +71,42 @@ def axes_or_new(axes, **size):
         Matplotlib axes.
     """
     return plt.subplots(**size)[1] if axes is None else axes
+
+
+def powers_of_ten(axis) -> None:
+    """Ticks at 1 and 3 times the powers of ten of a logarithmic axis, written out.
+
+    Args:
+        axis: Matplotlib axis.
+    """
+    axis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def without_frame(axes) -> None:
+    """No spines and no ticks, around a matrix of colours.
+
+    Args:
+        axes: Matplotlib axes.
+    """
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+
+
+def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
+    """An arrow from place to place.
+
+    Args:
+        axes: Matplotlib axes.
+        start: where it begins.
+        end: where its head is.
+        size: of its head, in points.
+        colour: a Matplotlib colour.
+        **look: further arguments of `FancyArrowPatch`.
+    """
+    look = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0} | look
+    axes.add_patch(FancyArrowPatch(start, end, **look))
 
 
 def path_name(path) -> str:

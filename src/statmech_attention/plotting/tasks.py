@@ -1,0 +1,196 @@
+"""Drawings of the tasks: hidden chains and their tokens, sequences of images and what a head attends to in them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.patches import Circle
+
+from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, without_frame
+
+_GAP = 3  # pixels between images
+
+
+def switching(probability: float, *, axes=None, title: str = ""):
+    """The two hidden states and the probabilities to stay or to switch, as arrows whose width grows with them.
+
+    Args:
+        probability: to switch the state at a step, in [0, 1].
+        axes: Matplotlib axes; a new figure where None.
+        title: above the panel.
+
+    Returns:
+        The axes; the two circles are its first patches.
+
+    Raises:
+        ValueError: no probability.
+    """
+    if not 0 <= probability <= 1:
+        raise ValueError(f"probability: wanted a number in [0, 1], got {probability!r}.")
+    axes = axes_or_new(axes, figsize=(3.2, 1.7))
+    for place, name in ((-1, "+"), (1, "-")):
+        face = COLOURS[f"state {name}"]
+        axes.add_patch(Circle((place, 0), 0.34, facecolor=face, edgecolor=DARK, linewidth=1))
+        axes.text(
+            place, 0, f"${name}$", color="white" if name == "+" else "black", ha="center", va="center", fontsize=13
+        )
+    for side in (-1, 1):
+        ends = (-0.68 * side, 0.16 * side), (0.68 * side, 0.16 * side)
+        _curve(axes, *ends, -0.28, probability)
+        _curve(axes, (1.25 * side, 0.24), (1.25 * side, -0.24), -1.6 * side, 1 - probability)
+        axes.text(1.98 * side, 0, f"{1 - probability:.2g}", ha="center", va="center")
+    axes.text(0, 0, f"{probability:.2g}", ha="center", va="center")
+    axes.set(xlim=(-2.3, 2.3), ylim=(-0.75, 0.75), aspect="equal", title=title)
+    axes.axis("off")
+    return axes
+
+
+def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
+    """Hidden Markov chains as rows of circles, dark and light for the two states, a bar wherever the state switches.
+
+    Args:
+        hidden: `(chains, length)`, +1 and -1.
+        axes: Matplotlib axes; a new figure where None.
+        labels: one text a chain, to its left.
+
+    Returns:
+        The axes; one circle a state, in order.
+
+    Raises:
+        ValueError: not one row of +1 and -1 a chain.
+    """
+    hidden = np.asarray(hidden)
+    if hidden.ndim != 2 or not np.isin(hidden, (-1, 1)).all():
+        raise ValueError(f"hidden: wanted states +1 and -1 of shape (chains, length), got shape {hidden.shape}.")
+    chains, length = hidden.shape
+    axes = axes_or_new(axes, figsize=(6.6, 0.28 * chains + 0.2))
+    for row, chain in enumerate(hidden):
+        for time, state in enumerate(chain):
+            colour = COLOURS["state +" if state > 0 else "state -"]
+            axes.add_patch(Circle((time, -row), 0.36, facecolor=colour, edgecolor=DARK, linewidth=0.6))
+        for time in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
+            axes.plot([time - 0.5] * 2, [-row - 0.45, -row + 0.45], color=COLOURS["gp"], linewidth=1.6)
+        if len(labels):
+            axes.text(-0.8, -row, labels[row], ha="right", va="center", fontsize=10)
+    axes.set(xlim=(-0.6 - 3.2 * bool(len(labels)), length - 0.3), ylim=(-chains + 0.4, 0.6), aspect="equal")
+    axes.axis("off")
+    return axes
+
+
+def state_rows(hidden, *, labels: Sequence[str] = (), axes=None):
+    """Chains of hidden states as rows of cells, a shade of grey for each state, with its number written in it.
+
+    Args:
+        hidden: `(chains, length)`, states 0, 1, ..
+        labels: one text a chain, to its left.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; their image is `axes.images[0]`.
+
+    Raises:
+        ValueError: not one row of states a chain.
+    """
+    hidden = np.asarray(hidden)
+    if hidden.ndim != 2 or not np.issubdtype(hidden.dtype, np.integer) or hidden.min() < 0:
+        raise ValueError(
+            f"hidden: wanted states 0, 1, .. of shape (chains, length), got {hidden.dtype} of shape {hidden.shape}."
+        )
+    axes = axes_or_new(axes, figsize=(6.6, 0.28 * len(hidden) + 0.2))
+    top = max(int(hidden.max()), 1)
+    axes.imshow(hidden, cmap="Greys", vmin=-0.3, vmax=1.3 * top, aspect="auto")
+    for (row, time), state in np.ndenumerate(hidden):
+        colour = "white" if state > 0.6 * top else "black"
+        axes.text(time, row, f"{state}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_yticks(range(len(hidden)), list(labels) or [""] * len(hidden))
+    axes.set(xlabel="step $t$")
+    without_frame(axes)
+    return axes
+
+
+def noisy_tokens(tokens, *, axes=None):
+    """The tokens of one chain as columns of colours, features downwards.
+
+    Args:
+        tokens: `(tokens, features)`.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; their image is `axes.images[0]`, zero in white.
+    """
+    tokens = np.asarray(tokens)
+    axes = axes_or_new(axes, figsize=(6.6, 1.8))
+    limit = np.percentile(np.abs(tokens), 99)
+    axes.imshow(tokens.T, cmap="PuOr_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="none")
+    axes.set(xlabel="step $t$", ylabel="feature")
+    return axes
+
+
+def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=None):
+    """Three images side by side with their labels +, -, ?.
+
+    Args:
+        images: `(3, height, width)`, grey values in [0, 1].
+        first: label of the first image, +1 or -1.
+        axes: Matplotlib axes.
+        patch: pixels a side of a patch, to draw their borders; none where None.
+        answer: the right answer, to be written behind; not written where None.
+
+    Returns:
+        The axes.
+    """
+    _, height, width = np.shape(images)
+    for place, (image, name) in enumerate(zip(images, (_sign(first), _sign(-first), "?"), strict=True)):
+        left = place * (width + _GAP)
+        axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left, left + width, height, 0), interpolation="nearest")
+        axes.plot(*_outline(left, width, height), color="0.6", linewidth=0.8)
+        for cut in range(patch or height, height, patch or height):
+            axes.plot([left, left + width], [cut, cut], color=COLOURS["theory"], linewidth=0.6)
+            axes.plot([left + cut, left + cut], [0, height], color=COLOURS["theory"], linewidth=0.6)
+        axes.text(left + width / 2, height + 3, name, ha="center", va="top", fontsize=11)
+    if answer is not None:
+        axes.text(3 * width + 3 * _GAP, height / 2, f"→ {_sign(answer)}", va="center", fontsize=12)
+    _frame(axes, height, width)
+    return axes
+
+
+def attended(images, weights, *, axes, patch: int, title: str = ""):
+    """Three images, each patch with a tint as deep as the attention that it gets.
+
+    Args:
+        images: `(3, height, width)`, grey values in [0, 1].
+        weights: `(tokens,)`, one number a patch, image by image, row by row; 0 or more.
+        axes: Matplotlib axes.
+        patch: pixels a side of a patch.
+        title: above.
+
+    Returns:
+        The axes; the deepest tint stands for the largest weight.
+    """
+    _, height, width = np.shape(images)
+    rows = height // patch
+    depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)
+    for place, (image, share) in enumerate(zip(images, depth, strict=True)):
+        extent = (place * (width + _GAP), place * (width + _GAP) + width, height, 0)
+        axes.imshow(image, cmap="gray", vmin=-0.5, vmax=1, extent=extent, interpolation="nearest")
+        axes.imshow(share, cmap="Oranges", vmin=0, vmax=1, alpha=0.65 * share, extent=extent, interpolation="nearest")
+        axes.plot(*_outline(extent[0], width, height), color="0.6", linewidth=0.8)
+    axes.set_title(title, fontsize=10)
+    _frame(axes, height, width)
+    return axes
+
+
+def _curve(axes, start, end, bend: float, weight: float) -> None:
+    arrow(axes, start, end, size=12, connectionstyle=f"arc3,rad={bend}", linewidth=0.6 + 2.6 * weight)
+
+
+def _sign(label) -> str:
+    return "+" if label > 0 else "\N{MINUS SIGN}"
+
+
+def _outline(left: int, width: int, height: int):
+    return [left, left + width, left + width, left, left], [0, 0, height, height, 0]
+
+
+def _frame(axes, height: int, width: int) -> None:
+    axes.set(xlim=(-1, 3 * width + 2 * _GAP + 1), ylim=(height + 1, -1), aspect="equal")
+    axes.axis("off")
