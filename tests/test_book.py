@@ -102,49 +102,6 @@ def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
                 assert one.interval, f"{chapter}, {name}: an interval at the end of the comment, as in [1, inf)"
 
 
-def test_glued_values_are_plain():
-    import jax.numpy as jnp
-    import numpy as np
-
-    from statmech_attention.notebooks.pages import _plain, glue
-
-    for value in (np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
-        plain = _plain("half", value)
-        assert type(plain) is float
-        assert f"{plain:.1f}" == "0.5"
-    assert type(_plain("n", np.int64(3))) is int
-    assert type(_plain("yes", np.bool_(True))) is bool
-    assert _plain("word", "last") == "last"
-    with pytest.raises(ValueError, match="wanted one number"):
-        glue("several", np.zeros(3))
-    assert glue("outside a book", 1.0) is None
-
-
-def test_begin_switches_to_double_precision():
-    import jax
-
-    from statmech_attention.notebooks import pages
-
-    jax.config.update("jax_enable_x64", False)
-    try:
-        pages.begin()
-        assert jax.numpy.ones(1).dtype == "float64"
-    finally:
-        jax.config.update("jax_enable_x64", True)
-
-
-def test_versions_name_no_place():
-    import jax
-
-    from statmech_attention.notebooks import pages
-
-    facts = pages.versions()
-    assert facts["jax"] == jax.__version__
-    assert len(facts["source hash"]) == 12
-    assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
-    assert str(ROOT) not in str(facts)
-
-
 def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
     from statmech_attention.results.provenance import hash_files
 
@@ -260,23 +217,3 @@ def test_the_check_finds_what_is_broken(tmp_path):
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
-
-
-def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
-    import importlib.util
-
-    from statmech_attention.notebooks import pages
-
-    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
-    assert not pages.images_at_hand()
-    for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
-    assert pages.images_at_hand()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not pages.images_at_hand()
-    (tmp_path / "decoded").mkdir()
-    for name in ("omniglot", "mnist", "fashion_mnist"):
-        assert not pages.images_at_hand()
-        (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
-    assert pages.images_at_hand()

@@ -103,7 +103,7 @@ def agreement(notebooks: dict) -> str:
         for row in (data[AGREEMENT] for data, _ in _outputs(notebook) if AGREEMENT in data):
             command = "`make reproduce`, `make book`" if row["recorded"] else f"`... run {page}`"
             rows.append((f"{row['figure']}: {row['what']}", f"[{page}]({name}.md)", command, row["says"]))
-    rows.sort(key=lambda row: re.match(r"(\d+)(?:\((\w)\))?", row[0]).groups(""))
+    rows.sort(key=lambda row: _number(row[0]))
     head = ("figure of the paper", "chapter", "command", "agreement")
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)).replace(" --- ", "---")
 
@@ -117,7 +117,9 @@ def figure(notebook) -> str:
     Returns:
         Markdown.
     """
-    glued = {facts["scrapbook"]["name"]: data["text/plain"] for data, facts in _outputs(notebook) if "scrapbook" in facts}
+    glued = {
+        facts["scrapbook"]["name"]: data["text/plain"] for data, facts in _outputs(notebook) if "scrapbook" in facts
+    }
     count, mean, draws = (ast.literal_eval(glued[f"hmc_{name}"]) for name in ("solves", "steps", "draws"))
     steps = f"{_count(floor(mean))} to {_count(ceil(mean))}" if mean % 1 else _count(int(mean))
     return (
@@ -144,7 +146,9 @@ def recorded(folder: Path) -> str:
         networks.append(f"{_count(number)} of {shape}" + " beside skip connections" * skip)
     parts = {"theory": "theory", "pruning": "pruning", "evidence": "the evidence lost without each head"}
     common = [text for part, text in parts.items() if all(_beside(path, part).is_file() for path in files)]
-    text = f"Networks recorded, at the paper's scale: {_listed(networks, ', and ')}" if files else "No network is recorded"
+    text = (
+        f"Networks recorded, at the paper's scale: {_listed(networks, ', and ')}" if files else "No network is recorded"
+    )
     text += f", each with {_listed(common)}." if files and common else "."
     markov = [results.record(path)["parameters"] for path in (folder / "sampling").glob("weights-*.nc")]
     weights = [f"of the hidden Markov network at $N$ = {_widths(one['width'] for one in markov)}"] if markov else []
@@ -198,6 +202,12 @@ def _outputs(notebook) -> Iterable[tuple[dict, dict]]:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             yield output.get("data", {}), output.get("metadata", {})
+
+
+def _number(row: str) -> tuple[int, str]:
+    """The first figure that a row names."""
+    number, letter = re.match(r"(\d+)(?:\((\w)\))?", row).groups("")
+    return int(number), letter
 
 
 def _kind(asked: dict) -> tuple[bool, int, int]:

@@ -83,7 +83,9 @@ def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> N
     row = {"figure": figure, "what": what, "says": says}
     for name, text in row.items():
         if "|" in text or "\n" in text:
-            raise ValueError(f"{name}: wanted one line without an upright stroke, got {text!r}. It is one cell of a table.")
+            raise ValueError(
+                f"{name}: wanted one line without an upright stroke, got {text!r}. It is one cell of a table."
+            )
     if _in_notebook():
         from IPython.display import display
 
@@ -112,20 +114,22 @@ def made(*paths: str | os.PathLike) -> "Markdown":
     found = dict(sorted(found.items(), key=lambda item: item[1]["written"]))
     records = list(found.values())
     days = [one["written"][:10] for one in records]
-    seconds = [one["wall_seconds"] for one in records if one.get("wall_seconds") is not None]
-    by = f"by statmech_attention {_all(records, 'package')} with JAX {_all(records, 'jax')} on {_all(records, 'device')}"
+    seconds = [float(one["wall_seconds"]) for one in records if one.get("wall_seconds") is not None]
+    package, jax, device = (_all(records, name) for name in ("package", "jax", "device"))
+    by = f"by statmech_attention {package} with JAX {jax} on {device}"
     took = f", in {_duration(sum(seconds))}" if seconds else ""
     if len(found) == 1:
         return Markdown(f"Recorded {days[0]} {by}{took}: {_title(*found)}.")
     folders = {path.parent for path in found}
     when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
-    silent = len(found) - len(seconds)
-    took += f" altogether, not counting {silent} whose time was not kept" if seconds and silent else " altogether" if seconds else ""
+    if seconds:
+        silent = len(found) - len(seconds)
+        took += " altogether" + (f", not counting {silent} whose time was not kept" if silent else "")
     lines = [f"{len(found)} records, made {when} {by}{took}.", "", "<details><summary>Each of them</summary>", ""]
     for path, one in found.items():
         facts = [one["written"][:10], f"JAX {one['jax']}", one["device"]]
         if one.get("wall_seconds") is not None:
-            facts.append(_duration(one["wall_seconds"]))
+            facts.append(_duration(float(one["wall_seconds"])))
         place = f" (`{path.parent.name}`)" if len(folders) > 1 else ""
         lines.append(f"- {_title(path)}{place}: {', '.join(facts)}")
     return Markdown("\n".join([*lines, "", "</details>"]))
