@@ -76,7 +76,7 @@ def test_the_installed_jax_does_not_hang_on_two_cores():
 def test_every_page_of_the_table_of_contents_is_there():
     import check_book
 
-    pages = check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    pages = check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))
     assert pages[0] == "book/index"
     assert [name for name in pages if not (ROOT / f"{name}.md").is_file()] == []
 
@@ -85,10 +85,28 @@ def test_links_between_pages_lead_to_pages_of_the_book():
     import check_book
 
     # Sphinx says so too, but after all pages were executed.
-    pages = [ROOT / f"{name}.md" for name in check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
+    pages = [ROOT / f"{name}.md" for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
     for page in pages:
         links = re.findall(r"\]\((?!\w+:)([^)#\s]+\.(?:md|ipynb))[^)]*\)", page.read_text())
         assert [link for link in links if (page.parent / link).resolve() not in pages] == [], page
+
+
+def test_every_page_that_reads_records_says_how_they_were_made():
+    import check_book
+
+    reads = re.compile(r"results\.load\(|results\.record\(|\brecorded_\w+\(|\bload_network\(")
+    for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text())):
+        text = (ROOT / f"{name}.md").read_text()
+        assert not reads.search(text) or "pages.made(" in text, (
+            f"{name}: wanted a line by pages.made below the first figure"
+        )
+
+
+def test_every_page_with_a_figure_of_the_paper_says_how_well_it_is_reproduced():
+    table = (ROOT / "book" / "index.md").read_text().split("## The figures of the paper")[1]
+    pages = re.findall(r"^\| \d.*\]\((\S+\.md)\)", table, flags=re.MULTILINE)
+    assert len(pages) > 10
+    assert [page for page in pages if "pages.agreement(" not in (ROOT / "book" / page).read_text()] == []
 
 
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):

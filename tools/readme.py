@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 from bs4 import BeautifulSoup
-from check_book import ROOT, _pages
+from check_book import ROOT, page_names
 from execute_pages import READER
 from jupyter_cache import get_cache
 from jupyter_cache.readers import get_reader
@@ -76,7 +76,7 @@ def executed(root: Path) -> dict:
         raise LookupError("the book is not built. Run `make book` first.")
     cache = get_cache(root / ".cache" / "book" / done.read_text())
     found = {}
-    for name in _pages(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))):
+    for name in page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))):
         page = root / f"{name}.md"
         if "kernelspec:" not in page.read_text(encoding="utf-8"):
             continue
