@@ -56,7 +56,7 @@ def book(tmp_path, monkeypatch):
     html = tmp_path / "_build" / "html" / "book" / "hidden_markov"
     html.mkdir(parents=True)
     (html / "theory.html").write_text('<figure id="fig-hmc-accuracy"><img src="curve.svg"></figure>')
-    (html / "curve.svg").write_text("<svg/>")
+    (html / "curve.svg").write_text("<svg>\n  <dc:date>2026-11-22</dc:date>\n</svg>")
 
     def put_out(name, *outputs):
         page = tmp_path / "book" / f"{name}.md"
@@ -96,7 +96,7 @@ def test_the_blocks_are_written_and_the_rest_is_left_alone(book, monkeypatch, ca
     ]
     assert "|---|---|---|---|" in text
     assert "No network is recorded." in text
-    assert (root / "book" / "images" / "accuracy.svg").read_text() == "<svg/>"
+    assert (root / "book" / "images" / "accuracy.svg").read_text() == "<svg>\n</svg>"
     assert run(monkeypatch, root, "--check") == 0
     put_out("other", row("2(a), 2(b)", "within 0.7 points"))
     assert run(monkeypatch, root, "--check") == 1

@@ -7,7 +7,6 @@ Three blocks, each between two comments: the figure with its caption, the table 
 import argparse
 import ast
 import re
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -53,6 +52,7 @@ def main() -> int:
         changed = [line for line in text.splitlines() if line not in said.splitlines()]
         for line in changed:
             print(f"readme: README.md is out of date, `make readme` would write: {line}", file=sys.stderr)
+        print("readme: README.md is " + ("up to date" if text == said else "out of date"))
         return 1 if text != said else 0
     readme.write_text(text, encoding="utf-8")
     copy_picture(options.root)
@@ -185,7 +185,7 @@ def put(text: str, name: str, block: str) -> str:
 
 
 def copy_picture(root: Path) -> None:
-    """Copy the figure out of the built book.
+    """Copy the figure out of the built book, without the date, so that the same picture is the same file.
 
     Args:
         root: the project's folder.
@@ -194,7 +194,8 @@ def copy_picture(root: Path) -> None:
     image = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find(id=FIGURE).find("img")
     target = root / PICTURE
     target.parent.mkdir(exist_ok=True)
-    shutil.copyfile(page.parent / image["src"], target)
+    drawn = (page.parent / image["src"]).read_text(encoding="utf-8")
+    target.write_text(re.sub(r"\s*<dc:date>.*?</dc:date>", "", drawn), encoding="utf-8")
 
 
 def _outputs(notebook) -> Iterable[tuple[dict, dict]]:
