@@ -34,7 +34,9 @@ def row(figure, says, recorded=False):
 
 
 def glued(name, value):
-    return v4.new_output("display_data", {"text/plain": repr(value)}, metadata={"scrapbook": {"name": name}})
+    return v4.new_output(
+        "display_data", {"application/papermill.record/text/plain": repr(value)}, metadata={"scrapbook": {"name": name}}
+    )
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_a_book_that_is_not_built_or_has_changed_is_named(book, monkeypatch, cap
 
 
 def test_a_readme_without_the_marks_is_named():
-    with pytest.raises(LookupError, match="written by `make readme`"):
+    with pytest.raises(readme.Unready, match="written by `make readme`"):
         readme.put("# Title\n", "figure", "text")
 
 

@@ -28,6 +28,10 @@ BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
+class Unready(Exception):
+    """The README cannot be written yet, and why."""
+
+
 def main() -> int:
     """Run the command line; returns 1 if the book is not built, or if the README is checked and says something else."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -45,7 +49,7 @@ def main() -> int:
             ("recorded", recorded(options.root / "results")),
         ):
             text = put(text, name, block)
-    except LookupError as error:
+    except Unready as error:
         print(f"readme: {error.args[0]}", file=sys.stderr)
         return 1
     if options.check:
@@ -69,11 +73,11 @@ def executed(root: Path) -> dict:
         By page, such as "book/hidden_markov/theory", in the order of the table of contents.
 
     Raises:
-        LookupError: the book is not built, or a page has changed since.
+        Unready: the book is not built, or a page has changed since.
     """
     done = root / "_build" / ".done"
     if not done.is_file():
-        raise LookupError("the book is not built. Run `make book` first.")
+        raise Unready("the book is not built. Run `make book` first.")
     cache = get_cache(root / ".cache" / "book" / done.read_text())
     found = {}
     for name in page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))):
@@ -83,7 +87,7 @@ def executed(root: Path) -> dict:
         try:
             record = cache.match_cache_notebook(get_reader(READER)(str(page)))
         except KeyError:
-            raise LookupError(f"{name}: has changed since the book was built. Run `make book` first.") from None
+            raise Unready(f"{name}: has changed since the book was built. Run `make book` first.") from None
         found[name] = cache.get_cache_bundle(record.pk).nb
     return found
 
@@ -117,10 +121,10 @@ def figure(notebook) -> str:
     Returns:
         Markdown.
     """
-    glued = {
-        facts["scrapbook"]["name"]: data["text/plain"] for data, facts in _outputs(notebook) if "scrapbook" in facts
-    }
-    count, mean, draws = (ast.literal_eval(glued[f"hmc_{name}"]) for name in ("solves", "steps", "draws"))
+    glued = {facts["scrapbook"]["name"]: data for data, facts in _outputs(notebook) if "scrapbook" in facts}
+    # A value that is glued without being shown has a prefix before its kind.
+    texts = (glued[f"hmc_{name}"]["application/papermill.record/text/plain"] for name in ("solves", "steps", "draws"))
+    count, mean, draws = map(ast.literal_eval, texts)
     steps = f"{_count(floor(mean))} to {_count(ceil(mean))}" if mean % 1 else _count(int(mean))
     return (
         f"![Test accuracy against width: theory, and three Gaussian-process limits]({PICTURE})\n\n"
@@ -174,13 +178,13 @@ def put(text: str, name: str, block: str) -> str:
         The text.
 
     Raises:
-        LookupError: the marks are not there.
+        Unready: the marks are not there.
     """
     begin, end = BEGIN.format(name), END.format(name)
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
-        raise LookupError(f"README.md: wanted the lines {begin.strip()} and {end}, found none.")
+        raise Unready(f"README.md: wanted the lines {begin.strip()} and {end}, found none.")
     return f"{before}{begin}\n{block}\n\n{end}{after}"
 
 
