@@ -17,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test book check serve verify bench images workflow reproduce smoke clean distclean
+.PHONY: help venv test book check readme serve verify bench images workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -31,8 +31,12 @@ test: venv  ## run the tests
 book: venv  ## execute the notebooks and build the book; prints where it is
 	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
 
-check: venv  ## look over the built book for missing pages, figures and links
+check: venv  ## look over the built book and what the README takes from it
 	@$(python) tools/check_book.py
+	@$(python) tools/readme.py --check
+
+readme: book  ## write what the README takes from the built book
+	@$(python) tools/readme.py
 
 serve: book  ## build the book and show it at http://localhost:8000
 	cd _build/html && '$(abspath $(python))' -m http.server 8000

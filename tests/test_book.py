@@ -76,7 +76,7 @@ def test_the_installed_jax_does_not_hang_on_two_cores():
 def test_every_page_of_the_table_of_contents_is_there():
     import check_book
 
-    pages = check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    pages = check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))
     assert pages[0] == "book/index"
     assert [name for name in pages if not (ROOT / f"{name}.md").is_file()] == []
 
@@ -85,10 +85,28 @@ def test_links_between_pages_lead_to_pages_of_the_book():
     import check_book
 
     # Sphinx says so too, but after all pages were executed.
-    pages = [ROOT / f"{name}.md" for name in check_book._pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
+    pages = [ROOT / f"{name}.md" for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
     for page in pages:
         links = re.findall(r"\]\((?!\w+:)([^)#\s]+\.(?:md|ipynb))[^)]*\)", page.read_text())
         assert [link for link in links if (page.parent / link).resolve() not in pages] == [], page
+
+
+def test_every_page_that_reads_records_says_how_they_were_made():
+    import check_book
+
+    reads = re.compile(r"results\.load\(|results\.record\(|\brecorded_\w+\(|\bload_network\(")
+    for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text())):
+        text = (ROOT / f"{name}.md").read_text()
+        assert not reads.search(text) or "pages.made(" in text, (
+            f"{name}: wanted a line by pages.made below the first figure"
+        )
+
+
+def test_every_page_with_a_figure_of_the_paper_says_how_well_it_is_reproduced():
+    table = (ROOT / "book" / "index.md").read_text().split("## The figures of the paper")[1]
+    pages = re.findall(r"^\| \d.*\]\((\S+\.md)\)", table, flags=re.MULTILINE)
+    assert len(pages) > 10
+    assert [page for page in pages if "pages.agreement(" not in (ROOT / "book" / page).read_text()] == []
 
 
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
@@ -100,49 +118,6 @@ def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
             assert one.help, f"{chapter}, {name}: a comment that says what it is"
             if "int" in one.type or "float" in one.type:
                 assert one.interval, f"{chapter}, {name}: an interval at the end of the comment, as in [1, inf)"
-
-
-def test_glued_values_are_plain():
-    import jax.numpy as jnp
-    import numpy as np
-
-    from statmech_attention.notebooks.pages import _plain, glue
-
-    for value in (np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
-        plain = _plain("half", value)
-        assert type(plain) is float
-        assert f"{plain:.1f}" == "0.5"
-    assert type(_plain("n", np.int64(3))) is int
-    assert type(_plain("yes", np.bool_(True))) is bool
-    assert _plain("word", "last") == "last"
-    with pytest.raises(ValueError, match="wanted one number"):
-        glue("several", np.zeros(3))
-    assert glue("outside a book", 1.0) is None
-
-
-def test_begin_switches_to_double_precision():
-    import jax
-
-    from statmech_attention.notebooks import pages
-
-    jax.config.update("jax_enable_x64", False)
-    try:
-        pages.begin()
-        assert jax.numpy.ones(1).dtype == "float64"
-    finally:
-        jax.config.update("jax_enable_x64", True)
-
-
-def test_versions_name_no_place():
-    import jax
-
-    from statmech_attention.notebooks import pages
-
-    facts = pages.versions()
-    assert facts["jax"] == jax.__version__
-    assert len(facts["source hash"]) == 12
-    assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
-    assert str(ROOT) not in str(facts)
 
 
 def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
@@ -262,23 +237,3 @@ def test_the_check_finds_what_is_broken(tmp_path):
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
-
-
-def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
-    import importlib.util
-
-    from statmech_attention.notebooks import pages
-
-    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
-    assert not pages.images_at_hand()
-    for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
-    assert pages.images_at_hand()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not pages.images_at_hand()
-    (tmp_path / "decoded").mkdir()
-    for name in ("omniglot", "mnist", "fashion_mnist"):
-        assert not pages.images_at_hand()
-        (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
-    assert pages.images_at_hand()

@@ -46,7 +46,7 @@ def check(root: Path) -> tuple[int, int, list[str]]:
     Returns:
         The number of pages, the number of figures, and one line for every problem.
     """
-    names = _pages(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
+    names = page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
     html = root / "_build" / "html"
     built, problems, figures = {}, [], 0
     for name in names:
@@ -66,11 +66,19 @@ def check(root: Path) -> tuple[int, int, list[str]]:
     return len(names), figures, problems
 
 
-def _pages(toc: dict) -> list[str]:
+def page_names(toc: dict) -> list[str]:
+    """The pages of a table of contents, in its order.
+
+    Args:
+        toc: what `_toc.yml` holds, or a part of it.
+
+    Returns:
+        Names such as "book/theory/model".
+    """
     names = [toc[key] for key in ("root", "file") if key in toc]
     for key in ("parts", "chapters", "sections"):
         for entry in toc.get(key, []):
-            names += _pages(entry)
+            names += page_names(entry)
     return names
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import yaml
+from check_book import page_names
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
@@ -58,9 +59,8 @@ def missing(cache, root: Path) -> dict:
         Notebooks by the paths of their pages.
     """
     contents = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
-    names = [chapter["file"] for part in contents.get("parts", []) for chapter in part["chapters"]]
     found = {}
-    for page in (root / f"{name}.md" for name in (contents["root"], *names)):
+    for page in (root / f"{name}.md" for name in page_names(contents)):
         if "kernelspec:" not in page.read_text(encoding="utf-8"):
             continue
         notebook = get_reader(READER)(str(page))

@@ -2,12 +2,21 @@
 
 import importlib.util
 import numbers
+import os
+import re
 import sys
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from statmech_attention.results.provenance import provenance
 
-_LABELS = {"package": "statmech_attention", "source": "source hash", "python": "Python"}
+if TYPE_CHECKING:
+    from IPython.display import Markdown
+
+_LABELS = {"package": "statmech_attention", "python": "Python"}
+# The kind of output that holds a row of the README's table; no page shows it.
+AGREEMENT = "application/vnd.statmech-attention.agreement+json"
 
 
 def begin() -> None:
@@ -55,6 +64,77 @@ def glue(name: str, value: Any, *, display: bool = False) -> None:
     keep(name, value, display=display)
 
 
+def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
+    """Leave a row for the README's table of what is reproduced, which `make readme` writes from the executed pages.
+
+    Args:
+        figure: of the paper, such as "3(b), 3(d)".
+        what: the figure shows.
+        says: how well it is reproduced: a sentence written by a person, with numbers filled in by the page. As few digits as
+            it needs, so that another machine writes the same.
+        recorded: the page rests on records of heavy runs.
+
+    Returns:
+        Nothing. Outside a notebook nothing happens.
+
+    Raises:
+        ValueError: an upright stroke or a line break in a text, which would break the table.
+    """
+    row = {"figure": figure, "what": what, "says": says}
+    for name, text in row.items():
+        if "|" in text or "\n" in text:
+            raise ValueError(
+                f"{name}: wanted one line without an upright stroke, got {text!r}. It is one cell of a table."
+            )
+    if _in_notebook():
+        from IPython.display import display
+
+        display({AGREEMENT: {**row, "recorded": recorded}}, raw=True)
+
+
+def made(*paths: str | os.PathLike) -> "Markdown":
+    """When, by which version and on what records were made: a line for the page that reads them.
+
+    Args:
+        paths: of records; those that are not there are left out.
+
+    Returns:
+        What a cell displays: one sentence; for several records a summary, with a line for each of them folded below.
+
+    Raises:
+        ValueError: as `results.record`.
+    """
+    from IPython.display import Markdown
+
+    from statmech_attention import results
+
+    found = {path: results.record(path) for path in map(Path, paths) if path.is_file()}
+    if not found:
+        return Markdown("*Nothing is recorded here yet.*")
+    found = dict(sorted(found.items(), key=lambda item: item[1]["written"]))
+    records = list(found.values())
+    days = [one["written"][:10] for one in records]
+    seconds = [float(one["wall_seconds"]) for one in records if one.get("wall_seconds") is not None]
+    package, jax, device = (_all(records, name) for name in ("package", "jax", "device"))
+    by = f"by statmech_attention {package} with JAX {jax} on {device}"
+    took = f", in {_duration(sum(seconds))}" if seconds else ""
+    if len(found) == 1:
+        return Markdown(f"Recorded {days[0]} {by}{took}: {_title(*found)}.")
+    folders = {path.parent for path in found}
+    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    if seconds:
+        silent = len(found) - len(seconds)
+        took += " altogether" + (f", not counting {silent} whose time was not kept" if silent else "")
+    lines = [f"{len(found)} records, made {when} {by}{took}.", "", "<details><summary>Each of them</summary>", ""]
+    for path, one in found.items():
+        facts = [one["written"][:10], f"JAX {one['jax']}", one["device"]]
+        if one.get("wall_seconds") is not None:
+            facts.append(_duration(float(one["wall_seconds"])))
+        place = f" (`{path.parent.name}`)" if len(folders) > 1 else ""
+        lines.append(f"- {_title(path)}{place}: {', '.join(facts)}")
+    return Markdown("\n".join([*lines, "", "</details>"]))
+
+
 def images_at_hand() -> bool:
     """Whether the image data sets can be read here without a download: decoded before, or as originals beside torch.
 
@@ -74,11 +154,9 @@ def versions() -> dict[str, str]:
     """What this page was computed with, for display in a table.
 
     Returns:
-        Texts by label: package version, source hash (12 digits), Python, libraries, platform, device.
+        Texts by label: package version, Python, libraries, platform, device.
     """
-    facts = provenance()
-    facts["source"] = facts["source"][:12]
-    return {_LABELS.get(name, name): fact for name, fact in facts.items()}
+    return {_LABELS.get(name, name): fact for name, fact in provenance().items() if name != "source"}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -94,6 +172,24 @@ def _plain(name: str, value: Any) -> Any:
             )
         return value.item()
     return value
+
+
+def _title(path: Path) -> str:
+    """A record's name in words: network-2x4-seed0.nc is "network 2x4, seed 0"."""
+    parts = re.split(r"-(?=[a-z])", path.stem)
+    return ", ".join(re.sub(r"^([a-z_]+)-?(?=\d)", r"\1 ", part).replace("_", " ") for part in parts)
+
+
+def _all(records: Iterable[dict], name: str) -> str:
+    """The distinct values of one entry, in the order of the records."""
+    *first, last = dict.fromkeys(one[name] for one in records)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
 def _in_notebook() -> bool:

@@ -1,0 +1,148 @@
+"""The script that writes what the README takes from the executed book and the records."""
+
+import sys
+
+import nbformat.v4 as v4
+import pytest
+import readme
+from execute_pages import READER
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.readers import get_reader
+
+from statmech_attention import results
+from statmech_attention.notebooks.pages import AGREEMENT
+
+PAGE = """\
+---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+# A page
+
+```{code-cell}
+print("a cell")
+```
+"""
+
+
+def row(figure, says, recorded=False):
+    data = {AGREEMENT: {"figure": figure, "what": "shown", "says": says, "recorded": recorded}}
+    return v4.new_output("display_data", data)
+
+
+def glued(name, value):
+    return v4.new_output(
+        "display_data", {"application/papermill.record/text/plain": repr(value)}, metadata={"scrapbook": {"name": name}}
+    )
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A project whose pages have outputs; a function that writes what one page puts out."""
+    (tmp_path / "_toc.yml").write_text(
+        "root: book/index\nparts:\n- chapters:\n  - file: book/hidden_markov/theory\n  - file: book/other\n"
+    )
+    (tmp_path / "_build").mkdir()
+    (tmp_path / "_build" / ".done").write_text("key")
+    for name in ("index", "other", "hidden_markov/theory"):
+        page = tmp_path / "book" / f"{name}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("# No notebook\n" if name == "index" else PAGE)
+    marks = "\n".join(
+        readme.BEGIN.format(name) + "old\n" + readme.END.format(name) for name in ("figure", "agreement", "recorded")
+    )
+    (tmp_path / "README.md").write_text(f"# Title\n\n{marks}\n\nThe end.\n")
+    html = tmp_path / "_build" / "html" / "book" / "hidden_markov"
+    html.mkdir(parents=True)
+    (html / "theory.html").write_text('<figure id="fig-hmc-accuracy"><img src="curve.svg"></figure>')
+    (html / "curve.svg").write_text("<svg>\n  <dc:date>2026-11-22</dc:date>\n</svg>")
+
+    def put_out(name, *outputs):
+        page = tmp_path / "book" / f"{name}.md"
+        page.write_text(PAGE.replace("a cell", name))
+        notebook = get_reader(READER)(str(page))
+        notebook.cells[-1].outputs = list(outputs)
+        get_cache(tmp_path / ".cache" / "book" / "key").cache_notebook_bundle(
+            CacheBundleIn(nb=notebook, uri=str(page)), check_validity=False, overwrite=True
+        )
+
+    numbers = [glued("hmc_solves", 210), glued("hmc_steps", 3.5), glued("hmc_draws", 10)]
+    put_out("hidden_markov/theory", *numbers, row("2(c)", "yes"), row("10", "late"))
+    put_out("other", row("2(a), 2(b)", "within 0.6 points", recorded=True))
+    return tmp_path, put_out
+
+
+def run(monkeypatch, root, *options):
+    monkeypatch.setattr(sys, "argv", ["readme", "--root", str(root), *options])
+    return readme.main()
+
+
+def test_the_blocks_are_written_and_the_rest_is_left_alone(book, monkeypatch, capsys):
+    root, put_out = book
+    assert run(monkeypatch, root, "--check") == 1
+    assert "within 0.6 points" in capsys.readouterr().err
+    assert "old" in (root / "README.md").read_text()
+    assert run(monkeypatch, root) == 0
+    text = (root / "README.md").read_text()
+    assert text.startswith("# Title\n") and text.endswith("\nThe end.\n") and "old" not in text
+    assert "over 10 draws of data and random heads: 210 saddle points at\nthree to four trust-region steps each" in text
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert table == [
+        "| figure of the paper | chapter | command | agreement |",
+        "| 2(a), 2(b): shown | [other](book/other.md) | `make reproduce`, `make book` | within 0.6 points |",
+        "| 2(c): shown | [hidden_markov/theory](book/hidden_markov/theory.md) | `... run hidden_markov/theory` | yes |",
+        "| 10: shown | [hidden_markov/theory](book/hidden_markov/theory.md) | `... run hidden_markov/theory` | late |",
+    ]
+    assert "|---|---|---|---|" in text
+    assert "No network is recorded." in text
+    assert (root / "book" / "images" / "accuracy.svg").read_text() == "<svg>\n</svg>"
+    assert run(monkeypatch, root, "--check") == 0
+    put_out("other", row("2(a), 2(b)", "within 0.7 points"))
+    assert run(monkeypatch, root, "--check") == 1
+    assert "within 0.7 points" in capsys.readouterr().err
+
+
+def test_a_book_that_is_not_built_or_has_changed_is_named(book, monkeypatch, capsys):
+    root, _ = book
+    (root / "book" / "other.md").write_text(PAGE.replace("a cell", "changed"))
+    assert run(monkeypatch, root) == 1
+    assert "book/other: has changed since the book was built" in capsys.readouterr().err
+    (root / "_build" / ".done").unlink()
+    assert run(monkeypatch, root, "--check") == 1
+    assert "Run `make book` first" in capsys.readouterr().err
+
+
+def test_a_readme_without_the_marks_is_named():
+    with pytest.raises(readme.Unready, match="written by `make readme`"):
+        readme.put("# Title\n", "figure", "text")
+
+
+def test_what_is_recorded_is_counted(tmp_path, monkeypatch):
+    network = {"layers": 2, "heads": 4}
+    said = {
+        "one_shot/network-2x4-seed0.nc": network,
+        "one_shot/network-2x4-seed1.nc": network,
+        "one_shot/network-3x3-seed0.nc": {"layers": 3, "heads": 3},
+        "one_shot/network-2x4-skip-seed0.nc": {**network, "kind": "skip"},
+        **{
+            f"one_shot/theory-{name}-seed{seed}.nc": {}
+            for name, seed in (("2x4", 0), ("2x4", 1), ("3x3", 0), ("2x4-skip", 0))
+        },
+        "one_shot/pruning-2x4-seed0.nc": {},
+        "one_shot/weights-2x4-seed0.nc": {"widths": [10.0]},
+        "one_shot/posterior-2x4-seed0.nc": {"widths": [1000.0, 10.0, 100.0]},
+        "sampling/weights-all-noise1-width100-seed0.nc": {"width": 100},
+        "sampling/weights-all-noise1-width30-seed0.nc": {"width": 30},
+    }
+    for name in said:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(results, "record", lambda path: {"parameters": said[path.relative_to(tmp_path).as_posix()]})
+    assert readme.recorded(tmp_path) == (
+        "Networks recorded, at the paper's scale: two of $L$ = 2, $H$ = 4, one of $L$ = $H$ = 3, and one of $L$ = 2, $H$ = 4 beside skip connections, each with theory. "
+        "Samples recorded: all weights by NUTS, of the hidden Markov network at $N$ = 30 and 100 and of the one-shot network 2x4-seed0 at $N$ = 10; "
+        "the exact posterior of the one-shot network 2x4-seed0 at $N$ = 10, 100 and 1000."
+    )

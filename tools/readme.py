@@ -1,0 +1,241 @@
+"""Write what the README takes from the executed book and from the records, so that no result in it is typed by hand.
+
+Three blocks, each between two comments: the figure with its caption, the table of what is reproduced (a row for every call of
+`pages.agreement` on a page), and what is recorded. `--check` writes nothing and fails where the README says something else.
+"""
+
+import argparse
+import ast
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from math import ceil, floor
+from pathlib import Path
+
+import yaml
+from bs4 import BeautifulSoup
+from check_book import ROOT, page_names
+from execute_pages import READER
+from jupyter_cache import get_cache
+from jupyter_cache.readers import get_reader
+
+from statmech_attention import results
+from statmech_attention.notebooks.pages import AGREEMENT
+
+PAGE, FIGURE, PICTURE = "book/hidden_markov/theory", "fig-hmc-accuracy", "book/images/accuracy.svg"
+BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"
+COUNTS = ("no", "one", "two", "three", "four", "five", "six")
+
+
+class Unready(Exception):
+    """The README cannot be written yet, and why."""
+
+
+def main() -> int:
+    """Run the command line; returns 1 if the book is not built, or if the README is checked and says something else."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the README is out of date")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
+    options = parser.parse_args()
+    readme = options.root / "README.md"
+    said = readme.read_text(encoding="utf-8")
+    try:
+        notebooks = executed(options.root)
+        text = said
+        for name, block in (
+            ("figure", figure(notebooks[PAGE])),
+            ("agreement", agreement(notebooks)),
+            ("recorded", recorded(options.root / "results")),
+        ):
+            text = put(text, name, block)
+    except Unready as error:
+        print(f"readme: {error.args[0]}", file=sys.stderr)
+        return 1
+    if options.check:
+        changed = [line for line in text.splitlines() if line not in said.splitlines()]
+        for line in changed:
+            print(f"readme: README.md is out of date, `make readme` would write: {line}", file=sys.stderr)
+        print("readme: README.md is " + ("up to date" if text == said else "out of date"))
+        return 1 if text != said else 0
+    readme.write_text(text, encoding="utf-8")
+    copy_picture(options.root)
+    return 0
+
+
+def executed(root: Path) -> dict:
+    """The executed notebooks of the built book.
+
+    Args:
+        root: the project's folder.
+
+    Returns:
+        By page, such as "book/hidden_markov/theory", in the order of the table of contents.
+
+    Raises:
+        Unready: the book is not built, or a page has changed since.
+    """
+    done = root / "_build" / ".done"
+    if not done.is_file():
+        raise Unready("the book is not built. Run `make book` first.")
+    cache = get_cache(root / ".cache" / "book" / done.read_text())
+    found = {}
+    for name in page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))):
+        page = root / f"{name}.md"
+        if "kernelspec:" not in page.read_text(encoding="utf-8"):
+            continue
+        try:
+            record = cache.match_cache_notebook(get_reader(READER)(str(page)))
+        except KeyError:
+            raise Unready(f"{name}: has changed since the book was built. Run `make book` first.") from None
+        found[name] = cache.get_cache_bundle(record.pk).nb
+    return found
+
+
+def agreement(notebooks: dict) -> str:
+    """The table of what is reproduced, in the order of the paper's figures.
+
+    Args:
+        notebooks: of `executed`.
+
+    Returns:
+        A Markdown table.
+    """
+    rows = []
+    for name, notebook in notebooks.items():
+        page = name.removeprefix("book/")
+        for row in (data[AGREEMENT] for data, _ in _outputs(notebook) if AGREEMENT in data):
+            command = "`make reproduce`, `make book`" if row["recorded"] else f"`... run {page}`"
+            rows.append((f"{row['figure']}: {row['what']}", f"[{page}]({name}.md)", command, row["says"]))
+    rows.sort(key=lambda row: _number(row[0]))
+    head = ("figure of the paper", "chapter", "command", "agreement")
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)).replace(" --- ", "---")
+
+
+def figure(notebook) -> str:
+    """The picture with its caption.
+
+    Args:
+        notebook: the executed page that draws it.
+
+    Returns:
+        Markdown.
+    """
+    glued = {facts["scrapbook"]["name"]: data for data, facts in _outputs(notebook) if "scrapbook" in facts}
+    # A value that is glued without being shown has a prefix before its kind.
+    texts = (glued[f"hmc_{name}"]["application/papermill.record/text/plain"] for name in ("solves", "steps", "draws"))
+    count, mean, draws = map(ast.literal_eval, texts)
+    steps = f"{_count(floor(mean))} to {_count(ceil(mean))}" if mean % 1 else _count(int(mean))
+    return (
+        f"![Test accuracy against width: theory, and three Gaussian-process limits]({PICTURE})\n\n"
+        "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), theory, "
+        f"over {draws} draws of data and random heads: {count} saddle points at\n{steps} trust-region steps each on average, no GPU.*"
+    )
+
+
+def recorded(folder: Path) -> str:
+    """What is recorded: the trained networks, what was computed of each, and the samples.
+
+    Args:
+        folder: of the results.
+
+    Returns:
+        A paragraph.
+    """
+    files = sorted((folder / "one_shot").glob("network-*.nc"))
+    kinds = Counter(_kind(results.record(path)["parameters"]) for path in files)
+    networks = []
+    for (skip, layers, heads), number in sorted(kinds.items()):
+        shape = f"$L$ = $H$ = {layers}" if layers == heads else f"$L$ = {layers}, $H$ = {heads}"
+        networks.append(f"{_count(number)} of {shape}" + " beside skip connections" * skip)
+    parts = {"theory": "theory", "pruning": "pruning", "evidence": "the evidence lost without each head"}
+    common = [text for part, text in parts.items() if all(_beside(path, part).is_file() for path in files)]
+    text = (
+        f"Networks recorded, at the paper's scale: {_listed(networks, ', and ')}" if files else "No network is recorded"
+    )
+    text += f", each with {_listed(common)}." if files and common else "."
+    markov = [results.record(path)["parameters"] for path in (folder / "sampling").glob("weights-*.nc")]
+    weights = [f"of the hidden Markov network at $N$ = {_widths(one['width'] for one in markov)}"] if markov else []
+    samples = []
+    for sampler, found in (("weights", weights), ("posterior", [])):
+        for path in sorted((folder / "one_shot").glob(f"{sampler}-*.nc")):
+            network, widths = path.stem.removeprefix(f"{sampler}-"), results.record(path)["parameters"]["widths"]
+            found.append(f"of the one-shot network {network} at $N$ = {_widths(widths)}")
+        name = {"weights": "all weights by NUTS", "posterior": "the exact posterior"}[sampler]
+        samples += [f"{name}{',' * (len(found) > 1)} {_listed(found)}"] if found else []
+    return text + (f" Samples recorded: {'; '.join(samples)}." if samples else "")
+
+
+def put(text: str, name: str, block: str) -> str:
+    """A text with another block between two marks.
+
+    Args:
+        text: of the README.
+        name: of the block.
+        block: what is to stand there.
+
+    Returns:
+        The text.
+
+    Raises:
+        Unready: the marks are not there.
+    """
+    begin, end = BEGIN.format(name), END.format(name)
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise Unready(f"README.md: wanted the lines {begin.strip()} and {end}, found none.")
+    return f"{before}{begin}\n{block}\n\n{end}{after}"
+
+
+def copy_picture(root: Path) -> None:
+    """Copy the figure out of the built book, without the date, so that the same picture is the same file.
+
+    Args:
+        root: the project's folder.
+    """
+    page = root / "_build" / "html" / f"{PAGE}.html"
+    image = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find(id=FIGURE).find("img")
+    target = root / PICTURE
+    target.parent.mkdir(exist_ok=True)
+    drawn = (page.parent / image["src"]).read_text(encoding="utf-8")
+    target.write_text(re.sub(r"\s*<dc:date>.*?</dc:date>", "", drawn), encoding="utf-8")
+
+
+def _outputs(notebook) -> Iterable[tuple[dict, dict]]:
+    """What the cells of a notebook displayed, and what is said about it."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            yield output.get("data", {}), output.get("metadata", {})
+
+
+def _number(row: str) -> tuple[int, str]:
+    """The first figure that a row names."""
+    number, letter = re.match(r"(\d+)(?:\((\w)\))?", row).groups("")
+    return int(number), letter
+
+
+def _kind(asked: dict) -> tuple[bool, int, int]:
+    """Whether a network has skips, its layers and heads."""
+    return asked.get("kind") == "skip", asked["layers"], asked["heads"]
+
+
+def _beside(path: Path, part: str) -> Path:
+    """Where another experiment on a recorded network is recorded."""
+    return path.with_name(path.name.replace("network", part, 1))
+
+
+def _count(number: int) -> str:
+    return COUNTS[number] if number < len(COUNTS) else str(number)
+
+
+def _widths(widths: Iterable[float]) -> str:
+    return _listed([f"{width:g}" for width in sorted(widths)])
+
+
+def _listed(texts: list[str], last: str = " and ") -> str:
+    return ", ".join(texts[:-1]) + last + texts[-1] if len(texts) > 1 else texts[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
