@@ -99,7 +99,7 @@ def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
         for name, one in runs.parameters_of(chapter).items():
             assert one.help, f"{chapter}, {name}: a comment that says what it is"
             if "int" in one.type or "float" in one.type:
-                assert one.interval, f"{chapter}, {name}: an interval at the end of the comment, as in [1, inf)"
+                assert one.allowed, f"{chapter}, {name}: bounds in the cell's metadata, as in allowed: {{{name}: {{ge: 1}}}}"
 
 
 def test_glued_values_are_plain():
