@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from statmech_attention.checks import Key
 from statmech_attention.tasks._hidden_chains import (
     HiddenChains,
     HiddenMarkovSample,

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
 from statmech_attention import checks
+from statmech_attention.checks import Key
 from statmech_attention.tasks._sequences import (
     CHANNELS,
     CompactTokens,
