@@ -245,7 +245,18 @@ def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monke
 def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys):
     show = "print(width, temperature, shift, centred, readout, widths, label)\nimport sys; print(sys.prefix)"
     path = write(results_root, show)
-    pairs = ["-p", "width=7", "-p", "shift=-1e-3", "--parameter", "widths=3,4", "-p", "centred=true", "-p", "label=-1,2 = x"]
+    pairs = [
+        "-p",
+        "width=7",
+        "-p",
+        "shift=-1e-3",
+        "--parameter",
+        "widths=3,4",
+        "-p",
+        "centred=true",
+        "-p",
+        "label=-1,2 = x",
+    ]
     assert command("run", str(path), *pairs) == 0
     executed = results_root / "executed" / "small-001.ipynb"
     assert capsys.readouterr().out.strip() == str(executed.relative_to(results_root))

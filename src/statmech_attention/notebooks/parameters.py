@@ -82,7 +82,9 @@ class Parameter:
         """The set that values, or the entries of a list, lie in: "in [1, inf)"; empty if any will do."""
         if not isinstance(self.allowed, dict):
             return f"in {{{', '.join(self.allowed)}}}" if self.allowed else ""
-        low, high = (next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt")))
+        low, high = (
+            next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt"))
+        )
         lower, upper = self.allowed.get(low, -math.inf), self.allowed.get(high, math.inf)
         return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}"
 
