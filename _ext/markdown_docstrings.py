@@ -4,6 +4,7 @@ They are Markdown with formulas, `$x$`, code, `` `x` `` or indented by four, and
 `Returns:` and `Raises:`. Napoleon is not used: it takes what stands before a colon in `Returns:` for a type.
 """
 
+import enum
 import re
 import textwrap
 
@@ -27,12 +28,15 @@ def setup(app):
         That pages may be read in parallel.
     """
     app.connect("autodoc-process-docstring", _translate)
+    app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-skip-member", _skip)
     return {"parallel_read_safe": True}
 
 
 def _translate(app, what, name, thing, options, lines):
     text = _SECTION.sub(_section, "\n".join(lines))
+    if isinstance(thing, enum.EnumMeta):
+        text += "\n\n" + ", ".join(f"`{member.name}` = {member.value}" for member in thing)
     lines[:] = _MARKED.sub(_marked, text).split("\n")
 
 
@@ -49,6 +53,10 @@ def _marked(found: re.Match) -> str:
     if found["block"]:
         return f"::\n\n{found['block']}"
     return f":math:`{found['formula']}`" if found["formula"] else f"``{found['code'].strip()}``"
+
+
+def _sign(app, what, name, thing, options, signature, result):
+    return ("", None) if isinstance(thing, enum.EnumMeta) else None
 
 
 def _skip(app, what, name, member, skip, options):

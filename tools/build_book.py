@@ -94,6 +94,9 @@ def _command(key: str) -> list[str]:
 
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     settings["execute"]["cache"] = str(cache)
+    # Named from where the settings are, and the copy is elsewhere.
+    extensions = settings["sphinx"]["local_extensions"]
+    settings["sphinx"]["local_extensions"] = {name: str(ROOT / folder) for name, folder in extensions.items()}
     config = ROOT / "_build" / "config.yml"
     config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     start = "from jupyter_book.cli.main import main; main()"
