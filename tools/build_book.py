@@ -99,6 +99,9 @@ def _command(key: str) -> list[str]:
     settings["sphinx"]["config"]["html_static_path"] = [
         str(resources.files("plotly") / "package_data" / "plotly.min.js")
     ]
+    # Named from where the settings are, and the copy is elsewhere.
+    extensions = settings["sphinx"]["local_extensions"]
+    settings["sphinx"]["local_extensions"] = {name: str(ROOT / folder) for name, folder in extensions.items()}
     config = ROOT / "_build" / "config.yml"
     config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     start = "from jupyter_book.cli.main import main; main()"

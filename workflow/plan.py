@@ -179,7 +179,7 @@ def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) 
 def _command(notebook: Path, given: Mapping[str, Any], folder: Path) -> list[str]:
     found = [sys.executable, "-m", "statmech_attention", "run", str(notebook), "--overwrite"]
     for name, value in {**given, "folder": str(folder), "progress": False}.items():
-        found += ["-p", name, _text(value)]
+        found += ["-p", f"{name}={_text(value)}"]
     return found
 
 

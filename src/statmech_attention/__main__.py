@@ -1,4 +1,4 @@
-"""The command line: `python -m statmech_attention run CHAPTER -p NAME VALUE`, and `... list`."""
+"""The command line: `python -m statmech_attention run CHAPTER -p NAME=VALUE`, and `... list`."""
 
 import argparse
 import logging
@@ -11,8 +11,8 @@ from statmech_attention.notebooks import runs
 _EXAMPLES = """\
 examples:
   python -m statmech_attention list
-  python -m statmech_attention run hidden_markov/theory -p width 30 -p seed 3
-  python -m statmech_attention run hidden_markov/theory -p widths 1000,100,10 --output ten.ipynb
+  python -m statmech_attention run hidden_markov/theory -p width=30 -p seed=3
+  python -m statmech_attention run hidden_markov/theory -p widths=1000,100,10 --output ten.ipynb
 """
 
 
@@ -25,14 +25,12 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 the notebook failed, 2 nothing was started.
     """
-    parser = _parser()
-    rest, pairs = _take_pairs(parser, sys.argv[1:] if arguments is None else arguments)
-    options = parser.parse_args(rest)
+    options = _parser().parse_args(arguments)
     try:
         if options.command == "list":
             _list(options.chapters or runs.chapters())
         else:
-            _run(options, pairs)
+            _run(options)
     except runs.Refused as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -56,9 +54,8 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser("run", help="execute a chapter with other parameters and keep the executed notebook")
     run.add_argument("chapter", metavar="CHAPTER", help="a path, or a name such as hidden_markov/theory")
-    # Only for the help text: _take_pairs has taken these before, since argparse reads -1e-3 and -1,2 as options.
     run.add_argument(
-        "-p", "--parameter", nargs=2, action="append", metavar=("NAME", "VALUE"), help="a parameter; a list is 1,2,3"
+        "-p", "--parameter", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a list is 1,2,3"
     )
     run.add_argument("-o", "--output", metavar="FILE", help="the executed notebook (default: executed/NAME-001.ipynb)")
     run.add_argument("--overwrite", action="store_true", help="replace FILE if it is there")
@@ -68,18 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _take_pairs(parser: argparse.ArgumentParser, arguments: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    rest, pairs = [], []
-    queue = iter(arguments)
-    for argument in queue:
-        if argument not in ("-p", "--parameter"):
-            rest.append(argument)
-            continue
-        pair = (next(queue, None), next(queue, None))
-        if None in pair:
-            parser.error(f"{argument}: wanted NAME VALUE behind it, as in -p width 30")
-        pairs.append(pair)
-    return rest, pairs
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"wanted NAME=VALUE, as in -p width=30, got {text}")
+    return name, value
 
 
 def _list(chapters: list[str]) -> None:
@@ -89,14 +79,15 @@ def _list(chapters: list[str]) -> None:
         if not parameters:
             print("  takes no parameters")
         for one in parameters.values():
-            print(f"  {one.name:<18} {one.type:<12} {one.default!s:<18} {one.help}".rstrip())
+            text = ", ".join(filter(None, (one.help, one.allowed_text)))
+            print(f"  {one.name:<18} {one.type:<12} {one.default!s:<18} {text}".rstrip())
         print()
 
 
-def _run(options: argparse.Namespace, pairs: list[tuple[str, str]]) -> None:
-    parameters = dict(pairs)
-    if len(parameters) < len(pairs):
-        names = [name for name, _ in pairs]
+def _run(options: argparse.Namespace) -> None:
+    parameters = dict(options.parameter)
+    if len(parameters) < len(options.parameter):
+        names = [name for name, _ in options.parameter]
         twice = next(name for name in names if names.count(name) > 1)
         raise runs.Refused(f"{twice}: given twice. Give it once, a list as 1,2,3.")
     if not sys.stderr.isatty():

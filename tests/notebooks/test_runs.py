@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -19,20 +20,27 @@ kernelspec: {display_name: Python 3, language: python, name: python3}
 # A small notebook
 
 """
+ALLOWED = """\
+  width: {ge: 1, le: 1000000}
+  temperature: {gt: 0}
+  readout: [first, last, mean]
+  widths: {ge: 1}
+"""
 PARAMETERS = """\
-width: int = 30                      # hidden width N, in [1, 1000000]
-temperature: float = 0.01            # T, in (0, inf)
+width: int = 30                      # hidden width N
+temperature: float = 0.01            # T
 shift: float = -1.5                  # any number
 centred: bool = False                # subtract the mean
-readout: str = "last"                # token that is read out, in {first, last, mean}
-widths: list[int] = [1000, 500]      # widths of a sweep, in [1, inf)
-label = "a # b"                      # without a type
+readout: str = "last"                # token that is read out
+widths: list[int] = [1000, 500]      # widths of a sweep
+label = "a b"                        # without a type
 """
 
 
-def write(folder: Path, *cells: str, parameters: str = PARAMETERS, name: str = "small") -> Path:
+def write(folder: Path, *cells: str, parameters: str = PARAMETERS, allowed: str = ALLOWED, name: str = "small") -> Path:
     """A MyST notebook with a parameters cell and other cells; returns its path."""
-    blocks = [f":tags: [parameters]\n\n{parameters}", *cells] if parameters else list(cells)
+    head = "---\ntags: [parameters]\n" + (f"allowed:\n{allowed}" if allowed else "") + "---\n"
+    blocks = [head + parameters, *cells] if parameters else list(cells)
     text = HEADER + "\n".join(f"```{{code-cell}}\n{block}\n```\n" for block in blocks)
     path = folder / f"{name}.md"
     path.write_text(text)
@@ -74,41 +82,40 @@ def test_parameters_are_read_without_running_them(tmp_path):
         "centred": ("bool", False),
         "readout": ("str", "last"),
         "widths": ("list[int]", [1000, 500]),
-        "label": ("str", "a # b"),
+        "label": ("str", "a b"),
     }
-    assert known["width"].help == "hidden width N, in [1, 1000000]"
-    assert known["width"].interval == (1, 1_000_000, True, True)
-    assert known["temperature"].interval == (0, math.inf, False, False)
-    assert known["readout"].choices == ("first", "last", "mean")
+    assert known["width"].help == "hidden width N"
+    texts = [one.allowed_text for one in known.values()]
+    assert texts == ["in [1, 1000000]", "in (0, inf)", "", "", "in {first, last, mean}", "in [1, inf)", ""]
     assert known["label"].help == "without a type"
 
 
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        (("widht", "3"), "widht: no such parameter. Did you mean width?"),
-        (("zzz", "3"), "zzz: no such parameter. It takes width, temperature"),
-        (("width", "3.5"), "width: wanted a whole number, got '3.5'"),
-        (("width", "3.0"), "width: wanted a whole number, got '3.0'"),
-        (("width", "many"), "width: wanted a whole number, got 'many'"),
-        (("width", "true"), "width: wanted a whole number, got 'true'"),
-        (("width", "0"), "width: wanted a value in [1, 1000000], got 0"),
-        (("width", "-5"), "width: wanted a value in [1, 1000000], got -5"),
-        (("width", "1000001"), "width: wanted a value in [1, 1000000], got 1000001"),
-        (("temperature", "0"), "temperature: wanted a value in (0, inf), got 0.0"),
-        (("temperature", "inf"), "temperature: wanted a value in (0, inf), got inf"),
-        (("temperature", "-1e-3"), "temperature: wanted a value in (0, inf), got -0.001"),
-        (("temperature", "nan"), "temperature: wanted a number, got 'nan'"),
-        (("centred", "1"), "centred: wanted true or false, got '1'"),
-        (("readout", "middle"), "readout: wanted one of first, last, mean, got 'middle'"),
-        (("widths", "10,0"), "widths: wanted a value in [1, inf), got 0"),
-        (("widths", "10,2.5"), "widths: wanted a whole number, got '2.5'"),
-        (("widths", "[10, 2.5]"), "widths: wanted a whole number, got 2.5"),
-        (("widths", ""), "widths: wanted a whole number, got ''"),
+        ("widht=3", "widht: no such parameter. Did you mean width?"),
+        ("zzz=3", "zzz: no such parameter. It takes width, temperature"),
+        ("width=3.5", "width: wanted a whole number in [1, 1000000], got '3.5'"),
+        ("width=many", "width: wanted a whole number in [1, 1000000], got 'many'"),
+        ("width=true", "width: wanted a whole number in [1, 1000000], got 'true'"),
+        ("width=0", "width: wanted a whole number in [1, 1000000], got '0'"),
+        ("width=-5", "width: wanted a whole number in [1, 1000000], got '-5'"),
+        ("width=1000001", "width: wanted a whole number in [1, 1000000], got '1000001'"),
+        ("temperature=0", "temperature: wanted a number in (0, inf), got '0'"),
+        ("temperature=inf", "temperature: wanted a number in (0, inf), got 'inf'"),
+        ("temperature=-1e-3", "temperature: wanted a number in (0, inf), got '-1e-3'"),
+        ("temperature=nan", "temperature: wanted a number in (0, inf), got 'nan'"),
+        ("shift=inf", "shift: wanted a number, got 'inf'"),
+        ("centred=2", "centred: wanted true or false, got '2'"),
+        ("readout=middle", "readout: wanted a text in {first, last, mean}, got 'middle'"),
+        ("widths=10,0", "widths: wanted a whole number in [1, inf), got '0'"),
+        ("widths=10,2.5", "widths: wanted a whole number in [1, inf), got '2.5'"),
+        ("widths=[10, 2.5]", "widths: wanted a whole number in [1, inf), got '2.5'"),
+        ("widths=", "widths: wanted a whole number in [1, inf), got ''"),
     ],
 )
 def test_bad_parameters_are_refused_before_a_kernel_starts(results_root, no_kernel, capsys, pair, message):
-    status = command("run", str(write(results_root)), "-p", *pair)
+    status = command("run", str(write(results_root)), "-p", pair)
     complaint = capsys.readouterr().err
     assert status == 2
     assert complaint.startswith(f"error: {message}")
@@ -118,7 +125,7 @@ def test_bad_parameters_are_refused_before_a_kernel_starts(results_root, no_kern
 
 def test_other_refusals(results_root, no_kernel, capsys):
     path = str(write(results_root))
-    assert command("run", path, "-p", "width", "3", "-p", "width", "4") == 2
+    assert command("run", path, "-p", "width=3", "-p", "width=4") == 2
     assert "width: given twice" in capsys.readouterr().err
     assert command("run", "no/such/chapter") == 2
     assert "no such file" in capsys.readouterr().err
@@ -128,14 +135,14 @@ def test_other_refusals(results_root, no_kernel, capsys):
     assert command("run", path, "--output", "there.ipynb") == 2
     assert "is there already" in capsys.readouterr().err
     assert Path("there.ipynb").read_text() == "mine"
-    assert command("run", str(write(results_root, "1", parameters="", name="plain")), "-p", "width", "3") == 2
+    assert command("run", str(write(results_root, "1", parameters="", name="plain")), "-p", "width=3") == 2
     assert "takes no parameters" in capsys.readouterr().err
     Path("data.csv").write_text("1,2")
     assert command("run", "data.csv") == 2
     assert "wanted a notebook" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         command("run", path, "-p", "width")
-    assert "NAME VALUE" in capsys.readouterr().err
+    assert "wanted NAME=VALUE, as in -p width=30, got width" in capsys.readouterr().err
 
 
 def test_values_from_python(tmp_path):
@@ -156,50 +163,67 @@ def test_values_from_python(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "allowed", "message"),
     [
-        ("width: int = 3.5", "the default does not fit"),
-        ("width: int = 0  # in [1, 5]", "the default does not fit"),
-        ("width: int = 2 * 3", "wanted a literal"),
-        ("import os", "wanted name: type = value"),
-        ("width: dict = {}", "wanted int, float, bool, str or a list"),
-        ("width: int = 3  # in [1; 5]", "wanted a set"),
-        ("width: int = 3  # in [5, 1]", "empty"),
-        ("width = 1\nwidth = 2", "defined twice"),
-        ("width = = 1", "syntax error"),
-        ("width: int", "wanted name: type = value"),
+        ("width: int = 3.5", "", "width: the default does not fit"),
+        ("width: int = 0", "width: {ge: 1}", "width: the default does not fit"),
+        ("width: int = 3", "width: {ge: 5, le: 1}", "width: the default does not fit"),
+        ("width: int = 3", "width: {ge: many}", "width: the default does not fit"),
+        ("width: int = 3", "width: {least: 1}", "width: wanted {ge: 1, lt: 10} or the like"),
+        ("width: int = 3", "width: [3, 4]", "width: wanted {ge: 1, lt: 10} or the like"),
+        ("word: str = 'a'", "word: {ge: 1}", "or a list of words for a str"),
+        ("word: str = 'no'", "word: [yes, no]", "or a list of words for a str"),  # YAML's truth values
+        ("width: int = 3", "widht: {ge: 1}", "allowed values of widht, which it does not define"),
+        ("width: int = 2 * 3", "", "width: wanted a literal"),
+        ("label: str = 'a # b'", "", "label: wanted a literal"),
+        ("width: int = 3  # N = 3", "", "line 1: wanted name: type = value  # help, without another ="),
+        ("import os", "", "line 1: wanted name: type = value"),
+        ("seed: int = 1\nwidth: int", "", "line 2: wanted name: type = value"),
+        ("width: dict = {}", "", "wanted int, float, bool, str or a list"),
+        ("width = 1\nwidth = 2", "", "width is defined twice"),
+        ("width = = 1", "", "syntax error in line 1"),
     ],
 )
-def test_a_bad_parameters_cell_names_the_file_and_the_fault(tmp_path, source, message):
+@pytest.mark.filterwarnings("default")
+def test_a_bad_parameters_cell_names_the_file_and_the_fault(tmp_path, source, allowed, message):
     from statmech_attention.notebooks import runs
 
-    with pytest.raises(runs.Refused, match=f"small.md: parameters cell.*{message}"):
-        runs.parameters_of(write(tmp_path, parameters=source))
+    with pytest.raises(runs.Refused, match=f"small.md: parameters cell.*{re.escape(message)}"):
+        runs.parameters_of(write(tmp_path, parameters=source, allowed=f"  {allowed}\n" if allowed else ""))
+
+
+def test_a_number_may_be_infinite_where_the_notebook_says_so(tmp_path):
+    from statmech_attention.notebooks import runs
+
+    allowed = "  width: {gt: 0, allow_inf_nan: true}\n"
+    width = runs.parameters_of(write(tmp_path, parameters="width: float = 1.0", allowed=allowed))["width"]
+    assert width.convert("inf") == width.convert(math.inf) == math.inf
+    with pytest.raises(runs.Refused, match="width: wanted a number in"):
+        width.convert("nan")
 
 
 scalars = {
-    "int": st.integers(),
-    "float": st.floats(allow_nan=False),
+    "int": st.integers(-(2**63), 2**63),
+    "float": st.floats(allow_nan=False, allow_infinity=False),
     "bool": st.booleans(),
     "str": st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1),
 }
-DEFAULTS = {"int": "0", "float": "0.0", "bool": "False", "str": "''"}
 
 
 @given(st.sampled_from(sorted(scalars)).flatmap(lambda kind: st.tuples(st.just(kind), scalars[kind])))
 def test_a_value_written_out_is_read_back(case):
-    from statmech_attention.notebooks.parameters import read_parameters
+    from statmech_attention.notebooks.runs import Parameter
 
     kind, value = case
-    parameter = read_parameters(f"x: {kind} = {DEFAULTS[kind]}")["x"]
+    parameter = Parameter("x", kind, None)
     assert parameter.convert(str(value)) == value
     assert parameter.convert(value) == value
-    several = read_parameters(f"x: list[{kind}] = []")["x"]
-    if kind != "float" or math.isfinite(value):  # inf has no literal, but 1,inf is understood
-        assert several.convert(repr([value, value])) == [value, value]
-    assert several.convert([value]) == [value]
+    several = Parameter("x", f"list[{kind}]", None)
+    assert several.convert([value]) == several.convert((value,)) == [value]
+    assert several.convert("[]") == []
     if kind != "str":
-        assert several.convert(f"{value},{value}") == [value, value]
+        assert several.convert(f"{value},{value}") == several.convert(f"[{value}, {value}]") == [value, value]
+    assert Parameter("x", "list[str]", None).convert("first, 'the last'") == ["first", "the last"]
 
 
 def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monkeypatch, capsys):
@@ -221,13 +245,25 @@ def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monke
 def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys):
     show = "print(width, temperature, shift, centred, readout, widths, label)\nimport sys; print(sys.prefix)"
     path = write(results_root, show)
-    pairs = ["-p", "width", "7", "-p", "shift", "-1e-3", "-p", "widths", "3,4", "-p", "centred", "true"]
+    pairs = [
+        "-p",
+        "width=7",
+        "-p",
+        "shift=-1e-3",
+        "--parameter",
+        "widths=3,4",
+        "-p",
+        "centred=true",
+        "-p",
+        "label=-1,2 = x",
+    ]
     assert command("run", str(path), *pairs) == 0
     executed = results_root / "executed" / "small-001.ipynb"
     assert capsys.readouterr().out.strip() == str(executed.relative_to(results_root))
-    assert texts(executed).splitlines() == ["7 0.01 -0.001 True last [3, 4] a # b", sys.prefix]
+    assert texts(executed).splitlines() == ["7 0.01 -0.001 True last [3, 4] -1,2 = x", sys.prefix]
     metadata = json.loads(executed.read_text())["metadata"]
-    assert metadata["papermill"]["parameters"] == {"width": 7, "shift": -0.001, "widths": [3, 4], "centred": True}
+    given_values = {"width": 7, "shift": -0.001, "widths": [3, 4], "centred": True, "label": "-1,2 = x"}
+    assert metadata["papermill"]["parameters"] == given_values
     assert (metadata["papermill"]["input_path"], metadata["papermill"]["output_path"]) == ("small", "small-001.ipynb")
     assert not any(str(folder) in json.dumps(metadata) for folder in (results_root, tempfile.gettempdir(), sys.prefix))
     assert [entry.name for entry in executed.parent.iterdir()] == ["small-001.ipynb"]

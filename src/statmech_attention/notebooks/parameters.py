@@ -1,32 +1,35 @@
-"""The parameters of a notebook: read from the source of its parameters cell, checked without running any of it.
+"""The parameters of a notebook: read from its parameters cell by papermill, checked by pydantic, without running any of it.
 
-One line of the cell is one parameter:
+One line of the cell is one parameter, and its comment is the help. What is allowed stands in the cell's metadata, under
+the arguments of a pydantic field or as a list of words; for a list it holds for every entry:
 
-    width: int = 30                  # hidden width N, in [1, inf)
-    temperatures: list[float] = [0.01, 0.1]  # T, in (0, 100]
-    readout: str = "last"            # the token that is read out, in {first, last, mean}
-
-The comment is the help. Where it ends in `in` and a set, values (or the entries of a list) must lie in that set: an
-interval, with round brackets where the end is left out, or a list of words.
+    ---
+    tags: [parameters]
+    allowed:
+      width: {ge: 1}
+      temperatures: {gt: 0, le: 100}
+      readout: [first, last, mean]
+    ---
+    width: int = 30  # hidden width N
+    temperatures: list[float] = [0.01, 0.1]  # temperatures T
+    readout: str = "last"  # the token that is read out
 """
 
 import ast
 import difflib
-import io
 import math
-import operator
-import re
-import tokenize
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
-_NUMBER = r"[-+]?(?:inf|\d[\d_]*(?:\.\d*)?(?:[eE][-+]?\d+)?)"
-_INTERVAL = re.compile(rf"\bin\s+([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*$")
-_CHOICE = re.compile(r"\bin\s+\{([^{}]+)\}\s*$")
-_LOOKS_LIKE_SET = re.compile(r"\bin\s+[\[({][^\[\](){}]*[\])}]\s*$")
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
+
 _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
 _WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
+_BOUNDS = {"gt", "ge", "lt", "le", "allow_inf_nan"}
+# A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class Refused(ValueError):
@@ -41,17 +44,15 @@ class Parameter:
         name: its name in the notebook.
         type: "int", "float", "bool", "str", or "list[...]" of one of these.
         default: the value that the notebook has by itself.
-        help: the comment beside it, with the set of values that are allowed.
-        interval: (lower, upper, lower included, upper included), or None.
-        choices: the texts that are allowed, or None.
+        help: the comment beside it.
+        allowed: of a number the bounds `gt`, `ge`, `lt`, `le`, of a text the words; None for any.
     """
 
     name: str
     type: str
     default: Any
     help: str = ""
-    interval: tuple[float, float, bool, bool] | None = None
-    choices: tuple[str, ...] | None = None
+    allowed: dict[str, Any] | list[str] | None = None
 
     def convert(self, value: Any) -> Any:
         """`value`, a text from the command line or a Python value, as this parameter's type.
@@ -63,78 +64,84 @@ class Parameter:
             A plain Python value that may be given to the notebook.
 
         Raises:
-            Refused: a value of another type, or one that is out of range.
+            Refused: a value of another type, or one that is not allowed.
         """
-        kind = self._entry_type
+        if hasattr(value, "tolist"):  # of NumPy or JAX
+            value = value.tolist()
         if not self.type.startswith("list"):
             return self._entry(value)
         if isinstance(value, str):
-            value = self._split(value)
-        if hasattr(value, "tolist"):
-            value = value.tolist()
+            inside = value.strip().removeprefix("[").removesuffix("]")
+            value = [entry.strip().strip("\"'") for entry in inside.split(",")] if value.strip() != "[]" else []
         if not isinstance(value, list | tuple):
-            raise Refused(f"{self.name}: wanted a list, each entry {_WANTED[kind]}, as in 1,2,3, got {value!r}.")
+            raise Refused(f"{self.name}: wanted a list, each entry {self._wanted}, as in 1,2,3, got {value!r}.")
         return [self._entry(entry) for entry in value]
+
+    @property
+    def allowed_text(self) -> str:
+        """The set that values, or the entries of a list, lie in: "in [1, inf)"; empty if any will do."""
+        if not isinstance(self.allowed, dict):
+            return f"in {{{', '.join(self.allowed)}}}" if self.allowed else ""
+        low, high = (
+            next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt"))
+        )
+        lower, upper = self.allowed.get(low, -math.inf), self.allowed.get(high, math.inf)
+        return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}"
+
+    @property
+    def _wanted(self) -> str:
+        return f"{_WANTED[self._entry_type]} {self.allowed_text}".strip()
 
     @property
     def _entry_type(self) -> str:
         return self.type.removeprefix("list[").removesuffix("]")
 
-    def _split(self, text: str) -> Any:
-        text = text.strip()
-        if not text.startswith("["):
-            return [entry.strip() for entry in text.split(",")]
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            # Words without quotes, as in [first, last], are understood too.
-            return [entry.strip() for entry in text.strip("[]").split(",")]
-
     def _entry(self, value: Any) -> Any:
-        kind = self._entry_type
+        kind = _SCALARS[self._entry_type]
+        if self.allowed:
+            kind = Literal[tuple(self.allowed)] if kind is str else Annotated[kind, Field(**self.allowed)]
+        adapter = TypeAdapter(kind, config=_STRICT)
         try:
-            value = _from_text(kind, value) if isinstance(value, str) else _from_python(kind, value)
-        except (TypeError, ValueError, OverflowError):
-            raise Refused(f"{self.name}: wanted {_WANTED[kind]}, got {value!r}.") from None
-        if self.choices is not None and value not in self.choices:
-            raise Refused(f"{self.name}: wanted one of {', '.join(self.choices)}, got {value!r}.")
-        if self.interval is not None:
-            lower, upper, with_lower, with_upper = self.interval
-            above = value >= lower if with_lower else value > lower
-            below = value <= upper if with_upper else value < upper
-            if not (above and below):
-                raise Refused(f"{self.name}: wanted a value in {_interval_text(self.interval)}, got {value!r}.")
-        return value
+            return adapter.validate_strings(value) if isinstance(value, str) else adapter.validate_python(value)
+        except ValidationError:
+            raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.") from None
 
 
-def read_parameters(source: str) -> dict[str, Parameter]:
+def read_parameters(cell) -> dict[str, Parameter]:
     """The parameters that a parameters cell defines, in its order.
 
     Args:
-        source: the text of the cell; nothing of it is executed.
+        cell: the cell of the notebook; nothing of it is executed.
 
     Returns:
         `Parameter` by name.
 
     Raises:
-        Refused: a line that is not `name: type = literal  # help`, or whose default is not allowed by its own comment.
+        Refused: a line that is not `name: type = literal  # help`, one whose default is not allowed, or metadata under
+            `allowed` that fit no parameter.
     """
+    from papermill.translators import PythonTranslator
+
     try:
-        statements = ast.parse(source).body
-        comments = {
-            token.start[0]: token.string.lstrip("# ").strip()
-            for token in tokenize.generate_tokens(io.StringIO(source).readline)
-            if token.type == tokenize.COMMENT
-        }
-    except (SyntaxError, tokenize.TokenError) as error:
-        raise Refused(f"parameters cell: wanted Python, got a syntax error in line {error.args[1][1]}.") from None
-    found: dict[str, Parameter] = {}
-    for statement in statements:
-        parameter = _read_statement(statement, comments.get(statement.end_lineno, ""))
-        if parameter.name in found:
-            raise Refused(f"parameters cell: {parameter.name} is defined twice.")
-        found[parameter.name] = parameter
-    return found
+        statements = ast.parse(cell.source).body
+    except SyntaxError as error:
+        raise Refused(f"parameters cell: wanted Python, got a syntax error in line {error.lineno}.") from None
+    read = PythonTranslator.inspect(cell)
+    names = [one.name for one in read]
+    for statement in statements:  # papermill skips what it does not understand
+        match statement:
+            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]) if name in names:
+                if names.count(name) > 1:
+                    raise Refused(f"parameters cell: {name} is defined twice.")
+            case _:
+                raise Refused(
+                    f"parameters cell, line {statement.lineno}: wanted name: type = value  # help, without another =, "
+                    f"got {ast.unparse(statement).splitlines()[0]!r}."
+                )
+    allowed = cell.metadata.get("allowed", {})
+    if unknown := set(allowed) - set(names):
+        raise Refused(f"parameters cell: allowed values of {', '.join(sorted(unknown))}, which it does not define.")
+    return {one.name: _parameter(one, allowed.get(one.name)) for one in read}
 
 
 def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +155,7 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
         Plain Python values by name, only of the given names.
 
     Raises:
-        Refused: an unknown name (with the nearest known one), an ill-typed value, or one out of range.
+        Refused: an unknown name (with the nearest known one), an ill-typed value, or one that is not allowed.
     """
     for name in given:
         if name not in known:
@@ -160,80 +167,26 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
     return {name: known[name].convert(value) for name, value in given.items()}
 
 
-def _read_statement(statement: ast.stmt, comment: str) -> Parameter:
-    where = f"parameters cell, line {statement.lineno}"
-    match statement:
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            kind = ast.unparse(statement.annotation)
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            kind = None
-        case _:
-            raise Refused(f"{where}: wanted name: type = value, got {ast.unparse(statement).splitlines()[0]!r}.")
+def _parameter(read, allowed) -> Parameter:
+    where = f"parameters cell, {read.name}"
     try:
-        default = ast.literal_eval(value)
-    except ValueError:
-        raise Refused(f"{where}: wanted a literal for {name}, got {ast.unparse(value)!r}.") from None
-    kind = kind or _type_of(default)
-    if kind not in _SCALARS and kind not in {f"list[{entry}]" for entry in _SCALARS}:
-        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them for {name}, got {kind}.")
-    interval, choices = _read_set(where, comment)
+        default = ast.literal_eval(read.default)
+    except (ValueError, SyntaxError):
+        raise Refused(f"{where}: wanted a literal without a #, got {read.default!r}.") from None
+    kind = read.inferred_type_name
+    if kind == "None":  # not said
+        kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
+    entry = kind.removeprefix("list[").removesuffix("]")
+    if kind not in (entry, f"list[{entry}]") or entry not in _SCALARS:
+        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
+    if entry == "str":
+        fits = isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
+    else:
+        fits = isinstance(allowed, dict) and set(allowed) <= _BOUNDS and entry != "bool"
+    if allowed is not None and not fits:
+        raise Refused(f"{where}: wanted {{ge: 1, lt: 10}} or the like, or a list of words for a str, got {allowed!r}.")
     try:
-        parameter = Parameter(name, kind, default, comment, interval, choices)
-        return Parameter(name, kind, parameter.convert(default), comment, interval, choices)
-    except (Refused, TypeError) as error:
-        raise Refused(f"{where}: the default does not fit its own line. {error}") from None
-
-
-def _read_set(where: str, comment: str) -> tuple[tuple[float, float, bool, bool] | None, tuple[str, ...] | None]:
-    if match := _INTERVAL.search(comment):
-        left, lower, upper, right = match.groups()
-        interval = (float(lower), float(upper), left == "[", right == "]")
-        if not interval[0] <= interval[1]:
-            raise Refused(f"{where}: the interval {match.group(0)!r} is empty.")
-        return interval, None
-    if match := _CHOICE.search(comment):
-        return None, tuple(choice.strip().strip("\"'") for choice in match.group(1).split(","))
-    if match := _LOOKS_LIKE_SET.search(comment):
-        raise Refused(f"{where}: wanted a set such as in [1, 10] or in {{first, last}}, got {match.group(0)!r}.")
-    return None, None
-
-
-def _type_of(default: Any) -> str:
-    if isinstance(default, list) and default:
-        return f"list[{type(default[0]).__name__}]"
-    return type(default).__name__
-
-
-def _from_text(kind: str, text: str) -> Any:
-    if kind == "bool":
-        truth = {"true": True, "false": False}.get(text.strip().lower())
-        if truth is None:
-            raise ValueError
-        return truth
-    return _from_python(kind, _SCALARS[kind](text))
-
-
-def _from_python(kind: str, value: Any) -> Any:
-    # Truth values are whole numbers to Python, but nobody who writes `width=True` means 1.
-    is_truth = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
-    if kind == "bool":
-        if not is_truth:
-            raise TypeError
-        return bool(value)
-    if kind == "str":
-        if not isinstance(value, str):
-            raise TypeError
-        return str(value)
-    if is_truth:
-        raise TypeError
-    if kind == "int":
-        return operator.index(value)
-    number = float(value)
-    if math.isnan(number):
-        raise ValueError
-    return number
-
-
-def _interval_text(interval: tuple[float, float, bool, bool]) -> str:
-    lower, upper, with_lower, with_upper = interval
-    return f"{'[' if with_lower else '('}{lower:.15g}, {upper:.15g}{']' if with_upper else ')'}"
+        one = Parameter(read.name, kind, default, read.help, allowed)
+        return replace(one, default=one.convert(default))
+    except (Refused, SchemaError) as error:
+        raise Refused(f"{where}: the default does not fit. {error}") from None

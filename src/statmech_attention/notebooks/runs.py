@@ -150,7 +150,7 @@ def _parameters(notebook, source: Path) -> dict[str, Parameter]:
     if len(cells) > 1:
         raise Refused(f"{source.name}: wanted one cell tagged parameters, got {len(cells)}.")
     try:
-        return read_parameters(cells[0].source) if cells else {}
+        return read_parameters(cells[0]) if cells else {}
     except Refused as error:
         raise Refused(f"{source.name}: {error}") from None
 
