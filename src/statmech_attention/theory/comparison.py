@@ -81,7 +81,13 @@ def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -
 
 
 def agreement(
-    order_parameter, other, heads: Sequence[int | Layer], *, entries: str = "all", compared: str = "ranks", seed: int = 0
+    order_parameter,
+    other,
+    heads: Sequence[int | Layer],
+    *,
+    entries: str = "all",
+    compared: str = "ranks",
+    seed: int = 0,
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
 
@@ -119,7 +125,9 @@ def agreement(
     left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
     products = left * right
     with np.errstate(invalid="ignore", divide="ignore"):
-        size = np.abs(products).sum(axis=1) if compared == "signs" else np.sqrt((left**2).sum() * (right**2).sum(axis=1))
+        size = (
+            np.abs(products).sum(axis=1) if compared == "signs" else np.sqrt((left**2).sum() * (right**2).sum(axis=1))
+        )
         found = products.sum(axis=1) / np.where(size > 0, size, np.nan)
     if not np.all(np.isfinite(found)):
         return Agreement(math.nan, math.nan, math.nan, math.nan)
