@@ -16,7 +16,6 @@ import pytest
 import xarray as xr
 
 from statmech_attention import results
-from statmech_attention.experiments import _files
 from statmech_attention.notebooks import runs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,27 +37,21 @@ def configured(place, **changes):
     return {"folder": str(place), "data": "glyphs", "networks": [network], **changes}
 
 
-def record(plan, folder, name, values, **changes):
-    """A result as the run of that name would record it, but with other numbers in it."""
-    kind = name.split("-")[0]
-    stage = next(stage for stage, writes in plan.WRITES.items() if writes == kind)
-    notebook = "one_shot_sampling" if stage in plan.SAMPLERS else stage
-    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / f"{notebook}.md").values()}
-    parameters |= {"data": "glyphs", "layers": 1, "heads": 2, "seed": 0, **changes}
-    parameters |= {"sampler": stage} if stage in plan.SAMPLERS else {}
-    parameters = {key: value for key, value in parameters.items() if key not in ("folder", "progress")}
-    for need in plan.NEEDS[stage]:
-        source = plan.WRITES[need]
-        parameters[source] = _files.digest(folder / name.replace(kind, source))
-    module = "experiments.trained" if stage == "train" else f"experiments.{notebook}"
+def record(plan, folder, stage, values, **changes):
+    """A result as a stage would record it, but with other numbers in it."""
+    known = runs.parameters_of(plan._notebook(stage))
+    given = {"data": "glyphs", "layers": 1, "heads": 2, "seed": 0, **changes}
+    given |= {"sampler": stage} if stage in plan.SAMPLERS else {}
+    experiment = plan._experiment(stage, folder, known, given)
+    inputs = {name: results.digest(path) for name, path in experiment.sources.items()}
     dataset = xr.Dataset({"numbers": ("entry", np.asarray(values, float))})
-    return results.save(dataset, folder / name, parameters=parameters, modules=[module])
+    return results.save(dataset, experiment.path, parameters=experiment.parameters, inputs=inputs)
 
 
 @pytest.fixture
 def recorded(plan, tmp_path):
-    for place, name in enumerate(NAMES):
-        record(plan, tmp_path, f"{name}.nc", [place])
+    for place, stage in enumerate(("train", "theory", "pruning")):
+        record(plan, tmp_path, stage, [place])
     return tmp_path
 
 
@@ -104,20 +97,17 @@ def test_order_and_spelling_of_numbers_are_no_change(plan, recorded):
     assert stale(plan, configured(recorded, **change)) == {}
 
 
-def test_changed_code_makes_what_rests_on_it(plan, recorded, monkeypatch):
-    true = results.code_hash
-    monkeypatch.setattr(
-        results.store, "code_hash", lambda names: "new" if "experiments.theory" in names else true(names)
-    )
+def test_a_raised_revision_makes_what_rests_on_it(plan, recorded, monkeypatch):
+    monkeypatch.setattr(plan.STAGES["theory"], "revision", 2)
     found = stale(plan, configured(recorded))
-    assert list(found) == NAMES[1:] and found[NAMES[1]] == "the code changed"
+    assert list(found) == NAMES[1:] and found[NAMES[1]] == "revision 2 has other numbers than 1"
 
 
 def test_other_numbers_upstream_make_what_was_computed_from_them(plan, recorded):
-    record(plan, recorded, f"{NAMES[0]}.nc", [17])
+    record(plan, recorded, "train", [17])
     found = stale(plan, configured(recorded))
     assert list(found) == NAMES[1:] and found[NAMES[1]] == "another network"
-    record(plan, recorded, f"{NAMES[0]}.nc", [0])  # the same numbers again, at another time
+    record(plan, recorded, "train", [0])  # the same numbers again, at another time
     assert stale(plan, configured(recorded)) == {}
 
 
@@ -158,10 +148,10 @@ def test_samples_are_drawn_for_networks_that_name_them(plan, recorded):
     for name, sampler in zip(samples, ("posterior", "weights"), strict=True):
         command = found[name].command
         assert f"sampler={sampler}" in command and any("one_shot_sampling.md" in one for one in command)
-        record(plan, recorded, f"{name}.nc", [1], **({"widths": [10.0]} if sampler == "weights" else {}))
+        record(plan, recorded, sampler, [1], **({"widths": [10]} if sampler == "weights" else {}))
     assert stale(plan, sampled(recorded)) == {}
     assert stale(plan, sampled(recorded, posterior={"draws": 501})) == {samples[0]: "draws was 500"}
-    record(plan, recorded, f"{NAMES[1]}.nc", [17])
+    record(plan, recorded, "theory", [17])
     assert stale(plan, sampled(recorded))[samples[1]] == "another theory"
 
 
@@ -177,7 +167,7 @@ def test_every_width_of_the_hidden_markov_chains_is_a_job(plan, recorded, tmp_pa
     for width in (10, 30):
         kept = {**parameters, "draws": 100, "width": width}
         path = place / f"weights-all-noise1-width{width}-seed0.nc"
-        results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, modules=["experiments.sampling"])
+        results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept)
     assert stale(plan, configured(recorded, sampling=[run])) == {}
     changed = {**run, "thinning": 2}
     assert set(stale(plan, configured(recorded, sampling=[changed])).values()) == {"thinning was 1"}
@@ -192,7 +182,7 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
     parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "dynamics.md").values()}
     kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
     path = place / "exponents-seed1-beta1-1.5.nc"
-    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, modules=["experiments.dynamics"])
+    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept)
     assert stale(plan, configured(recorded, dynamics=[run])) == {}
     changed = {**run, "steps": 30000}
     assert set(stale(plan, configured(recorded, dynamics=[changed])).values()) == {"steps was 20000"}
@@ -202,10 +192,6 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
     ("change", "message"),
     [
         ({"networks": [{"layers": 1, "heads": 2, "seeds": [0], "kind": "gated"}]}, "train: kind"),
-        (
-            {"networks": [{"layers": 1, "heads": 2, "seeds": [0], "kind": "skip", "weights": {}}]},
-            "weights: drawn on networks of plain heads alone",
-        ),
         ({"dynamics": [{"folder": "x"}]}, "dynamics: wanted folder and diagram"),
         ({"dynamics": [{"folder": "x", "diagram": "phases"}] * 2}, "phases-seed1-beta0-3 is there twice"),
         ({"dynamics": [{"folder": "x", "diagram": "maps"}]}, "dynamics: diagram"),
@@ -292,27 +278,27 @@ def chain(tmp_path_factory):
             arguments(folder, configuration), stdout=output, stderr=output, start_new_session=True
         )
         until = time.monotonic() + 600
-        while killed.poll() is None and not list(checkpoints.glob("*.npz")) and time.monotonic() < until:
+        while killed.poll() is None and not list(checkpoints.rglob("*.npz")) and time.monotonic() < until:
             time.sleep(0.05)
         locked = not lock(folder)
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
         assert locked, (folder / "killed.txt").read_text()
-    left = [path.name for path in checkpoints.glob("*.npz")], (folder / "results" / f"{NAMES[0]}.nc").exists()
+    left = [path.name for path in checkpoints.rglob("*.npz")], (folder / "results" / f"{NAMES[0]}.nc").exists()
     return folder, configuration, left, snakemake(folder, configuration)
 
 
 def test_a_killed_run_goes_on_to_the_result_of_an_uninterrupted_one(chain, tmp_path):
     folder, _, (kept, finished), _ = chain
     assert len(kept) == 1 and not finished, (folder / "killed.txt").read_text()
-    assert not list((folder / "results" / "checkpoints").glob("*.npz"))
+    assert not list((folder / "results" / "checkpoints").rglob("*.npz"))
     runs.run(
         "runs/train",
         {**TINY["train"], "data": "glyphs", "layers": 1, "heads": 2, "folder": str(tmp_path)},
         output=tmp_path / "train.ipynb",
         progress=False,
     )
-    assert _files.digest(tmp_path / f"{NAMES[0]}.nc") == _files.digest(folder / "results" / f"{NAMES[0]}.nc")
+    assert results.digest(tmp_path / f"{NAMES[0]}.nc") == results.digest(folder / "results" / f"{NAMES[0]}.nc")
 
 
 def test_the_chain_leaves_results_notebooks_and_logs(chain):

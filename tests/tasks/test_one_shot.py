@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from statmech_attention.tasks._sequences import CHANNELS, normalised_patches
-from statmech_attention.tasks.glyphs import glyphs
+from statmech_attention.tasks.glyph_images import glyphs
 from statmech_attention.tasks.images import ImageSet
 from statmech_attention.tasks.one_shot import OneShot
 

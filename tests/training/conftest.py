@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from statmech_attention.layers import SkipHeads
-from statmech_attention.tasks.glyphs import glyph_split, glyphs
+from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.one_shot import OneShot
 from statmech_attention.training.path_form import initial
 

@@ -8,7 +8,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.layers import Outputs, SkipHeads
-from statmech_attention.tasks.glyphs import glyph_split
+from statmech_attention.tasks.glyph_images import glyph_split
 from statmech_attention.tasks.images import ImageSet
 from statmech_attention.tasks.one_shot import OneShot
 from statmech_attention.training import one_shot, train

@@ -1,7 +1,7 @@
 """Tasks: where inputs, labels and attention heads come from."""
 
 from statmech_attention.tasks._hidden_chains import HiddenMarkovSample, HiddenMarkovTrial
-from statmech_attention.tasks.glyphs import glyph_split, glyphs
+from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.hidden_markov import HiddenMarkov
 from statmech_attention.tasks.hidden_markov_classes import HiddenMarkovClasses
 from statmech_attention.tasks.images import ImageSet, Split, omniglot_split

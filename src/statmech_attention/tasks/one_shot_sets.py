@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from statmech_attention.checks import Key
-from statmech_attention.tasks.glyphs import glyph_split, glyphs
+from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.images import ImageSet, Split, load, omniglot_split
 from statmech_attention.tasks.one_shot import OneShot, OneShotSample
 

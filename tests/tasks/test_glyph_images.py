@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from statmech_attention.tasks.glyphs import glyph_split, glyphs
+from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 
 
 @pytest.fixture(scope="module")
