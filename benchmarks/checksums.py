@@ -8,7 +8,7 @@ import numpy as np
 import statmech_attention as sma
 from benchmarks import problems
 from statmech_attention import dmft, results
-from statmech_attention.experiments.experiment import Again, difference
+from statmech_attention.results.again import Again, difference
 
 
 def minimisers() -> np.ndarray:

@@ -10,7 +10,7 @@ from pathlib import Path
 from statmech_attention import results
 from statmech_attention.experiments.diagrams import Diagram, marked
 from statmech_attention.experiments.evidence_lost import EvidenceLost
-from statmech_attention.experiments.experiment import Again, Experiment
+from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
 from statmech_attention.experiments.samples import Samples
@@ -41,7 +41,6 @@ def experiment_of(path) -> Experiment:
 
 __all__ = [
     "EXPERIMENTS",
-    "Again",
     "Diagram",
     "EvidenceLost",
     "Experiment",

@@ -12,7 +12,8 @@ import xarray as xr
 
 from statmech_attention import checks, dmft, results
 from statmech_attention.dmft.diagrams import Bifurcation, attractors, bifurcation_diagram, continuation
-from statmech_attention.experiments.experiment import Again, Experiment, Part, largest_difference
+from statmech_attention.experiments.experiment import Experiment, Part
+from statmech_attention.results.again import Again, largest_difference
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 

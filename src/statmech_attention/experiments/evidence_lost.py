@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks, results
-from statmech_attention.experiments.experiment import Again, Part, axis, difference, different
+from statmech_attention.experiments.experiment import Part, axis, different
 from statmech_attention.experiments.on_theory import OnTheory
 from statmech_attention.experiments.theory_points import Sequences
 from statmech_attention.pruning.evidence import (
@@ -20,6 +20,7 @@ from statmech_attention.pruning.evidence import (
     without_head,
 )
 from statmech_attention.pruning.heads import head_indices
+from statmech_attention.results.again import Again, difference
 from statmech_attention.theory.saddle_point import solve
 
 

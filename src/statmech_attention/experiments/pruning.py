@@ -11,10 +11,11 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from statmech_attention import checks, results
-from statmech_attention.experiments.experiment import Again, Part, difference
+from statmech_attention.experiments.experiment import Part
 from statmech_attention.experiments.networks import OnNetwork, seen_by
 from statmech_attention.experiments.pruning_measures import Contributions, by_criterion, by_theory, costs
 from statmech_attention.pruning import head_drops, path_contributions, path_covariance
+from statmech_attention.results.again import Again, difference
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite
 from statmech_attention.training.network import TrainedNetwork

@@ -12,11 +12,12 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks, results
-from statmech_attention.experiments.experiment import Again, Part, axis, different, largest_difference
+from statmech_attention.experiments.experiment import Part, axis, different
 from statmech_attention.experiments.on_theory import OnTheory
 from statmech_attention.experiments.theory_points import Draw
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.results.again import Again, largest_difference
 from statmech_attention.sampling import (
     check_chains,
     effective_size,

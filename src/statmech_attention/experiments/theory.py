@@ -8,9 +8,10 @@ from typing import ClassVar
 import xarray as xr
 
 from statmech_attention import checks, results
-from statmech_attention.experiments.experiment import Again, Part, axis, different, largest_difference
+from statmech_attention.experiments.experiment import Part, axis, different
 from statmech_attention.experiments.networks import OnNetwork
 from statmech_attention.experiments.theory_points import Draw, draw_of, gp_limit, one_width
+from statmech_attention.results.again import Again, largest_difference
 
 _STARTS = "start_"  # what is kept for narrower widths only
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from statmech_attention.experiments.experiment import Again, Part, difference
+from statmech_attention.experiments.experiment import Part
 from statmech_attention.experiments.networks import OnNetwork
+from statmech_attention.results.again import Again, difference
 from statmech_attention.training import CURVE, Training, train
 from statmech_attention.training.files import network_dataset
 

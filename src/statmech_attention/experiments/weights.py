@@ -10,8 +10,9 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import results
-from statmech_attention.experiments.experiment import Again, Experiment, Part
+from statmech_attention.experiments.experiment import Experiment, Part
 from statmech_attention.experiments.samples import OPENING, again_of, opening_of
+from statmech_attention.results.again import Again
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial

@@ -97,10 +97,10 @@ class Parameter:
         return self.type.removeprefix("list[").removesuffix("]")
 
     def _entry(self, value: Any) -> Any:
-        kind = _SCALARS[self._entry_type]
+        spelled = _SCALARS[self._entry_type]
         if self.allowed:
-            kind = Literal[tuple(self.allowed)] if kind is str else Annotated[kind, Field(**self.allowed)]
-        adapter = TypeAdapter(kind, config=_STRICT)
+            spelled = Literal[tuple(self.allowed)] if spelled is str else Annotated[spelled, Field(**self.allowed)]
+        adapter = TypeAdapter(spelled, config=_STRICT)
         try:
             return adapter.validate_strings(value) if isinstance(value, str) else adapter.validate_python(value)
         except ValidationError:
@@ -173,12 +173,14 @@ def _parameter(read, allowed) -> Parameter:
         default = ast.literal_eval(read.default)
     except (ValueError, SyntaxError):
         raise Refused(f"{where}: wanted a literal without a #, got {read.default!r}.") from None
-    kind = read.inferred_type_name
-    if kind == "None":  # not said
-        kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
-    entry = kind.removeprefix("list[").removesuffix("]")
-    if kind not in (entry, f"list[{entry}]") or entry not in _SCALARS:
-        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
+    spelled = read.inferred_type_name
+    if spelled == "None":  # not said
+        spelled = (
+            f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
+        )
+    entry = spelled.removeprefix("list[").removesuffix("]")
+    if spelled not in (entry, f"list[{entry}]") or entry not in _SCALARS:
+        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {spelled}.")
     if entry == "str":
         fits = isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
     else:
@@ -186,7 +188,7 @@ def _parameter(read, allowed) -> Parameter:
     if allowed is not None and not fits:
         raise Refused(f"{where}: wanted {{ge: 1, lt: 10}} or the like, or a list of words for a str, got {allowed!r}.")
     try:
-        one = Parameter(read.name, kind, default, read.help, allowed)
+        one = Parameter(read.name, spelled, default, read.help, allowed)
         return replace(one, default=one.convert(default))
     except (Refused, SchemaError) as error:
         raise Refused(f"{where}: the default does not fit. {error}") from None

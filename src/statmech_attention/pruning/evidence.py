@@ -56,9 +56,13 @@ def log_evidence(solution: Solution) -> Float[Array, ""]:
     if solution.action.ndim:
         raise ValueError(f"solution: wanted a single one, got a batch of shape {solution.action.shape}. Index it.")
     widths = tuple(float(width) for width in solution.width)
-    layout = Architecture(solution.attentioned.heads, widths, solution.variance)
+    architecture = Architecture(solution.attentioned.heads, widths, solution.variance)
     # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
-    excess = 0.0 if math.isinf(layout.widest) else layout.widest * (solution.entropy - smallest_entropy(layout))
+    excess = (
+        0.0
+        if math.isinf(architecture.widest)
+        else architecture.widest * (solution.entropy - smallest_entropy(architecture))
+    )
     examples = solution.labels.shape[0]
     return -0.5 * (excess + examples * solution.energy + solution.labels.size * math.log(2 * math.pi))
 

@@ -11,8 +11,8 @@ def checked(attentioned, labels, test, *, width, temperature, variance, heads):
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
-    layout = Architecture.of(inputs.heads, width, variance)
-    return inputs, labels, temperature, layout, checked_test(test, inputs)
+    architecture = Architecture.of(inputs.heads, width, variance)
+    return inputs, labels, temperature, architecture, checked_test(test, inputs)
 
 
 def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
@@ -24,15 +24,15 @@ def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
     return test
 
 
-def whole_widths(layout: Architecture) -> tuple[int, ...]:
+def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     """The widths, refused unless they are whole and finite."""
-    for width in layout.widths:
+    for width in architecture.widths:
         if not checks.concrete(width) or not checks.is_whole(width, 1):
             raise ValueError(
                 f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
                 "sample: use statmech_attention.solve and predict."
             )
-    return tuple(int(width) for width in layout.widths)
+    return tuple(int(width) for width in architecture.widths)
 
 
 def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> None:

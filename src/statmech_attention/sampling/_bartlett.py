@@ -21,9 +21,9 @@ from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory.coordinates import Factors, factor_shapes, pieces
 
 
-def bartlett(layout: Architecture) -> Factors:
+def bartlett(architecture: Architecture) -> Factors:
     """Shapes of the factors of a network with whole, finite widths."""
-    return factor_shapes(layout, whole_widths(layout))
+    return factor_shapes(architecture, whole_widths(architecture))
 
 
 def chain_potential(

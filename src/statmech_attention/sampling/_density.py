@@ -21,7 +21,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
 from statmech_attention.theory.coordinates import Factors, order_parameter
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
-from statmech_attention.theory.trust_region import Spectrum, exact_step, minimise
+from statmech_attention.theory.trust_region import exact_step, minimise, spectrum_of
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
 _MAX_STEPS = 100  # to the mode
@@ -94,9 +94,7 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Facto
     def derivatives(point):
         value, gradient = jax.value_and_grad(potential)(point, data, factors)
         matrix = hessian(lambda p: potential(p, data, factors), point)
-        # eigh of a matrix with NaN never returns on some LAPACKs.
-        finite = jnp.all(jnp.isfinite(matrix))
-        return value, gradient, Spectrum(*jnp.linalg.eigh(jnp.where(finite, matrix, jnp.eye(point.shape[0]))))
+        return value, gradient, spectrum_of(matrix)
 
     # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
     tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths))

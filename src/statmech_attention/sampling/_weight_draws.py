@@ -28,16 +28,21 @@ class WeightPosterior(NamedTuple):
 def prepared(attentioned, labels, test, *, width, temperature, variance, heads, settings):
     """The posterior and the architecture, all arguments checked."""
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    inputs, labels, temperature, layout, test = checked(attentioned, labels, test, **options)
-    whole_widths(layout)
+    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    whole_widths(architecture)
     check_chains(**settings)
-    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(layout.variances, float)
-    return WeightPosterior(inputs, labels, temperature, test, variances), layout
+    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.variances, float)
+    return WeightPosterior(inputs, labels, temperature, test, variances), architecture
 
 
-def starts(start, key, chains: int, features: int, layout: Architecture) -> Weights:
+def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
     """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
-    size = {"heads": layout.heads, "width": layout.widths, "features": features, "variance": layout.variances}
+    size = {
+        "heads": architecture.heads,
+        "width": architecture.widths,
+        "features": features,
+        "variance": architecture.variances,
+    }
     drawn = jax.vmap(lambda k: sample_weights(k, **size))(jax.random.split(key, chains))
     if start is None:
         return drawn
@@ -45,7 +50,7 @@ def starts(start, key, chains: int, features: int, layout: Architecture) -> Weig
         if "projection" not in start:
             raise ValueError("start: wanted draws with their weights, got none. Sample them with keep_weights=True.")
         last = start.isel(draw=-1)
-        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(layout.chain.layers)))
+        start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(architecture.chain.layers)))
     wanted, got = (jax.tree.map(jnp.shape, weights) for weights in (drawn, start))
     if wanted != got:
         raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")
@@ -75,8 +80,8 @@ def weights_of(parts, layers: int) -> Weights:
 
 
 def sampled(
-    name: str, transition, data: WeightPosterior, start, key, layout: Architecture, *, quiet: bool, **options
+    name: str, transition, data: WeightPosterior, start, key, architecture: Architecture, *, quiet: bool, **options
 ) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
     found = run(transition, data, start, key, settings={"sampler": name}, **options)
-    return dataset(found, name, layout, float(data.temperature), quiet)
+    return dataset(found, name, architecture, float(data.temperature), quiet)

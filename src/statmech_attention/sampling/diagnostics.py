@@ -130,14 +130,14 @@ def prediction(draws: xr.Dataset) -> Prediction:
 
 
 def dataset(
-    found: dict[str, np.ndarray], sampler: str, layout: Architecture, temperature: float, quiet: bool
+    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, quiet: bool
 ) -> xr.Dataset:
     """The draws of all chains with their diagnostics.
 
     Args:
         found: by name arrays `(chains, draws, ..)`.
         sampler: what drew them.
-        layout: the network.
+        architecture: the network.
         temperature: $T$.
         quiet: do not warn of bad mixing.
     """
@@ -148,7 +148,7 @@ def dataset(
     chains, draws = found["order_parameter"].shape[:2]
     result = xr.Dataset(variables, {"chain": np.arange(chains), "draw": np.arange(draws)})
     result = result.assign_attrs(
-        sampler=sampler, width=list(layout.widths), temperature=temperature, variance=list(layout.variances)
+        sampler=sampler, width=list(architecture.widths), temperature=temperature, variance=list(architecture.variances)
     )
     return _diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), quiet)
 

@@ -138,24 +138,24 @@ def _prepared(attentioned, labels, test, *, points, **options):
     """The posterior's density, training inputs, labels and architecture, kernels with the test inputs, number of points."""
     if not checks.is_whole(points, PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {PER_PRIOR_POINT}, as in 512, got {points!r}.")
-    inputs, labels, temperature, layout, test = checked(attentioned, labels, test, **options)
-    whole_widths(layout)
-    kernels = None if test is None else cross_kernels(inputs, test, layout.variances)
-    data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
-    return data, inputs, labels, layout, kernels, int(points)
+    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    whole_widths(architecture)
+    kernels = None if test is None else cross_kernels(inputs, test, architecture.variances)
+    data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
+    return data, inputs, labels, architecture, kernels, int(points)
 
 
 def _averaged(
-    data: Posterior, inputs, labels, layout, kernels: CrossKernels | None, points: int, key, quiet: bool
+    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, key, quiet: bool
 ) -> Importance:
     """Posterior averages from weighted points."""
-    factors, temperature = bartlett(layout), float(data.temperature)
-    found = solve(inputs, labels, width=layout.widths, temperature=temperature, variance=layout.variances)
+    factors, temperature = bartlett(architecture), float(data.temperature)
+    found = solve(inputs, labels, width=architecture.widths, temperature=temperature, variance=architecture.variances)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
 
     degrees = float(max(10, 2 * factors.coordinates))
-    constant = prior_constant(layout.widths, factors)
-    proposals = _weighted_points.proposals(key, points, degrees, layout.widths, factors)
+    constant = prior_constant(architecture.widths, factors)
+    proposals = _weighted_points.proposals(key, points, degrees, architecture.widths, factors)
     sums = _weighted_points.weighted(proposals, data, around, kernels, factors, degrees, constant)
     sums = jax.tree.map(np.asarray, sums)
     constant += 0.5 * labels.size * math.log(2 * math.pi)
@@ -163,7 +163,7 @@ def _averaged(
     size = count * _weighted_points.efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
         warnings.warn(
-            f"The weights of {count} points are worth {size:.0f} independent draws at N = {layout.widest:g}, "
+            f"The weights of {count} points are worth {size:.0f} independent draws at N = {architecture.widest:g}, "
             f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
             MixingWarning,
             stacklevel=3,
@@ -171,12 +171,12 @@ def _averaged(
     output = None
     if kernels is not None:
         output = Estimate(*(by_output(one, inputs) for one in _weighted_points.mean(sums, "output")))
-    entropy = smallest_entropy(layout)
+    entropy = smallest_entropy(architecture)
     return Importance(
         _weighted_points.log_evidence(sums, constant),
         _weighted_points.mean(sums, "order_parameter"),
         output,
         size,
         float(-around.potential - constant + around.logdet + 0.5 * factors.coordinates * math.log(2 * math.pi)),
-        float(-0.5 * layout.widest * (found.action - entropy) - 0.5 * labels.size * math.log(2 * math.pi)),
+        float(-0.5 * architecture.widest * (found.action - entropy) - 0.5 * labels.size * math.log(2 * math.pi)),
     )

@@ -77,12 +77,14 @@ def gibbs_posterior(
     """
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    data, layout = _weight_draws.prepared(attentioned, labels, test, **about, settings=settings | {"chains": chains})
+    data, architecture = _weight_draws.prepared(
+        attentioned, labels, test, **about, settings=settings | {"chains": chains}
+    )
     start_key, chain_key = jax.random.split(key)
-    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
+    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
     settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
-    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, layout, **settings)
+    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, architecture, **settings)
 
 
 def _begin(key, weights: Weights, data):

@@ -81,12 +81,12 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    inputs, labels, temperature, layout, test = checked(attentioned, labels, test, **options)
-    factors = bartlett(layout)
+    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    factors = bartlett(architecture)
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     check_chains(chains=chains, **settings)
 
-    data = posterior_density(inputs, labels, temperature, layout.widths, layout.variances)
+    data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
     start_key, chain_key = jax.random.split(key)
     starts = jax.random.normal(start_key, (chains, factors.coordinates))
@@ -104,11 +104,13 @@ def posterior(
     )
     if test is not None:
         overlaps = jnp.asarray(found["order_parameter"])
-        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, layout.variances))
+        given = outputs(
+            overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, architecture.variances)
+        )
         given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
         mean, spread = (by_output(values, inputs) for values in given)
         found = {**found, "output": mean, "output_variance": spread}
-    return dataset(found, "order parameters", layout, temperature, quiet)
+    return dataset(found, "order parameters", architecture, temperature, quiet)
 
 
 def _whitened(position, data: tuple[Posterior, Laplace], factors: Factors):

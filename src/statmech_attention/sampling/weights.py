@@ -102,27 +102,29 @@ def weights_posterior(
     """
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
-    data, layout = _weight_draws.prepared(attentioned, labels, test, **about, settings=settings | {"chains": chains})
+    data, architecture = _weight_draws.prepared(
+        attentioned, labels, test, **about, settings=settings | {"chains": chains}
+    )
     start_key, chain_key = jax.random.split(key)
-    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], layout)
-    static = (replace(layout, widths=whole_widths(layout)), keep_weights)
+    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
+    static = (replace(architecture, widths=whole_widths(architecture)), keep_weights)
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
     chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
-    unit = _weight_draws.named(_scaled(first, layout.variances, -1))
+    unit = _weight_draws.named(_scaled(first, architecture.variances, -1))
     settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
-    return _weight_draws.sampled("weights, NUTS", chain, data, unit, chain_key, layout, **settings)
+    return _weight_draws.sampled("weights, NUTS", chain, data, unit, chain_key, architecture, **settings)
 
 
 def _potential(position: dict, data: WeightPosterior, static):
-    layout, _ = static
-    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(layout.chain.layers)))
+    architecture, _ = static
+    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(architecture.chain.layers)))
     arguments = (data.inputs, data.labels, data.temperature)
-    return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": layout.variances}, position)
+    return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": architecture.variances}, position)
 
 
 def _record(position: dict, data: WeightPosterior, static) -> dict:
-    layout, keep_weights = static
-    weights = _scaled(_weight_draws.weights_of(position, len(layout.chain.layers)), layout.variances)
+    architecture, keep_weights = static
+    weights = _scaled(_weight_draws.weights_of(position, len(architecture.chain.layers)), architecture.variances)
     return _weight_draws.record(weights, data, keep_weights)
 
 

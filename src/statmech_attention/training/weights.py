@@ -73,10 +73,10 @@ def train_weights(
     temperature = checks.positive("temperature", temperature)
     learning_rate = checks.positive("learning_rate", learning_rate)
     steps = checks.whole("steps", steps)
-    layout = Architecture.of(inputs.heads, width, variance)
+    architecture = Architecture.of(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
-    start = sample_weights(key, heads=inputs.heads, width=layout.widths, features=features)
-    return _descended(start, inputs, labels, temperature, learning_rate, steps, layout.variances)
+    start = sample_weights(key, heads=inputs.heads, width=architecture.widths, features=features)
+    return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.variances)
 
 
 @partial(jax.jit, static_argnames=("steps", "variances"))
