@@ -76,6 +76,15 @@ def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
     np.testing.assert_array_equal(found.period, wanted.period)
 
 
+@pytest.mark.parametrize("diagram", ["bifurcation", "continuation", "exponents", "phases"])
+def test_the_first_networks_computed_again_tell_another_model(tmp_path, diagram):
+    recorded(tmp_path, diagram=diagram)
+    again = Diagram(folder=tmp_path, diagram=diagram, **TINY).again()
+    assert again.what == "3 networks of lowest beta" and again.difference < again.tolerance
+    other = Diagram(folder=tmp_path, diagram=diagram, **(TINY | {"epsilon": 0.03})).again()
+    assert other.difference > again.tolerance
+
+
 @pytest.mark.parametrize(
     "change, message",
     [

@@ -67,7 +67,7 @@ def test_the_telling_width_has_the_largest_mean_gain_over_networks():
 
 def test_all_theories_of_a_folder_are_read_with_their_parameters(tmp_path):
     for layers, heads, seed in ((3, 3, 0), (2, 4, 1), (2, 4, 0)):
-        made = {"layers": layers, "heads": heads, "seed": seed}
+        made = {"layers": layers, "heads": heads, "kind": "heads", "seed": seed}
         results.save(
             made_up(seed), tmp_path / f"theory-{layers}x{heads}-seed{seed}.nc", parameters=made, wall_seconds=2.5
         )

@@ -7,6 +7,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention import results
 from statmech_attention.experiments import theory as module
+from statmech_attention.experiments import theory_points
 
 from .conftest import network_in
 
@@ -89,6 +90,19 @@ def test_it_is_done_once_and_again_for_another_network(recorded, folder, small, 
     with pytest.raises(KeyboardInterrupt):
         again.run(progress=False)
     assert solved
+
+
+def test_a_point_computed_again_tells_another_solver(recorded, folder, small, monkeypatch):
+    theory = small("Theory", folder, **SETTINGS)
+    again = theory.again()
+    assert again.what.startswith("the point N = 10, T = ") and again.difference < again.tolerance
+    solve = theory_points.solve
+
+    def another(*data, temperature, **options):
+        return solve(*data, temperature=1.001 * temperature, **options)
+
+    monkeypatch.setattr(theory_points, "solve", another)
+    assert theory.again().difference > again.tolerance
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):

@@ -54,6 +54,15 @@ def test_it_is_done_again_when_its_numbers_are_meant_to_change(tmp_path, small, 
     assert len(counted) == 2 and training.reason == ""
 
 
+def test_losses_computed_again_tell_another_training(tmp_path, small, monkeypatch):
+    training = small("Trained", tmp_path, **SETTINGS)
+    training.run(progress=False)
+    again = training.again()
+    assert again.what == "the losses after 2 steps" and again.difference < again.tolerance
+    other = small("Trained", tmp_path, **(SETTINGS | {"learning_rate": 1e-2}))
+    assert other.again().difference > again.tolerance
+
+
 def test_an_interrupted_training_goes_on(tmp_path, small, monkeypatch):
     whole = load_network(small("Trained", tmp_path / "whole", seed=1, **SETTINGS).run(progress=False))
 
