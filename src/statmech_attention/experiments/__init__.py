@@ -18,7 +18,9 @@ from statmech_attention.experiments.theory import Theory
 from statmech_attention.experiments.trained import Trained
 from statmech_attention.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 
-EXPERIMENTS = {one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Diagram)}
+_EXPERIMENTS = {
+    one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Diagram)
+}
 
 
 def experiment_of(path) -> Experiment:
@@ -31,16 +33,15 @@ def experiment_of(path) -> Experiment:
         `Experiment`, in the folder of the record.
 
     Raises:
-        FileNotFoundError, ValueError: as `results.record`; a record that none of `EXPERIMENTS` made.
+        FileNotFoundError, ValueError: as `results.record`; a record that none of `_EXPERIMENTS` made.
     """
     made = results.record(path)
-    if made["maker"] not in EXPERIMENTS:
-        raise ValueError(f"{path}: wanted a record of {', '.join(EXPERIMENTS)}, got one of {made['maker']}.")
-    return EXPERIMENTS[made["maker"]](folder=Path(path).parent, **made["parameters"])
+    if made["maker"] not in _EXPERIMENTS:
+        raise ValueError(f"{path}: wanted a record of {', '.join(_EXPERIMENTS)}, got one of {made['maker']}.")
+    return _EXPERIMENTS[made["maker"]](folder=Path(path).parent, **made["parameters"])
 
 
 __all__ = [
-    "EXPERIMENTS",
     "Diagram",
     "EvidenceLost",
     "Experiment",
