@@ -99,7 +99,7 @@ def test_factors_have_the_law_of_the_weights(widths):
 def test_narrow_layers_are_short_of_columns():
     factors = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
     assert (factors.sizes, factors.ranks) == ((3, 2, 1), (3, 1, 1))
-    found = coordinates.factors(jnp.zeros(factors.coordinates), factors)
+    found = coordinates.order_parameter_factors(jnp.zeros(factors.coordinates), factors)
     assert [factor.shape for factor in found] == [(6, 3), (2, 1), (1, 1)]
 
 

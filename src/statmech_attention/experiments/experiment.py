@@ -142,10 +142,10 @@ class _Kept:
     def part(self, part: Part, step: Callable[..., Any]) -> xr.Dataset:
         """A part as it was kept, or computed and kept."""
         file = self._folder / f"{part.name}.nc"
-        if not file.is_file():
-            self._timed(part, step, file)
-        else:
+        if results.is_current(file, **self._record):
             step(part.steps)
+        else:  # not there, or damaged
+            self._timed(part, step, file)
         return results.load(file)
 
     def state(self, name: str) -> Path:

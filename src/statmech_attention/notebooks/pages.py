@@ -156,7 +156,7 @@ def versions() -> dict[str, str]:
     Returns:
         Texts by label: package version, Python, libraries, platform, device.
     """
-    return {_LABELS.get(name, name): fact for name, fact in provenance().items() if name != "source"}
+    return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 
 
 def _plain(name: str, value: Any) -> Any:
