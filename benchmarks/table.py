@@ -77,7 +77,7 @@ def read(path: Path) -> list[dict]:
         return []
     dataset = results.load(path)
     rows = [dataset.isel(row=index) for index in range(dataset.sizes["row"])]
-    return [{name: value.item() for name, value in row.data_vars.items() if "row" in value.dims} for row in rows]
+    return [{name: value.item() for name, value in row.data_vars.items()} for row in rows]
 
 
 def write(path: Path, rows: list[dict], units: dict, *, maker: str, wall_seconds: float | None = None) -> None:
@@ -85,12 +85,11 @@ def write(path: Path, rows: list[dict], units: dict, *, maker: str, wall_seconds
     dataset = xr.Dataset({name: ("row", np.array([row[name] for row in rows])) for name in rows[0]})
     for name, (unit, text) in units.items():
         dataset[name].attrs.update(units=unit, long_name=text)
-    found = _checksum(maker)
-    dataset["checksum"] = ([f"entry_{axis}" for axis in range(found.ndim)], found)
+    dataset.attrs["checksum"] = _checksum(maker)
     results.save(dataset, path, parameters=machine(), revision=REVISION, maker=maker, seed=0, wall_seconds=wall_seconds)
 
 
-_checksum = functools.cache(lambda maker: CHECKSUMS[maker]())
+_checksum = functools.cache(lambda maker: CHECKSUMS[maker]().ravel())
 
 
 def machine() -> dict:
