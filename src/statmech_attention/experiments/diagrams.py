@@ -66,7 +66,7 @@ class Diagram(Experiment):
     parts: int
 
     name: ClassVar[str] = "diagram"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "part"
 
     @property

@@ -38,7 +38,7 @@ class EvidenceLost(OnTheory):
     draws: int
 
     name: ClassVar[str] = "evidence"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "head"
 
     def __post_init__(self):

@@ -47,7 +47,7 @@ class Experiment(ABC):
     folder: str | os.PathLike
 
     name: ClassVar[str]
-    revision: ClassVar[int]
+    revision: ClassVar[int]  # raised, with a line of reason, when the numbers are meant to change
     unit: ClassVar[str | None] = None  # of the progress bar; None where the computation has one of its own
     double: ClassVar[bool] = True  # whether it needs double precision
 

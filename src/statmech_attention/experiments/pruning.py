@@ -42,7 +42,7 @@ class Pruning(OnNetwork):
     test_examples: int
 
     name: ClassVar[str] = "pruning"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "batch"
     needs: ClassVar[tuple[str, ...]] = ("network", "theory")
 

@@ -57,7 +57,7 @@ class Samples(OnTheory):
     thinning: int
 
     name: ClassVar[str] = "samples"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
 
     def __post_init__(self):
         object.__setattr__(self, "widths", different("widths", self.widths, whole=True))

@@ -39,7 +39,7 @@ class Theory(OnNetwork):
     test_examples: int
 
     name: ClassVar[str] = "theory"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "point"
     needs: ClassVar[tuple[str, ...]] = ("network",)
 

@@ -55,7 +55,7 @@ class HiddenMarkovWeights(Experiment):
     thinning: int
 
     name: ClassVar[str] = "hidden Markov weights"
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 1  # 1: as first recorded
 
     @property
     def path(self) -> Path:
