@@ -47,6 +47,9 @@ def test_nor_does_one_of_an_earlier_revision(recorded, tmp_path):
 def test_nor_what_nobody_made_or_can_read(recorded, tmp_path):
     good, said = verify.verify(rewritten(recorded, tmp_path, maker="somebody"))
     assert not good and "got one of somebody" in said
+    other = rewritten(recorded, tmp_path, parameters={**results.record(recorded)["parameters"], "of_old": 1})
+    good, said = verify.verify(other)
+    assert not good and "of_old" in said
     broken = tmp_path / "broken.nc"
     broken.write_bytes(recorded.read_bytes()[:-100])
     assert not verify.verify(broken)[0]

@@ -77,8 +77,8 @@ def verify(path: Path) -> tuple[bool, str]:
             if getattr(experiment, "data", "glyphs") != "glyphs" and not pages.images_at_hand():
                 return True, "not looked at: it needs the images"
             found = experiment.again()
-    except (ValueError, OSError) as error:
-        return False, str(error)
+    except Exception as error:  # whatever it is, this record does not stand, and the others are still to be looked at
+        return False, f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - began
     said = f"{found.what}: differs by {found.difference:.1e} (at most {found.tolerance:g}), {seconds:.0f} s"
     return found.difference <= found.tolerance, said

@@ -53,7 +53,7 @@ class Trained(OnNetwork):
 
     def opening(self) -> np.ndarray:
         """Training and validation loss after the first steps: what rounding has not yet driven apart, as it does later."""
-        # As settings of the training these belong together; the sequences are those of the run itself.
+        # Steps and sequences are those of the run itself, which only looks at them later.
         row = self._train(validate_every=OPENING, stop_after=OPENING, progress=False).curve[0]
         return row[[CURVE.index(name) for name in ("train_loss", "validation_loss")]]
 
