@@ -16,8 +16,8 @@ import scipy.optimize
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import energy_and_entropy, problem_of
-from statmech_attention.theory.kernels import compressed
+from statmech_attention.theory.derivatives import action_of, problem_of
+from statmech_attention.theory.kernels import reduced
 
 MARGIN = 1e-6
 RATES = (0.3, 0.1, 0.03, 0.01)
@@ -61,15 +61,14 @@ def _ours(method: str, attentioned, labels, temperature):
 
 def _action(attentioned, labels, temperature, plain: bool):
     """The problem at a width, the action of (coordinates, problem), and the number of coordinates."""
-    factors, inputs = full_rank(Architecture.of(attentioned.heads, 1.0)), compressed(attentioned.values)
+    factors, data = full_rank(Architecture.of(attentioned.heads, 1.0)), reduced(attentioned, labels)
 
     def problem_at(width):
-        return problem_of(inputs, attentioned, labels, temperature, Architecture.of(attentioned.heads, width))
+        return problem_of(data, attentioned, temperature, Architecture.of(attentioned.heads, width))
 
     def action(point, problem):
         point = _good_coordinates(point, factors.chain) if plain else point
-        energy, entropy = energy_and_entropy(point, problem, factors)
-        return entropy + problem.alpha * energy
+        return action_of(point, problem, factors)
 
     return problem_at, action, factors.coordinates
 

@@ -12,20 +12,21 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.derivatives import (
+    action_of,
     dense_hessian,
-    energy_and_entropy,
     entropy_curvature,
     factored_derivatives,
     hessian_product,
     is_dense,
     problem_of,
 )
+from statmech_attention.theory.kernels import Reduced
 from statmech_attention.theory.trust_region import spectrum_of
 
-dense_hessian = jax.jit(dense_hessian, static_argnums=2)
-energy_and_entropy = jax.jit(energy_and_entropy, static_argnums=2)
-factored_derivatives = jax.jit(factored_derivatives, static_argnums=2)
-hessian_product = jax.jit(hessian_product, static_argnums=3)
+dense_hessian = jax.jit(dense_hessian)
+action_of = jax.jit(action_of)
+factored_derivatives = jax.jit(factored_derivatives)
+hessian_product = jax.jit(hessian_product)
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 HEADS, WIDTHS, VARIANCES = (3, 1, 2), (7, 5, 9, 6), (0.7, 1.3, 0.9, 1.6, 0.8)
@@ -39,7 +40,7 @@ def case():
     architecture = Architecture.of(HEADS, WIDTHS, VARIANCES)
     values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(HEADS), FEATURES)))
     xi, labels = sma.AttentionedInputs(values, HEADS), jnp.asarray(rng.normal(size=EXAMPLES))
-    problem = problem_of(values, xi, labels, TEMPERATURE, architecture)
+    problem = problem_of(Reduced(values, labels), xi, TEMPERATURE, architecture)
     factors = coordinates.full_rank(architecture)
     point = jnp.asarray(0.4 * rng.normal(size=factors.coordinates))
 
@@ -62,8 +63,7 @@ def test_value_in_coordinates_is_the_action_in_the_papers_variables(case):
     value, *_ = dense_hessian(point, problem, factors)
     assert float(value) == pytest.approx(wanted, rel=1e-11)
     assert float(factored_derivatives(point, problem, factors)[0]) == pytest.approx(wanted, rel=1e-11)
-    energy, entropy = energy_and_entropy(point, problem, factors)
-    assert float(entropy + EXAMPLES / max(WIDTHS) * energy) == pytest.approx(wanted, rel=1e-11)
+    assert float(action_of(point, problem, factors)) == pytest.approx(wanted, rel=1e-11)
 
 
 def test_gradient_agrees_with_automatic_differentiation(case):
@@ -85,13 +85,13 @@ def test_gradient_agrees_with_finite_differences(case):
 
 def test_hessian_agrees_with_automatic_differentiation(case):
     problem, factors, point, action, _ = case
-    found = dense_hessian(point, problem, factors)[2]
+    found = dense_hessian(point, problem, factors)[2].hessian
     np.testing.assert_allclose(found, jax.jit(jax.hessian(action))(point), rtol=1e-8, atol=1e-10)
 
 
 def test_hessian_agrees_with_finite_differences_of_the_gradient(case):
     problem, factors, point, *_ = case
-    hessian = dense_hessian(point, problem, factors)[2]
+    hessian = dense_hessian(point, problem, factors)[2].hessian
 
     def gradient(point):
         return factored_derivatives(point, problem, factors)[1]
@@ -104,7 +104,7 @@ def test_hessian_agrees_with_finite_differences_of_the_gradient(case):
 
 def test_hessian_products_agree_with_the_hessian(case):
     problem, factors, point, *_ = case
-    hessian = dense_hessian(point, problem, factors)[2]
+    hessian = dense_hessian(point, problem, factors)[2].hessian
     curvature = factored_derivatives(point, problem, factors)[2]
     product = jax.vmap(lambda vector: hessian_product(vector, curvature, problem, factors))
     np.testing.assert_allclose(product(jnp.eye(len(point))), hessian, rtol=1e-9, atol=1e-10)
@@ -112,10 +112,10 @@ def test_hessian_products_agree_with_the_hessian(case):
 
 def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):
     problem, factors, point, *_ = case
-    value, gradient, hessian = dense_hessian(point.at[0].set(jnp.nan), problem, factors)
+    value, gradient, curvature = dense_hessian(point.at[0].set(jnp.nan), problem, factors)
     assert not np.isfinite(value)
     assert not np.all(np.isfinite(gradient))
-    assert np.all(np.isfinite(spectrum_of(hessian).values))
+    assert np.all(np.isfinite(spectrum_of(curvature.hessian).values))
 
 
 def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
@@ -123,9 +123,9 @@ def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
     architecture = Architecture.of((2, 3), (7, 5, 9), 1.3)
     factors = coordinates.full_rank(architecture)
     xi = sma.AttentionedInputs(jnp.zeros((4, 6, 2)), (2, 3))
-    problem = problem_of(xi.values, xi, jnp.zeros(4), 0.5, architecture)
+    problem = problem_of(Reduced(xi.values, jnp.zeros(4)), xi, 0.5, architecture)
     point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
-    hessian = dense_hessian(point, problem, factors)[2]
+    hessian = dense_hessian(point, problem, factors)[2].hessian
     np.testing.assert_allclose(hessian, np.diag(entropy_curvature(point, problem, factors)), rtol=1e-12, atol=1e-12)
 
 

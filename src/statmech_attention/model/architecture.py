@@ -19,7 +19,7 @@ class Architecture:
 
     heads: tuple[int | Kind, ...]
     widths: tuple
-    variances: tuple[float, ...]
+    variances: tuple
 
     @classmethod
     def of(cls, heads, width, variance=1.0) -> "Architecture":
@@ -54,7 +54,7 @@ class Architecture:
         return tuple(width / widest for width in self.widths)
 
 
-def variances(variance, layers: int) -> tuple[float, ...]:
+def variances(variance, layers: int) -> tuple:
     """The `layers + 2` prior variances, input projection first, readout last."""
     return _per_layer("variance", variance, layers + 2, "(sigma_0^2, sigma_1^2, .., sigma_L^2, sigma_a^2)")
 

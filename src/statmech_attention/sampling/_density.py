@@ -7,7 +7,6 @@ $R = (K + T)^{-1}$ and $v = R Y$:
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
 
-from functools import partial
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
 from statmech_attention.theory.coordinates import Factors, order_parameter
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
-from statmech_attention.theory.trust_region import exact_step, minimise, spectrum_of
+from statmech_attention.theory.trust_region import exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
 _MAX_STEPS = 100  # to the mode
@@ -87,19 +86,19 @@ def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: F
     return chain_potential(point, data.widths, factors) + 0.5 * label_energy(order_parameter(point, factors), data)
 
 
-@partial(jax.jit, static_argnames="factors")
+@jax.jit
 def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors) -> Laplace:
     """Newton steps to the mode, and the Hessian there."""
 
     def derivatives(point):
         value, gradient = jax.value_and_grad(potential)(point, data, factors)
         matrix = hessian(lambda p: potential(p, data, factors), point)
-        return value, gradient, spectrum_of(matrix)
+        return value, gradient, matrix
 
     # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
     tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths))
     found = minimise(derivatives, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
-    values, vectors = derivatives(found.point)[2]
+    values, vectors = jnp.linalg.eigh(found.curvature)
     values = jnp.maximum(values, 1e-8 * values[-1])
     return Laplace(found.point, vectors / jnp.sqrt(values)[None, :], found.value, -0.5 * jnp.sum(jnp.log(values)))
 

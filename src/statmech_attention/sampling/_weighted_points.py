@@ -1,7 +1,6 @@
 """Weighted points of the posterior: where they lie, what they weigh, and means with their errors."""
 
 import math
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +44,7 @@ def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points co
     return jnp.asarray(np.concatenate([points, -points], axis=1))
 
 
-@partial(jax.jit, static_argnames="factors")
+@jax.jit
 def weighted(
     proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):

@@ -10,7 +10,6 @@ The action holds the labels at their weight $\alpha = P/N$, whatever that is: th
 grows in proportion to $N$, and where $P$ is fixed. In the second case the action and its minimum change with $N$, too.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -79,7 +78,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
     return found._replace(prediction=Prediction(*(by_output(values, inputs) for values in found.prediction)))
 
 
-@partial(jax.jit, static_argnames="factors")
+@jax.jit
 def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Factors) -> Corrected:
     slope = jax.grad(lambda p: half_action(p, data, factors))
     values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))

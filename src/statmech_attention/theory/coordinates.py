@@ -24,12 +24,20 @@ from statmech_attention.model.architecture import Architecture
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["variances"],
+    meta_fields=["chain", "sizes", "ranks", "kept"],
+)
 @dataclass(frozen=True)
 class Factors:
-    """Shapes of the factors: of layer $l$'s $F_l$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`."""
+    """Shapes of the factors: of layer $l$'s $F_l$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`.
+
+    Shapes decide what is compiled, prior variances are arguments like any other.
+    """
 
     chain: Chain
-    variances: tuple[float, ...]
+    variances: tuple
     sizes: tuple[int, ...]
     ranks: tuple[int, ...]
     kept: tuple[int, ...]
@@ -54,9 +62,14 @@ class Factors:
 
     @property
     def mixings(self) -> tuple[np.ndarray, ...]:
-        """The kinds' $M_l$."""
-        deviations = map(math.sqrt, self.variances[1:])
-        return tuple(kind.mixing(deviation) for kind, deviation in zip(self.chain.kinds, deviations, strict=True))
+        """The kinds' $M_l$, without the deviations of their values, which `scaled` puts to the seeds."""
+        return tuple(kind.mixing(1.0) for kind in self.chain.kinds)
+
+    def scaled(self, layer: int, seeds: Float[Array, "seeds rows columns"], power: int = 1):
+        r"""The seeds of a layer times $\sigma_l$, or another `power` of it, but for a kept one."""
+        deviation = jnp.sqrt(self.variances[1 + layer]) ** power
+        kept = np.arange(len(seeds)) < self.chain.kinds[layer].keeps
+        return jnp.where(kept, 1.0, deviation)[:, None, None] * seeds
 
 
 def full_rank(architecture: Architecture) -> Factors:
@@ -78,32 +91,49 @@ def factor_shapes(architecture: Architecture, most) -> Factors:
 
 def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
     r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`."""
+    return factors_of_entries(entries(point, factors), factors)
+
+
+def entries(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, " coordinates"]:
+    """The free entries of the triangular factors: a point with the logarithms undone."""
+    return jnp.where(logarithms(factors), jnp.exp(point), point)
+
+
+def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> list:
+    r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the layers."""
     found = []
     above = jnp.ones((1, 1))
-    for kind, mixing, relative in reversed(
-        list(zip(factors.chain.kinds, factors.mixings, relative_factors(point, factors), strict=True))
-    ):
-        seeds = relative.reshape(kind.seeds, above.shape[1], -1)
-        branches = mixed(mixing, jnp.einsum("ab,sbc->sac", above, seeds))
-        above = branches.reshape(-1, relative.shape[1])
+    known = jnp.concatenate([free, jnp.arange(2.0)])
+    for layer, places in reversed(list(enumerate(_entry_places(factors)))):
+        seeds = known[places].reshape(factors.chain.kinds[layer].seeds, above.shape[1], -1)
+        seeds = factors.scaled(layer, jnp.einsum("ab,sbc->sac", above, seeds))
+        above = mixed(factors.mixings[layer], seeds).reshape(-1, places.shape[1])
         found.insert(0, above)
     return found
 
 
-def relative_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
-    """The triangular factors $F_1, .., F_{L+1}$."""
-    found = []
-    shapes = zip(factors.sizes, factors.ranks, factors.kept, factors.places, strict=True)
-    for (size, rank, kept, places), (logs, below) in zip(shapes, pieces(point, factors), strict=True):
-        start = np.where(np.arange(size)[:, None] < kept, np.eye(size, rank), 0.0)
+def logarithms(factors: Factors) -> np.ndarray:
+    """Which coordinates are logarithms."""
+    return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in factors.counts])
+
+
+def _entry_places(factors: Factors) -> list[np.ndarray]:
+    """Of every entry of the triangular factors its place among the free ones, then a zero and a one."""
+    found, start, zero = [], 0, factors.coordinates
+    shapes = zip(factors.sizes, factors.ranks, factors.kept, factors.places, factors.counts, strict=True)
+    for size, rank, kept, diagonal, (logs, below) in shapes:
+        places = np.full((size, rank), zero)
+        places[np.arange(kept), np.arange(kept)] = zero + 1
+        places[diagonal, diagonal] = start + np.arange(logs)
         rows, columns = np.tril_indices(size, -1, rank)
         free = rows >= kept
-        factor = jnp.asarray(start).at[places, places].set(jnp.exp(logs))
-        found.append(factor.at[rows[free], columns[free]].set(below))
+        places[rows[free], columns[free]] = start + logs + np.arange(below)
+        found.append(places)
+        start += logs + below
     return found
 
 
-@partial(jax.jit, static_argnames="factors")
+@jax.jit
 def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output."""
     overlaps = [factor @ factor.T for factor in order_parameter_factors(point, factors)]
@@ -118,10 +148,12 @@ def order_parameter(point: Float[Array, " coordinates"], factors: Factors) -> Fl
 
 def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " layers"], factors: Factors) -> Float[Array, ""]:
     r"""The entropy at a point: $\sum_l \frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$ over the free rows."""
-    total = jnp.zeros(())
-    for share, (logs, below) in zip(shares, pieces(point, factors), strict=True):
-        total = total + share * (jnp.sum(jnp.exp(2 * logs)) - 2 * jnp.sum(logs) + jnp.sum(below**2))
-    return total
+    return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
+
+
+def layer_shares(shares: Float[Array, " layers"], factors: Factors) -> Float[Array, " coordinates"]:
+    """The share of every coordinate's layer."""
+    return shares[np.repeat(np.arange(len(factors.sizes)), [sum(count) for count in factors.counts])]
 
 
 def pieces(point, factors: Factors) -> list:
@@ -149,7 +181,7 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
     return jnp.concatenate(found)
 
 
-@partial(jax.jit, static_argnames="factors")
+@jax.jit
 def _factors_of(overlaps: list, factors: Factors) -> list:
     """The triangular factors $F_1, .., F_{L+1}$ of order parameters."""
     relative = [None] * len(overlaps)
@@ -164,6 +196,7 @@ def _seeds_of(rows: Float[Array, "partial columns"], layer: int, relative: list,
     r"""$(M_l \otimes A_{l+1})^+$ times `rows`, $A_{l+1}$ given by the factors above."""
     kind, width = factors.chain.kinds[layer], rows.shape[1]
     seeds = mixed(np.linalg.pinv(factors.mixings[layer]), rows.reshape(kind.branches, -1, width))
+    seeds = factors.scaled(layer, seeds, -1)
     if layer + 1 == len(relative):
         return seeds.reshape(-1, width)
     below = (_seeds_of(one, layer + 1, relative, factors) for one in seeds)

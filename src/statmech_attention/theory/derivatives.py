@@ -1,158 +1,277 @@
 r"""First and second derivatives of the action in the good coordinates.
 
-The energy depends on the point only through $U$, so its derivatives are taken in $U$ by hand, where
-they are cheap, and carried to the coordinates by automatic differentiation of the small map
-point -> $U$. With $R = (K + T)^{-1}$, $c = \sigma_0^2 / (N_0 \prod H)$, $Z_a$ the examples seen along
-path $a$, $G = Z^\top R Z$ and $v = Z^\top R Y$, and `kernel_inputs` for $Z$, where several outputs are rows and paths of
-their own, so that nothing here knows of them:
+The energy depends on the point only through $U$, so its derivatives are taken in $U$ by hand, where they are cheap, and carried
+to the coordinates by automatic differentiation of the small map point -> $U$. $U$ is symmetric: one number for every pair
+$a \le b$ of paths, times $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ where $a = b$, with $Z_a$ the examples seen
+along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With $R = (K + T)^{-1}$ and $v = R Y$:
 
-    dE/dU_ab         = c/P sum_i (G_{ai,bi} - v_ai v_bi)
-    d2E/dU_ab dU_cd  = c^2/P sum_ij G_{bi,cj} (2 v_ai v_dj - G_{ai,dj})
+    P dE/dU_i        = tr(R S_i) - v^T S_i v
+    P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
+
+With few examples the $S_i$ are kept; with many they are never formed, and `_feature_derivatives` says the same through
+$G = Z^\top R Z$ and $Z^\top v$. Several outputs are rows and paths of their own, see `kernel_inputs`: nothing here knows of them.
 """
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.coordinates import Factors, entropy, order_parameter, order_parameter_factors
-from statmech_attention.theory.kernels import kernel_scale
+from statmech_attention.theory.coordinates import (
+    Factors,
+    entries,
+    entropy,
+    factors_of_entries,
+    layer_shares,
+    logarithms,
+    order_parameter,
+    order_parameter_factors,
+)
+from statmech_attention.theory.kernels import Reduced, kernel_scale
 
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
+_LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
+_LARGEST_DOUBLE = (
+    2**22
+)  # entries of the matrices of a dense Hessian; of larger ones its products are in single precision
 
 
 class ActionProblem(NamedTuple):
     """Everything the action depends on besides the point; only arrays, so that it can be vmapped.
 
-    Examples are rows of `kernel_inputs`: `alpha` counts a label for every output.
+    Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
+
+    Attributes:
+        inputs: the rows seen along all paths, `kernel_inputs`.
+        pairs: $S_{ab} / c$ of every pair $a \\le b$, where `kept_pairs` keeps them.
+        labels: of the rows.
+        temperature: $T$.
+        scale: $c$, what stands before the kernel.
+        alpha: $P / N_{max}$, a label for every output counted.
+        shares: $N_l / N_{max}$.
+        examples: $P$, a label for every output counted.
+        outside: $|Y|^2$ of what was rotated away.
     """
 
-    inputs: Float[Array, "examples paths features"]
-    labels: Float[Array, " examples"]
+    inputs: Float[Array, "rows paths features"]
+    pairs: Float[Array, "pairs rows rows"] | None
+    labels: Float[Array, " rows"]
     temperature: Float[Array, ""]
     scale: Float[Array, ""]
     alpha: Float[Array, ""]
     shares: Float[Array, " layers"]
+    examples: Float[Array, ""]
+    outside: Float[Array, ""]
+
+
+class Dense(NamedTuple):
+    """The curvature at a point, and the energy there."""
+
+    hessian: Float[Array, "coordinates coordinates"]
+    energy: Float[Array, ""]
 
 
 class Factored(NamedTuple):
-    """The curvature at a point without a dense Hessian: what a Hessian-vector product needs."""
+    """The curvature at a point without a dense Hessian: what a Hessian-vector product needs; and the energy there."""
 
     point: Float[Array, " coordinates"]
-    inverse: Float[Array, "examples examples"]
+    inverse: Float[Array, "rows rows"]
     gradient: Float[Array, "paths paths"]
+    energy: Float[Array, ""]
 
 
-def problem_of(seen, inputs: AttentionedInputs, labels, temperature, architecture: Architecture) -> ActionProblem:
-    """The problem with the inputs `seen` as its kernel sees them, `kernel_inputs` or fewer features of the same kernel."""
-    return ActionProblem(
-        seen,
-        labels.reshape(-1),
-        jnp.asarray(temperature, float),
-        jnp.asarray(kernel_scale(inputs, architecture.variances)),
-        jnp.asarray(labels.size / architecture.widest, float),
-        jnp.stack([jnp.asarray(share, float) for share in architecture.shares]),
-    )
+def problem_of(
+    data: Reduced, inputs: AttentionedInputs, temperature, architecture: Architecture, pairs=None
+) -> ActionProblem:
+    """The problem with examples as its kernel sees them, all of them or what `reduced` leaves; `pairs` from `kept_pairs`."""
+    examples = inputs.values.shape[0] * inputs.chain.outputs
+    numbers = (kernel_scale(inputs, architecture.variances), examples / architecture.widest)
+    shares = jnp.stack([jnp.asarray(share, float) for share in architecture.shares])
+    scale, alpha, examples, outside = (jnp.asarray(number, float) for number in (*numbers, examples, data.outside))
+    temperature = jnp.asarray(temperature, float)
+    return ActionProblem(data.inputs, pairs, data.labels, temperature, scale, alpha, shares, examples, outside)
+
+
+def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
+    r"""$S_{ab} / c$ for every pair $a \le b$, where rows are so few that keeping them makes the dense Hessian cheaper."""
+    rows, paths, features = inputs.shape
+    first, second = np.triu_indices(paths)
+    if not dense or len(first) * rows**2 > min(_LARGEST_PAIRS, (paths * features) ** 2 // 2):
+        return None
+    return _pair_kernels(inputs)
+
+
+@jax.jit
+def _pair_kernels(inputs):
+    first, second = np.triu_indices(inputs.shape[1])
+    kernels = jnp.einsum("mki,nki->kmn", inputs[:, first], inputs[:, second])
+    return jnp.where((first < second)[:, None, None], kernels + kernels.transpose(0, 2, 1), kernels)
 
 
 def is_dense(method: str, values) -> bool:
     """Whether forming the Hessian costs less than the products that would replace it."""
     if method != "auto":
         return method == "dense"
-    examples, paths, features = values.shape
+    rows, paths, features = values.shape
     size, coordinates = paths * features, paths * (paths + 1) // 2
     # The energy's share, its way to the coordinates, and the eigenvectors.
-    hessian = paths**4 * (features**2 + coordinates) + size**2 * examples + 8 * coordinates**3
-    product = 2 * examples**2 * (size + examples)
+    hessian = paths**4 * (features**2 + coordinates) + size**2 * rows + 8 * coordinates**3
+    product = 2 * rows**2 * (size + rows)
     return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
-
-
-def energy_and_entropy(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
-    """Energy, for each example, and entropy at a point, for the record."""
-    energy, *_ = _energy(point, problem, factors)
-    return factors.chain.outputs * energy, entropy(point, problem.shares, factors)
 
 
 def entropy_curvature(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """The diagonal of the entropy's Hessian, which has nothing beside it."""
-    slope = jax.grad(lambda p: entropy(p, problem.shares, factors))
-    return jax.jvp(slope, (point,), (jnp.ones_like(point),))[1]
+    return layer_shares(problem.shares, factors) * jnp.where(logarithms(factors), 4 * jnp.exp(2 * point), 2.0)
+
+
+def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
+    """The action at a point, of which the others are derivatives."""
+    return entropy(point, problem.shares, factors) + problem.alpha * _energy(point, problem, factors)[0]
 
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    examples, paths, features = problem.inputs.shape
     energy, chol, solved = _energy(point, problem, factors)
-    flat = problem.inputs.reshape(examples, -1)
-    half = solve_triangular(chol, flat, lower=True)
-    gram = (half.T @ half).reshape(paths, features, paths, features)
-    projected = (flat.T @ solved).reshape(paths, features)
-    slope = jnp.einsum("aibi->ab", gram) - projected @ projected.T
-    slope = problem.alpha * problem.scale / examples * slope
-    inner = 2 * projected[:, :, None, None] * projected[None, None] - gram
-    # [(b c), (i j)] times [(i j), (a d)]: the only contraction that grows with the fourth power of the paths.
-    left = gram.transpose(0, 2, 1, 3).reshape(paths**2, features**2)
-    right = inner.transpose(1, 3, 0, 2).reshape(features**2, paths**2)
-    curvature = (left @ right).reshape(paths, paths, paths, paths).transpose(2, 0, 1, 3)
-    curvature = problem.alpha * problem.scale**2 / examples * curvature.reshape(paths**2, paths**2)
+    derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
+    found = derivatives(chol, solved, problem)
+    slope, curvature = (problem.alpha / problem.examples * one for one in found)
+    upper = np.triu_indices(problem.inputs.shape[1])
 
-    surrogate = _linearised(slope, problem, factors)
-    jacobian = jax.jacfwd(lambda p: order_parameter(p, factors).reshape(-1))(point)
-    hessian = jax.hessian(surrogate)(point) + jacobian.T @ (curvature @ jacobian)
-    value = entropy(point, problem.shares, factors) + problem.alpha * energy
-    return value, jax.grad(surrogate)(point), 0.5 * (hessian + hessian.T)
+    def overlaps(free):
+        factor, *_ = factors_of_entries(free, factors)
+        return (factor @ factor.T)[upper]
+
+    # In the free entries, where U is a polynomial, and from there to their logarithms.
+    free, logs = entries(point, factors), logarithms(factors)
+    chain = jnp.where(logs, free, 1.0)
+    through_map, gradient = _gradient_and_hessian(lambda x: slope @ overlaps(x), free)
+    jacobian = jax.jacfwd(overlaps)(free)
+    shares = layer_shares(problem.shares, factors)
+    hessian = jnp.outer(chain, chain) * (through_map + jacobian.T @ (curvature @ jacobian))
+    bent = jnp.where(logs, free * gradient + 4 * shares * free**2, 2 * shares)
+    value = jnp.sum(shares * (free**2 - 2 * logs * point)) + problem.alpha * energy
+    gradient = chain * gradient + 2 * shares * (chain * free - logs)
+    return value, gradient, Dense(0.5 * (hessian + hessian.T) + jnp.diag(bent), energy)
+
+
+def _gradient_and_hessian(function, point):
+    def twice(point):
+        slope = jax.grad(function)(point)
+        return slope, slope
+
+    return jax.jacfwd(twice, has_aux=True)(point)
 
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    examples = problem.labels.shape[0]
     energy, chol, solved = _energy(point, problem, factors)
-    inverse = cho_solve((chol, True), jnp.eye(examples))
+    inverse = cho_solve((chol, True), jnp.eye(len(chol)))
     seen = jnp.einsum("mn,nai->mai", inverse, problem.inputs)
     projected = jnp.einsum("m,mai->ai", solved, problem.inputs)
     slope = jnp.einsum("mai,mbi->ab", problem.inputs, seen) - projected @ projected.T
-    slope = problem.alpha * problem.scale / examples * slope
+    slope = problem.alpha * problem.scale / problem.examples * slope
     value = entropy(point, problem.shares, factors) + problem.alpha * energy
-    return value, jax.grad(_linearised(slope, problem, factors))(point), Factored(point, inverse, slope)
+    return value, jax.grad(_linearised(slope, problem, factors))(point), Factored(point, inverse, slope, energy)
+
+
+def empty_curvature(point: Float[Array, " coordinates"], problem: ActionProblem, dense: bool) -> Dense | Factored:
+    """A curvature of the right shapes."""
+    if dense:
+        return Dense(jnp.zeros(2 * point.shape), jnp.zeros(()))
+    rows, paths, _ = problem.inputs.shape
+    return Factored(jnp.zeros_like(point), jnp.zeros((rows, rows)), jnp.zeros((paths, paths)), jnp.zeros(()))
 
 
 def hessian_product(
     vector: Float[Array, " coordinates"], curvature: Factored, problem: ActionProblem, factors: Factors
 ) -> Float[Array, " coordinates"]:
     """The Hessian of the action times a vector, at the cost of about two gradients, in the precision of the inputs."""
-    examples, inputs = problem.labels.shape[0], problem.inputs
-    own, double = inputs.dtype, vector.dtype
+    inputs = problem.inputs
+    rows, own, double = len(inputs), inputs.dtype, vector.dtype
     change, pull = _order_parameter_change(curvature.point, vector, factors)
-    moved = jnp.einsum("mai,ab->mbi", inputs, change.astype(own)).reshape(examples, -1)
-    kernel_change = problem.scale * (moved @ inputs.reshape(examples, -1).T).astype(double)
+    moved = jnp.einsum("mai,ab->mbi", inputs, change.astype(own)).reshape(rows, -1)
+    kernel_change = problem.scale.astype(own) * (moved @ inputs.reshape(rows, -1).T)
+    inverse = curvature.inverse.astype(own)
     solved = curvature.inverse @ problem.labels
-    bent = curvature.inverse @ kernel_change @ curvature.inverse
+    bent = inverse @ kernel_change @ inverse
     projected = jnp.einsum("m,mai->ai", solved.astype(own), inputs)
-    drift = jnp.einsum("m,mai->ai", (bent @ problem.labels).astype(own), inputs)
+    drift = jnp.einsum("m,mai->ai", inverse @ (kernel_change @ solved.astype(own)), inputs)
     slope_change = (
         drift @ projected.T
         + projected @ drift.T
-        - jnp.einsum("mai,mbi->ab", inputs, jnp.einsum("mn,nai->mai", bent.astype(own), inputs))
+        - jnp.einsum("mai,mbi->ab", inputs, jnp.einsum("mn,nai->mai", bent, inputs))
     ).astype(double)
-    (through_kernel,) = pull(problem.alpha * problem.scale / examples * slope_change)
+    (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change)
     surrogate = _linearised(curvature.gradient, problem, factors)
     return through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
 def _energy(point, problem: ActionProblem, factors: Factors):
     """Energy, Cholesky factor of K + T, and (K + T)^{-1} Y."""
-    examples = problem.labels.shape[0]
     factor = order_parameter_factors(point, factors)[0]
-    seen = jnp.einsum("mai,ab->mbi", problem.inputs, factor).reshape(examples, -1)
-    chol = jnp.linalg.cholesky(problem.scale * seen @ seen.T + problem.temperature * jnp.eye(examples))
+    rows = len(problem.labels)
+    if problem.pairs is None:
+        seen = jnp.einsum("mai,ab->mbi", problem.inputs, factor).reshape(rows, -1)
+        gram = seen @ seen.T
+    else:
+        gram = jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
+    chol = jnp.linalg.cholesky(problem.scale * gram + problem.temperature * jnp.eye(rows))
     solved = cho_solve((chol, True), problem.labels)
-    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
-    return (logdet + problem.labels @ solved) / examples, chol, solved
+    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (problem.examples - rows) * jnp.log(problem.temperature)
+    square = problem.labels @ solved + problem.outside / problem.temperature
+    return (logdet + square) / problem.examples, chol, solved
+
+
+def _pair_derivatives(chol, solved, problem: ActionProblem):
+    """$P$ times the slope and the curvature of the energy over pairs of paths, from the pairs' kernels."""
+    half = solve_triangular(chol, jnp.eye(len(chol)), lower=True)
+    bent = problem.scale * jnp.einsum("mn,knl,rl->kmr", half, problem.pairs, half)
+    whitened = half @ problem.labels
+    pushed = bent @ whitened
+    flat = bent.reshape(len(bent), -1)
+    slope = jnp.einsum("kmm->k", bent) - pushed @ whitened
+    return slope, 2 * pushed @ pushed.T - flat @ flat.T
+
+
+def _feature_derivatives(chol, solved, problem: ActionProblem):
+    r"""The same from $G = Z^\top R Z$ and $u = Z^\top v$, which no pair's kernel is needed for.
+
+    The curvature is a sum over both orders of either pair of $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
+    """
+    rows, paths, features = problem.inputs.shape
+    flat = problem.inputs.reshape(rows, -1)
+    half = solve_triangular(chol, flat, lower=True)
+    projected = (flat.T @ solved).reshape(paths, features)
+    slope = jnp.einsum("mai,mbi->ab", *2 * [half.reshape(rows, paths, features)]) - projected @ projected.T
+    # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+    if flat.shape[1] ** 2 > _LARGEST_DOUBLE:
+        half, projected = half.astype(jnp.float32), projected.astype(jnp.float32)
+    gram = (half.T @ half).reshape(paths, features, paths, features).transpose(0, 2, 1, 3)
+    inner = 2 * projected[:, None, :, None] * projected[None, :, None, :] - gram
+    first, second = np.triu_indices(paths)
+    # The only contraction that grows with the fourth power of the paths: [b <= c, (i j)] times [(i j), (a d)].
+    left = gram[first, second].reshape(len(first), features**2)
+    sums = (left @ inner.reshape(paths**2, features**2).T).astype(chol.dtype)
+
+    def contracted(b, c, a, d):
+        """Of all orders; the blocks of both matrices are each other's transposes."""
+        swapped = b > c
+        low, high = np.minimum(b, c), np.maximum(b, c)
+        row = low * paths - low * (low - 1) // 2 + high - low
+        return sums[row, np.where(swapped, d * paths + a, a * paths + d)]
+
+    a, b, c, d = first[:, None], second[:, None], first[None], second[None]
+    curvature = contracted(b, c, a, d) + contracted(a, c, b, d) + contracted(b, d, a, c) + contracted(a, d, b, c)
+    orders = np.where(first < second, 1.0, 0.5)
+    slope = 2 * orders * slope[first, second]
+    return problem.scale * slope, problem.scale**2 * np.outer(orders, orders) * curvature
 
 
 def _order_parameter_change(point, vector, factors: Factors):

@@ -3,8 +3,12 @@
 Equation (10), and how well a kernel is aligned with the labels.
 """
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
@@ -112,7 +116,7 @@ def centred_alignment(kernel, labels) -> Float[Array, ""]:
     return labels @ centred @ labels / (jnp.linalg.norm(centred) * (labels @ labels))
 
 
-def kernel_scale(attentioned: AttentionedInputs, variance) -> float:
+def kernel_scale(attentioned: AttentionedInputs, variance):
     r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
     chain = attentioned.chain
     return variances(variance, len(chain.layers))[0] / (attentioned.values.shape[-1] * chain.divisor)
@@ -132,6 +136,37 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
     examples, paths, features = values.shape
     spread = jnp.einsum("epi,cd->ecpdi", values, jnp.eye(chain.outputs, dtype=values.dtype))
     return spread.reshape(examples * chain.outputs, paths * chain.outputs, features)
+
+
+class Reduced(NamedTuple):
+    """Examples as a kernel sees them: its inputs, one row for every output, their labels, and $|Y|^2$ of what was rotated away."""
+
+    inputs: Float[Array, "rows paths features"]
+    labels: Float[Array, " rows"]
+    outside: Float[Array, ""] | float = 0.0
+
+
+def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
+    """The same kernel and the same share of the labels in it, from fewer features and, where there are many examples, fewer rows.
+
+    An orthogonal rotation of the examples leaves the energy (12) as it is. Where rows outnumber (path, feature), all but that
+    many are rotated to where the kernel vanishes: there $K + T$ is $T$, and only how many they are and $|Y|^2$ there counts.
+    """
+    attentioned = replace(attentioned, values=compressed(attentioned.values))
+    inputs, labels = kernel_inputs(attentioned), labels.reshape(-1)
+    rows, paths, features = inputs.shape
+    if rows <= paths * features or not checks.concrete(inputs, labels):
+        return Reduced(inputs, labels)
+    # The labels are a last column of what is triangulated, block by block: what is below is never needed.
+    columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
+    triangle = np.zeros((0, columns.shape[1]))
+    for start in range(0, rows, 2 * columns.shape[1]):
+        block = columns[start : start + 2 * columns.shape[1]]
+        (triangle,) = scipy.linalg.qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
+        triangle = triangle[: columns.shape[1]]
+    rows = paths * features
+    kept = triangle[:rows, :rows].reshape(rows, paths, features)
+    return Reduced(jnp.asarray(kept), jnp.asarray(triangle[:rows, rows]), float(triangle[rows, rows] ** 2))
 
 
 def compressed(values):

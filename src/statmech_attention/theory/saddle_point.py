@@ -4,34 +4,36 @@ Equation (11). Small problems take Newton steps with the exact Hessian, large on
 with exact Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
-from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.model.paths import as_attentioned
+from statmech_attention.theory.coordinates import Factors, entropy, full_rank, order_parameters, point_of
 from statmech_attention.theory.derivatives import (
     ActionProblem,
     dense_hessian,
-    energy_and_entropy,
+    empty_curvature,
     entropy_curvature,
     factored_derivatives,
     hessian_product,
     is_dense,
+    kept_pairs,
     problem_of,
 )
-from statmech_attention.theory.kernels import compressed, kernel_inputs
+from statmech_attention.theory.kernels import reduced
 from statmech_attention.theory.solution import Solution, raise_unless_converged
-from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, spectrum_of, truncated_step
+from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, truncated_step
 
 _MAX_PRODUCTS = 200
-_LARGEST_DOUBLE = 2**24  # entries of the inputs; of larger ones the Hessian's products are in single precision
+_LARGEST_DOUBLE = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
 
 
 def solve(
@@ -82,12 +84,13 @@ def solve(
     _check_options(tolerance, max_steps, method)
     factors = full_rank(architecture)
     point = _start(start, factors)
-    problem = problem_of(_compressed(inputs), inputs, labels, temperature, architecture)
-    dense = is_dense(method, problem.inputs)
-    minimum, energy, entropy = minimise_action(problem, point, tolerance, max_steps, factors, dense)
+    data = reduced(inputs, labels)
+    dense = is_dense(method, data.inputs)
+    problem = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense))
+    found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = _solution(minimum, energy, entropy, inputs, labels, problem.temperature, width, factors)
-    if throw and checks.concrete(minimum.outcome):
+    solution = _solution(found, inputs, labels, problem.temperature, width, factors)
+    if throw and checks.concrete(found.minimum.outcome):
         raise_unless_converged(solution)
     return solution
 
@@ -138,37 +141,48 @@ def solve_sweep(
     inputs, labels, _ = prepared[0]
     architectures = [architecture for *_, architecture in prepared]
     heat = jnp.asarray([checks.positive("temperatures", temperature) for temperature in temperatures])
-    small = _compressed(inputs)
-    dense = is_dense(method, small)
+    data = reduced(inputs, labels)
+    dense = is_dense(method, data.inputs)
+    pairs = kept_pairs(data.inputs, dense)
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = jnp.zeros((len(temperatures), factors.coordinates))
     found = [None] * len(widths)
     by_width = sorted(range(len(widths)), key=lambda index: architectures[index].widest, reverse=True)
     for index in tqdm(by_width, desc="widths", disable=not progress):
-        problems = [problem_of(small, inputs, labels, temperature, architectures[index]) for temperature in heat]
+        problems = [problem_of(data, inputs, temperature, architectures[index], pairs) for temperature in heat]
         found[index] = _minimise_batch(problems, points, tolerance, max_steps, factors, dense)
-        points = found[index][0].point
+        points = found[index].minimum.point
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = np.stack([np.asarray(architecture.widths, float) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = _solution(*stacked, inputs, labels, grid, width, factors)
+    solution = _solution(stacked, inputs, labels, grid, width, factors)
     if throw:
         raise_unless_converged(solution)
     return solution
 
 
-@partial(jax.jit, static_argnames=("factors", "dense"))
+class Found(NamedTuple):
+    """A minimum, without its curvature, and order parameters, energy and entropy there."""
+
+    minimum: Minimum
+    order_parameters: tuple
+    energy: Float[Array, ""]
+    entropy: Float[Array, ""]
+
+
+@partial(jax.jit, static_argnames="dense")
 def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dense: bool):
-    """The minimum of one action, its energy and its entropy."""
+    """The minimum of one action, and what is told of it."""
     if dense:
 
         def local(point):
-            value, gradient, hessian = dense_hessian(point, problem, factors)
-            return value, gradient, spectrum_of(hessian)
+            return dense_hessian(point, problem, factors)
 
-        step = exact_step
+        def step(gradient, curvature, radius):
+            return exact_step(gradient, curvature.hessian, radius)
+
     else:
         # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
         large = problem.inputs.size > _LARGEST_DOUBLE
@@ -185,8 +199,10 @@ def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dens
             scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
             return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS)
 
-    minimum = minimise(local, step, start, tolerance, max_steps)
-    return minimum, *energy_and_entropy(minimum.point, problem, factors)
+    minimum = minimise(local, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
+    energy = factors.chain.outputs * minimum.curvature.energy
+    overlaps = order_parameters(minimum.point, factors)
+    return Found(minimum._replace(curvature=None), overlaps, energy, entropy(minimum.point, problem.shares, factors))
 
 
 def _minimise_batch(problems: list, starts, tolerance, max_steps, factors: Factors, dense: bool):
@@ -198,7 +214,7 @@ def _minimise_batch(problems: list, starts, tolerance, max_steps, factors: Facto
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
     shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
-    axes = ActionProblem(None, None, 0, None, None, None)
+    axes = ActionProblem(*(0 if name == "temperature" else None for name in ActionProblem._fields))
     return jax.vmap(
         lambda problem, start: minimise_action(problem, start, tolerance, max_steps, factors, dense), (axes, 0)
     )(shared, starts)
@@ -208,10 +224,6 @@ def _prepare(attentioned, labels, heads, width, variance):
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     return inputs, labels, Architecture.of(inputs.heads, width, variance)
-
-
-def _compressed(inputs: AttentionedInputs):
-    return kernel_inputs(replace(inputs, values=compressed(inputs.values)))
 
 
 def _check_options(tolerance, max_steps, method) -> None:
@@ -228,15 +240,13 @@ def _start(start, factors: Factors):
     return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
 
 
-def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, width, factors: Factors) -> Solution:
-    overlaps = partial(order_parameters, factors=factors)
-    for _ in temperature.shape:
-        overlaps = jax.vmap(overlaps)
+def _solution(found: Found, inputs, labels, temperature, width, factors: Factors) -> Solution:
+    minimum = found.minimum
     return Solution(
-        overlaps(minimum.point),
+        found.order_parameters,
         minimum.value,
-        energy,
-        entropy,
+        found.energy,
+        found.entropy,
         minimum.gradient_norm,
         minimum.steps,
         minimum.outcome,
@@ -244,5 +254,5 @@ def _solution(minimum: Minimum, energy, entropy, inputs, labels, temperature, wi
         labels,
         temperature,
         width,
-        factors.variances,
+        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in factors.variances),
     )

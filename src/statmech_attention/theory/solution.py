@@ -1,6 +1,6 @@
 """What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
@@ -48,6 +48,8 @@ class Solution:
         temperature: $T$.
         width: $(N_1, .., N_{L+1})$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+
+    All are arrays, so that another prior variance compiles nothing again.
     """
 
     order_parameters: tuple[Float[Array, "..."], ...]
@@ -61,7 +63,7 @@ class Solution:
     labels: Float[Array, "..."]
     temperature: Float[Array, "*batch"]
     width: tuple
-    variance: tuple[float, ...] = field(metadata={"static": True})
+    variance: tuple
 
     @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:
@@ -75,7 +77,7 @@ class Solution:
         if checks.concrete(*jax.tree.leaves(index)):
             np.empty(self.temperature.shape)[index]  # raises where JAX would take the nearest entry instead
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
-        names += ["width"] + ["attentioned", "labels"] * (self._own_axes > 0)
+        names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
     def predict(self, attentioned_test, *, paths=None) -> Prediction:
@@ -92,12 +94,12 @@ class Solution:
             ValueError: as `statmech_attention.predict`.
         """
 
-        def one(train, labels, test, order_parameter, temperature):
-            options = {"temperature": temperature, "variance": self.variance, "paths": paths}
+        def one(train, labels, test, order_parameter, temperature, variance):
+            options = {"temperature": temperature, "variance": variance, "paths": paths}
             return predict(train, labels, test, order_parameter, **options)
 
-        test = self._like_training("attentioned_test", attentioned_test)
-        return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, self.temperature)
+        test, numbers = self._like_training("attentioned_test", attentioned_test), (self.temperature, self.variance)
+        return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, *numbers)
 
     def kernel(self, attentioned=None, others=None) -> Float[Array, "..."]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
@@ -115,10 +117,10 @@ class Solution:
         left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
         right = left if others is None else self._like_training("others", others)
 
-        def one(left, right, order_parameter):
-            return kernel(left, right, order_parameter, variance=self.variance)
+        def one(left, right, order_parameter, variance):
+            return kernel(left, right, order_parameter, variance=variance)
 
-        return self._batched(one, left, right, self.order_parameter)
+        return self._batched(one, left, right, self.order_parameter, self.variance)
 
     @property
     def _own_axes(self) -> int:

@@ -24,27 +24,33 @@ class Outcome(IntEnum):
 
 
 class Minimum(NamedTuple):
-    """Where a minimisation ended: the point, value, largest gradient entry, steps, `Outcome`."""
+    """Where a minimisation ended: the point, value, largest gradient entry, steps, `Outcome`, and the curvature there."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
     gradient_norm: Float[Array, ""]
     steps: Int[Array, ""]
     outcome: Int[Array, ""]
+    curvature: Any
 
 
 class _State(NamedTuple):
+    """The best point so far and what is known there, and the trial step from it with the reduction it promises."""
+
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
     gradient: Float[Array, " coordinates"]
     curvature: Any
     radius: Float[Array, ""]
+    step: Float[Array, " coordinates"]
+    promised: Float[Array, ""]
     steps: Int[Array, ""]
     outcome: Int[Array, ""]
 
 
 _LARGEST_RADIUS = 10.0
 _SMALLEST_RADIUS = 1e-12
+_CALM_RADIUS = 1e-3  # where the gradient is small, to tell a minimum from a saddle
 
 
 def minimise(
@@ -53,6 +59,7 @@ def minimise(
     start: Float[Array, " coordinates"],
     tolerance: Float[Array, ""],
     max_steps: Int[Array, ""],
+    empty: Any = None,
 ) -> Minimum:
     """Minimise a function from its first two derivatives.
 
@@ -60,53 +67,55 @@ def minimise(
     curvature there; `model_step(gradient, curvature, radius)` gives a step no longer than the
     radius and the reduction it promises. Converged: the largest gradient entry is at most
     `tolerance`, and the model promises no further descent along negative curvature.
+
+    The start is the first trial of the loop, so that either function is compiled once; `empty` has the form of the
+    curvature, a dense Hessian's where None.
     """
 
-    def outcome_of(gradient, curvature, radius, value, steps):
-        small = jnp.max(jnp.abs(gradient)) <= tolerance
-        # A saddle has a small gradient too; the model tells it from a minimum.
-        promised = jax.lax.cond(
-            small, lambda: model_step(gradient, curvature, jnp.minimum(radius, 1e-3))[1], lambda: jnp.zeros(())
-        )
-        minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
-        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        return jnp.select(
-            [~finite, minimum, radius < _SMALLEST_RADIUS, steps >= max_steps],
-            [jnp.int32(o) for o in (Outcome.NOT_FINITE, Outcome.CONVERGED, Outcome.STALLED, Outcome.MAX_STEPS)],
-            jnp.int32(Outcome.RUNNING),
-        )
-
     def advance(state: _State) -> _State:
-        step, promised = model_step(state.gradient, state.curvature, state.radius)
-        value, gradient, curvature = derivatives(state.point + step)
+        first = state.steps < 0
+        trial = state.point + state.step
+        value, gradient, curvature = derivatives(trial)
         gained = state.value - value
         # Close to the minimum values differ by rounding alone; then the gradient decides.
         rounding = 1e-12 * (1 + jnp.abs(state.value))
         calmer = jnp.max(jnp.abs(gradient)) < jnp.max(jnp.abs(state.gradient))
         finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        ratio = jnp.where(finite, gained / jnp.maximum(promised, jnp.finfo(value.dtype).tiny), -1.0)
-        flat = finite & (promised <= rounding)
-        accept = jnp.where(flat, calmer, ratio > 0.1)
-        length = jnp.linalg.norm(step)
+        ratio = jnp.where(finite, gained / jnp.maximum(state.promised, jnp.finfo(value.dtype).tiny), -1.0)
+        flat = finite & (state.promised <= rounding)
+        accept = first | jnp.where(flat, calmer, ratio > 0.1)
+        length = jnp.linalg.norm(state.step)
         at_edge = length > 0.9 * state.radius
         radius = jnp.where(accept, state.radius, 0.25 * jnp.minimum(length, state.radius))
         radius = jnp.where(accept & ~flat & (ratio < 0.25), 0.5 * length, radius)
         radius = jnp.where(accept & (ratio > 0.75) & at_edge, jnp.minimum(3 * state.radius, _LARGEST_RADIUS), radius)
-        kept = jax.tree.map(
+        radius = jnp.where(first, state.radius, radius)
+        point, value, gradient, curvature = jax.tree.map(
             lambda new, old: jnp.where(accept, new, old),
-            (state.point + step, value, gradient, curvature),
+            (trial, value, gradient, curvature),
             (state.point, state.value, state.gradient, state.curvature),
         )
         steps = state.steps + 1
-        return _State(*kept, radius, steps, outcome_of(kept[2], kept[3], radius, kept[1], steps))
 
-    value, gradient, curvature = derivatives(start)
-    radius, steps = jnp.ones(()), jnp.int32(0)
-    first = _State(
-        start, value, gradient, curvature, radius, steps, outcome_of(gradient, curvature, radius, value, steps)
-    )
+        # A saddle has a small gradient too; the model tells it from a minimum.
+        small = jnp.max(jnp.abs(gradient)) <= tolerance
+        radius = jnp.where(small, jnp.minimum(radius, _CALM_RADIUS), radius)
+        step, promised = model_step(gradient, curvature, radius)
+        minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
+        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+        outcome = jnp.select(
+            [~finite, minimum, radius < _SMALLEST_RADIUS, steps >= max_steps],
+            [jnp.int32(o) for o in (Outcome.NOT_FINITE, Outcome.CONVERGED, Outcome.STALLED, Outcome.MAX_STEPS)],
+            jnp.int32(Outcome.RUNNING),
+        )
+        return _State(point, value, gradient, curvature, radius, step, promised, steps, outcome)
+
+    zero, nothing = jnp.zeros_like(start), jnp.zeros((), start.dtype)
+    empty = jnp.zeros((start.size, start.size), start.dtype) if empty is None else empty
+    first = _State(start, nothing, zero, empty, nothing + 1, zero, nothing, jnp.int32(-1), jnp.int32(Outcome.RUNNING))
     last = jax.lax.while_loop(lambda state: state.outcome == Outcome.RUNNING, advance, first)
-    return Minimum(last.point, last.value, jnp.max(jnp.abs(last.gradient)), last.steps, last.outcome)
+    gradient_norm = jnp.max(jnp.abs(last.gradient))
+    return Minimum(last.point, last.value, gradient_norm, last.steps, last.outcome, last.curvature)
 
 
 class Spectrum(NamedTuple):
@@ -123,8 +132,11 @@ def spectrum_of(hessian: Float[Array, "coordinates coordinates"]) -> Spectrum:
     return Spectrum(*jnp.linalg.eigh(jnp.where(finite, hessian, jnp.eye(hessian.shape[0]))))
 
 
-def exact_step(gradient: Float[Array, " coordinates"], hessian: Spectrum, radius: Float[Array, ""]):
+def exact_step(
+    gradient: Float[Array, " coordinates"], hessian: Float[Array, "coordinates coordinates"], radius: Float[Array, ""]
+):
     """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
+    hessian = spectrum_of(hessian)
     components = hessian.vectors.T @ gradient
     lowest = jnp.maximum(0.0, -hessian.values[0])
 
