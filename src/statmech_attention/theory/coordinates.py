@@ -101,15 +101,56 @@ def entries(point: Float[Array, " coordinates"], factors: Factors) -> Float[Arra
 
 def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> list:
     r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the layers."""
-    found = []
-    above = jnp.ones((1, 1))
+    found = [jnp.ones((1, 1))]
     known = jnp.concatenate([free, jnp.arange(2.0)])
     for layer, places in reversed(list(enumerate(_entry_places(factors)))):
-        seeds = known[places].reshape(factors.chain.kinds[layer].seeds, above.shape[1], -1)
-        seeds = factors.scaled(layer, jnp.einsum("ab,sbc->sac", above, seeds))
-        above = mixed(factors.mixings[layer], seeds).reshape(-1, places.shape[1])
-        found.insert(0, above)
-    return found
+        found.insert(0, _branches(layer, found[0], factors) @ known[places])
+    return found[:-1]
+
+
+def _branches(layer: int, above: Float[Array, "partial rank"], factors: Factors) -> Float[Array, "branches seeds"]:
+    r"""$M_l \otimes A_{l+1}$ with the deviations of the values, what $F_l$ is multiplied with."""
+    kind = factors.chain.kinds[layer]
+    deviations = factors.scaled(layer, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
+    return jnp.kron(factors.mixings[layer] * deviations[None, :], above)
+
+
+def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: Factors):
+    r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
+
+    $U = B F_1 F_1^\top B^\top$ with $B = M_1 \otimes A_2$, which only the few entries of the layers above move. A free entry $(i, j)$
+    of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so that all its derivatives are products of entries:
+
+        dU_ab = B_ai A_bj + A_aj B_bi,      d2 tr(W U) = 2 (B^T W B)_{ii'} delta_{jj'}.
+
+    Automatic differentiation is left with $B$ alone.
+    """
+    (first, below), *_ = factors.counts
+    own, others = free[: first + below], free[first + below :]
+    places, *_ = _entry_places(factors)
+    rows, columns = (index[np.argsort(places[places < own.size])] for index in np.nonzero(places < own.size))
+    triangle = jnp.concatenate([free, jnp.arange(2.0)])[places]
+
+    def branches(others):
+        return _branches(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1], factors)
+
+    base, change = branches(others), jax.jacfwd(branches)(others)
+    factor, factor_change = base @ triangle, jnp.einsum("asn,sr->arn", change, triangle)
+    a, b = np.triu_indices(len(factor))
+    left, right = base[:, rows], factor[:, columns]
+    moved = jnp.einsum("arn,br->abn", factor_change, factor)
+    jacobian = jnp.concatenate([left[a] * right[b] + right[a] * left[b], moved[a, b] + moved[b, a]], axis=1)
+
+    # tr(W U) with half of a pair's slope for either order; W is counted twice, as in all that follows.
+    weights = jnp.zeros(2 * (len(factor),)).at[a, b].set(0.5 * slope)
+    weights = 2 * (weights + weights.T)
+    pulled = weights @ base
+    among = jnp.where(columns[:, None] == columns[None, :], (base.T @ pulled)[rows[:, None], rows[None, :]], 0.0)
+    across = jnp.einsum("as,arn->srn", pulled, factor_change) + jnp.einsum("asn,ar->srn", change, weights @ factor)
+    across = across[rows, columns]
+    above = jnp.einsum("arn,arm->nm", factor_change, jnp.einsum("ab,brm->arm", weights, factor_change))
+    above += jax.jacfwd(jax.grad(lambda x: jnp.sum((weights @ factor @ triangle.T) * branches(x))))(others)
+    return jacobian, jnp.block([[among, across], [across.T, above]])
 
 
 def logarithms(factors: Factors) -> np.ndarray:

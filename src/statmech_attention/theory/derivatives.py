@@ -26,11 +26,11 @@ from statmech_attention.theory.coordinates import (
     Factors,
     entries,
     entropy,
-    factors_of_entries,
     layer_shares,
     logarithms,
     order_parameter,
     order_parameter_factors,
+    overlap_derivatives,
 )
 from statmech_attention.theory.kernels import Reduced, kernel_scale
 
@@ -48,7 +48,7 @@ class ActionProblem(NamedTuple):
     Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
 
     Attributes:
-        inputs: the rows seen along all paths, `kernel_inputs`.
+        inputs: the rows seen along all paths; paths last, so that U is applied to them by one matrix product.
         pairs: $S_{ab} / c$ of every pair $a \\le b$, where `kept_pairs` keeps them.
         labels: of the rows.
         temperature: $T$.
@@ -59,7 +59,7 @@ class ActionProblem(NamedTuple):
         outside: $|Y|^2$ of what was rotated away.
     """
 
-    inputs: Float[Array, "rows paths features"]
+    inputs: Float[Array, "rows features paths"]
     pairs: Float[Array, "pairs rows rows"] | None
     labels: Float[Array, " rows"]
     temperature: Float[Array, ""]
@@ -95,7 +95,8 @@ def problem_of(
     shares = jnp.stack([jnp.asarray(share, float) for share in architecture.shares])
     scale, alpha, examples, outside = (jnp.asarray(number, float) for number in (*numbers, examples, data.outside))
     temperature = jnp.asarray(temperature, float)
-    return ActionProblem(data.inputs, pairs, data.labels, temperature, scale, alpha, shares, examples, outside)
+    seen = jnp.swapaxes(data.inputs, 1, 2)
+    return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, examples, outside)
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
@@ -140,42 +141,25 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
     """Value, gradient and Hessian of the action."""
     energy, chol, solved = _energy(point, problem, factors)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
-    found = derivatives(chol, solved, problem)
-    slope, curvature = (problem.alpha / problem.examples * one for one in found)
-    upper = np.triu_indices(problem.inputs.shape[1])
-
-    def overlaps(free):
-        factor, *_ = factors_of_entries(free, factors)
-        return (factor @ factor.T)[upper]
-
+    slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(chol, solved, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
-    free, logs = entries(point, factors), logarithms(factors)
-    chain = jnp.where(logs, free, 1.0)
-    through_map, gradient = _gradient_and_hessian(lambda x: slope @ overlaps(x), free)
-    jacobian = jax.jacfwd(overlaps)(free)
-    shares = layer_shares(problem.shares, factors)
+    free, logs, shares = entries(point, factors), logarithms(factors), layer_shares(problem.shares, factors)
+    jacobian, through_map = overlap_derivatives(free, slope, factors)
+    steepness, chain = jacobian.T @ slope, jnp.where(logs, free, 1.0)
     hessian = jnp.outer(chain, chain) * (through_map + jacobian.T @ (curvature @ jacobian))
-    bent = jnp.where(logs, free * gradient + 4 * shares * free**2, 2 * shares)
+    bent = jnp.where(logs, free * steepness + 4 * shares * free**2, 2 * shares)
     value = jnp.sum(shares * (free**2 - 2 * logs * point)) + problem.alpha * energy
-    gradient = chain * gradient + 2 * shares * (chain * free - logs)
+    gradient = chain * steepness + 2 * shares * (chain * free - logs)
     return value, gradient, Dense(0.5 * (hessian + hessian.T) + jnp.diag(bent), energy)
-
-
-def _gradient_and_hessian(function, point):
-    def twice(point):
-        slope = jax.grad(function)(point)
-        return slope, slope
-
-    return jax.jacfwd(twice, has_aux=True)(point)
 
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
     energy, chol, solved = _energy(point, problem, factors)
     inverse = cho_solve((chol, True), jnp.eye(len(chol)))
-    seen = jnp.einsum("mn,nai->mai", inverse, problem.inputs)
-    projected = jnp.einsum("m,mai->ai", solved, problem.inputs)
-    slope = jnp.einsum("mai,mbi->ab", problem.inputs, seen) - projected @ projected.T
+    seen = jnp.tensordot(inverse, problem.inputs, 1)
+    projected = jnp.tensordot(solved, problem.inputs, 1)
+    slope = _between_paths(problem.inputs, seen) - projected.T @ projected
     slope = problem.alpha * problem.scale / problem.examples * slope
     value = entropy(point, problem.shares, factors) + problem.alpha * energy
     return value, jax.grad(_linearised(slope, problem, factors))(point), Factored(point, inverse, slope, energy)
@@ -185,7 +169,7 @@ def empty_curvature(point: Float[Array, " coordinates"], problem: ActionProblem,
     """A curvature of the right shapes."""
     if dense:
         return Dense(jnp.zeros(2 * point.shape), jnp.zeros(()))
-    rows, paths, _ = problem.inputs.shape
+    rows, _, paths = problem.inputs.shape
     return Factored(jnp.zeros_like(point), jnp.zeros((rows, rows)), jnp.zeros((paths, paths)), jnp.zeros(()))
 
 
@@ -196,19 +180,15 @@ def hessian_product(
     inputs = problem.inputs
     rows, own, double = len(inputs), inputs.dtype, vector.dtype
     change, pull = _order_parameter_change(curvature.point, vector, factors)
-    moved = jnp.einsum("mai,ab->mbi", inputs, change.astype(own)).reshape(rows, -1)
-    kernel_change = problem.scale.astype(own) * (moved @ inputs.reshape(rows, -1).T)
+    moved = inputs @ change.astype(own)
+    kernel_change = problem.scale.astype(own) * (moved.reshape(rows, -1) @ inputs.reshape(rows, -1).T)
     inverse = curvature.inverse.astype(own)
-    solved = curvature.inverse @ problem.labels
+    solved = (curvature.inverse @ problem.labels).astype(own)
     bent = inverse @ kernel_change @ inverse
-    projected = jnp.einsum("m,mai->ai", solved.astype(own), inputs)
-    drift = jnp.einsum("m,mai->ai", inverse @ (kernel_change @ solved.astype(own)), inputs)
-    slope_change = (
-        drift @ projected.T
-        + projected @ drift.T
-        - jnp.einsum("mai,mbi->ab", inputs, jnp.einsum("mn,nai->mai", bent, inputs))
-    ).astype(double)
-    (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change)
+    projected = jnp.tensordot(solved, inputs, 1)
+    drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
+    slope_change = drift.T @ projected + projected.T @ drift - _between_paths(inputs, jnp.tensordot(bent, inputs, 1))
+    (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change.astype(double))
     surrogate = _linearised(curvature.gradient, problem, factors)
     return through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
@@ -218,7 +198,7 @@ def _energy(point, problem: ActionProblem, factors: Factors):
     factor = order_parameter_factors(point, factors)[0]
     rows = len(problem.labels)
     if problem.pairs is None:
-        seen = jnp.einsum("mai,ab->mbi", problem.inputs, factor).reshape(rows, -1)
+        seen = (problem.inputs @ factor).reshape(rows, -1)
         gram = seen @ seen.T
     else:
         gram = jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
@@ -245,15 +225,16 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
 
     The curvature is a sum over both orders of either pair of $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
     """
-    rows, paths, features = problem.inputs.shape
+    rows, features, paths = problem.inputs.shape
     flat = problem.inputs.reshape(rows, -1)
     half = solve_triangular(chol, flat, lower=True)
-    projected = (flat.T @ solved).reshape(paths, features)
-    slope = jnp.einsum("mai,mbi->ab", *2 * [half.reshape(rows, paths, features)]) - projected @ projected.T
+    projected = (solved @ flat).reshape(features, paths)
+    slope = _between_paths(*2 * [half.reshape(rows, features, paths)]) - projected.T @ projected
     # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
     if flat.shape[1] ** 2 > _LARGEST_DOUBLE:
         half, projected = half.astype(jnp.float32), projected.astype(jnp.float32)
-    gram = (half.T @ half).reshape(paths, features, paths, features).transpose(0, 2, 1, 3)
+    gram = (half.T @ half).reshape(features, paths, features, paths).transpose(1, 3, 0, 2)
+    projected = projected.T
     inner = 2 * projected[:, None, :, None] * projected[None, :, None, :] - gram
     first, second = np.triu_indices(paths)
     # The only contraction that grows with the fourth power of the paths: [b <= c, (i j)] times [(i j), (a d)].
@@ -272,6 +253,11 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     orders = np.where(first < second, 1.0, 0.5)
     slope = 2 * orders * slope[first, second]
     return problem.scale * slope, problem.scale**2 * np.outer(orders, orders) * curvature
+
+
+def _between_paths(one, other) -> Float[Array, "paths paths"]:
+    """The product over rows and features."""
+    return one.reshape(-1, one.shape[2]).T @ other.reshape(-1, other.shape[2])
 
 
 def _order_parameter_change(point, vector, factors: Factors):
