@@ -33,6 +33,7 @@ from statmech_attention.theory.solution import Solution, raise_unless_converged
 from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, truncated_step
 
 _MAX_PRODUCTS = 200
+_LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 _LARGEST_DOUBLE = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
 
 
@@ -146,18 +147,18 @@ def solve_sweep(
     pairs = kept_pairs(data.inputs, dense)
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
-    points = jnp.zeros((len(temperatures), factors.coordinates))
-    found = [None] * len(widths)
+    points = np.zeros((len(temperatures), factors.coordinates))
+    found, track = [None] * len(widths), []
     by_width = sorted(range(len(widths)), key=lambda index: architectures[index].widest, reverse=True)
     for index in tqdm(by_width, desc="widths", disable=not progress):
-        problems = [problem_of(data, inputs, temperature, architectures[index], pairs) for temperature in heat]
-        found[index] = _minimise_batch(problems, points, tolerance, max_steps, factors, dense)
-        points = found[index].minimum.point
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+        problem = problem_of(data, inputs, heat, architectures[index], pairs)
+        points = _extrapolated(track, architectures[index].widest, points)
+        found[index] = _minimise_batch(problem, points, tolerance, max_steps, factors, dense)
+        track.append((architectures[index].widest, found[index].minimum.point))
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = np.stack([np.asarray(architecture.widths, float) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = _solution(stacked, inputs, labels, grid, width, factors)
+    solution = _solution(_stacked(found), inputs, labels, grid, width, factors)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -197,7 +198,7 @@ def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dens
 
             # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
             scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
-            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS)
+            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
 
     minimum = minimise(local, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
     energy = factors.chain.outputs * minimum.curvature.energy
@@ -205,19 +206,36 @@ def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dens
     return Found(minimum._replace(curvature=None), overlaps, energy, entropy(minimum.point, problem.shares, factors))
 
 
-def _minimise_batch(problems: list, starts, tolerance, max_steps, factors: Factors, dense: bool):
-    """One compiled loop over a batch of small problems; large ones one after the other, to spare memory."""
-    if not dense:
-        found = [
-            minimise_action(problem, start, tolerance, max_steps, factors, dense)
-            for problem, start in zip(problems, starts, strict=True)
-        ]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
-    shared = problems[0]._replace(temperature=jnp.stack([problem.temperature for problem in problems]))
+def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
+    """One compiled loop over the temperatures of a small problem; those of a large one one after the other."""
+    options = (tolerance, max_steps, factors, dense)
+    if not dense or problem.inputs.size > _LARGEST_BATCHED:
+        each = zip(problem.temperature, starts, strict=True)
+        return _stacked([minimise_action(problem._replace(temperature=one), start, *options) for one, start in each])
+    return _minimise_together(problem, starts, *options)
+
+
+@partial(jax.jit, static_argnames="dense")
+def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
     axes = ActionProblem(*(0 if name == "temperature" else None for name in ActionProblem._fields))
-    return jax.vmap(
-        lambda problem, start: minimise_action(problem, start, tolerance, max_steps, factors, dense), (axes, 0)
-    )(shared, starts)
+    return jax.vmap(lambda one, start: minimise_action(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
+        problem, starts
+    )
+
+
+def _stacked(found: list) -> Found:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+
+
+def _extrapolated(track: list, width, points):
+    """Where to start at a width: along the line in ln N through the two next larger ones, from the next where there is one."""
+    if not track:
+        return points
+    (*_, (near, point)) = track
+    far, other = track[-2] if len(track) > 1 else (near, point)
+    if not checks.concrete(near, far, width) or not near < far < np.inf:
+        return point
+    return point + (point - other) * (np.log(near / width) / np.log(far / near))
 
 
 def _prepare(attentioned, labels, heads, width, variance):

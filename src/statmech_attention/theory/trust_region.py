@@ -171,14 +171,16 @@ def truncated_step(
     scale: Float[Array, " coordinates"],
     radius: Float[Array, ""],
     max_products: int,
+    tolerance: float | Float[Array, ""] = 0.0,
 ):
     """Preconditioned conjugate gradients cut off at the radius or at negative curvature (Steihaug 1983).
 
     `product` multiplies a vector with the Hessian; `scale` is a positive diagonal to divide by. The
-    ball is measured in the scaled norm.
+    ball is measured in the scaled norm. A residual far below the `tolerance` of the gradient is not sought.
     """
     scaled = gradient / scale
-    goal = jnp.minimum(0.1, jnp.sqrt(jnp.sqrt(gradient @ scaled))) * jnp.sqrt(gradient @ scaled)
+    size = jnp.sqrt(gradient @ scaled)
+    goal = jnp.maximum(jnp.minimum(0.1, jnp.sqrt(size)) * size, jnp.minimum(0.1 * size, 0.3 * tolerance))
 
     def edge(step, direction):
         a, b, c = direction @ (scale * direction), step @ (scale * direction), step @ (scale * step) - radius**2
