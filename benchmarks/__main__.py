@@ -10,9 +10,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+import statmech_attention as sma
 from benchmarks.plan import cases
 from benchmarks.table import Table
 
+sma.enable_x64()  # for the checksum
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED, QUICK = ROOT / "results" / "benchmarks.nc", ROOT / ".cache" / "benchmarks_quick.nc"
 
@@ -40,7 +42,7 @@ def main() -> int:
         name = f"{case['group']}, {case['minimiser']}"
         bar.set_description(name)
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-        rows, complaint = _measure({**case, "goals": table.goals(case)}, options.patience)
+        rows, complaint = _measure(case, options.patience)
         if rows is None:
             failed.append(f"{name}: {complaint}")
             continue

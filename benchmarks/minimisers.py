@@ -1,26 +1,28 @@
-"""The minimisers that are compared: ours, Adam, L-BFGS, and SciPy's BFGS, all on the same action.
+"""The minimisers that are compared: ours and its rivals, all on the same action, in the same coordinates unless said otherwise.
 
-Each is made once for a problem and then called with a width. The others stop once the action is within `MARGIN` of the
-minimum, which they are told; ours goes on until the largest gradient entry is 1e-8. Without a goal (NaN) they use all the
-evaluations they have.
+Each is made once for a problem and then called with a width. All stop once the largest entry of the gradient is at most
+`SMALL`; nobody is told the minimum. The rivals get the kernels of the pairs of paths where ours keeps them.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optimistix
 import scipy.optimize
 
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import action_of, problem_of
+from statmech_attention.theory.derivatives import action_of, is_dense, kept_pairs, problem_of
 from statmech_attention.theory.kernels import reduced
 
-MARGIN = 1e-6
+SMALL = 1e-8
 RATES = (0.3, 0.1, 0.03, 0.01)
+OURS = ("auto", "dense", "products")
 
 
 class Run(NamedTuple):
@@ -32,45 +34,37 @@ class Run(NamedTuple):
 
 
 def make(name: str, attentioned, labels, temperature: float):
-    """A function of (width, action to reach, most evaluations) that returns a `Run`.
+    """A function of (width, most evaluations) that returns a `Run`.
 
     Args:
-        name: "dense", "products" or "auto" for ours; "L-BFGS", "BFGS", "Adam" or "Adam, plain coordinates".
+        name: one of `OURS`; or a key of `RIVALS`, with ", plain coordinates" after it for Cholesky factors of every order
+            parameter by itself.
         attentioned: `AttentionedInputs`.
         labels: `(examples,)`.
         temperature: $T$.
     """
-    if name in ("dense", "products", "auto"):
-        return _ours(name, attentioned, labels, temperature)
-    problem_at, action, size = _action(attentioned, labels, temperature, plain=name.endswith("plain coordinates"))
-    if name == "BFGS":
-        return _scipy(problem_at, action, size)
-    minimise = _lbfgs(action, size) if name == "L-BFGS" else _adam(action, size)
-    return lambda width, goal, most: minimise(problem_at(width), goal + MARGIN, most)
+    if name in OURS:
+        return partial(_ours, name, attentioned, labels, temperature)
+    name, _, plain = name.partition(", ")
+    factors, data = full_rank(Architecture.of(attentioned.heads, 1.0)), reduced(attentioned, labels)
+    pairs = kept_pairs(data.inputs, is_dense("auto", data.inputs))
 
+    def action(point, problem):
+        return action_of(_good_coordinates(point, factors.chain) if plain else point, problem, factors)
 
-def _ours(method: str, attentioned, labels, temperature):
-    def minimise(width, goal, most):
-        found = sma.solve(
-            attentioned, labels, width=width, temperature=temperature, method=method, max_steps=most, throw=False
-        )
-        return Run(int(found.steps), float(found.action), float(found.gradient_norm))
+    rival = RIVALS[name](action, factors.coordinates)
+
+    def minimise(width, most):
+        architecture = Architecture.of(attentioned.heads, width)
+        return rival(problem_of(data, attentioned, temperature, architecture, pairs), most)
 
     return minimise
 
 
-def _action(attentioned, labels, temperature, plain: bool):
-    """The problem at a width, the action of (coordinates, problem), and the number of coordinates."""
-    factors, data = full_rank(Architecture.of(attentioned.heads, 1.0)), reduced(attentioned, labels)
-
-    def problem_at(width):
-        return problem_of(data, attentioned, temperature, Architecture.of(attentioned.heads, width))
-
-    def action(point, problem):
-        point = _good_coordinates(point, factors.chain) if plain else point
-        return action_of(point, problem, factors)
-
-    return problem_at, action, factors.coordinates
+def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
+    options = {"temperature": temperature, "method": method, "tolerance": SMALL, "max_steps": most, "throw": False}
+    found = sma.solve(attentioned, labels, width=width, **options)
+    return Run(int(found.steps), float(found.action), float(found.gradient_norm))
 
 
 def _good_coordinates(point, chain):
@@ -91,32 +85,36 @@ def _good_coordinates(point, chain):
     return jnp.concatenate(parts)
 
 
+def _descent(action, size: int, optimiser, advance):
+    """A loop of optax until the gradient is small."""
+
+    def minimise(problem, most):
+        def body(state):
+            point, memory, count, _, _ = state
+            return advance(optimiser, lambda x: action(x, problem), point, memory, count)
+
+        nowhere = jnp.asarray(jnp.inf)
+        first = (jnp.zeros(size), optimiser.init(jnp.zeros(size)), jnp.asarray(0), nowhere, nowhere)
+        return jax.lax.while_loop(lambda s: ~(s[4] <= SMALL) & (s[2] < most), body, first)[2:]
+
+    return minimise
+
+
 def _adam(action, size: int):
     """Adam; as in the paper the learning rate is that with the lowest energy, here action, over ten first steps."""
 
+    def advance(optimiser, function, point, memory, count):
+        value, gradient = jax.value_and_grad(function)(point)
+        step, memory = optimiser.update(gradient, memory, point)
+        return optax.apply_updates(point, step), memory, count + 1, value, jnp.max(jnp.abs(gradient))
+
     @jax.jit
-    def minimise(problem, goal, most, rate):
-        optimiser = optax.adam(rate)
+    def minimise(problem, most, rate):
+        return _descent(action, size, optax.adam(rate), advance)(problem, most)
 
-        def body(state):
-            point, memory, count, _, _ = state
-            value, gradient = jax.value_and_grad(action)(point, problem)
-            step, memory = optimiser.update(gradient, memory, point)
-            return optax.apply_updates(point, step), memory, count + 1, value, jnp.max(jnp.abs(gradient))
-
-        first = (
-            jnp.zeros(size),
-            optimiser.init(jnp.zeros(size)),
-            jnp.asarray(0),
-            jnp.asarray(jnp.inf),
-            jnp.asarray(jnp.inf),
-        )
-        return jax.lax.while_loop(lambda s: ~(s[3] <= goal) & (s[2] < most), body, first)[2:]
-
-    def with_best_rate(problem, goal, most):
-        trials = [float(minimise(problem, -np.inf, 10, rate)[1]) for rate in RATES]
-        best = RATES[int(np.nanargmin(trials))]
-        count, value, gradient = minimise(problem, goal, most, best)
+    def with_best_rate(problem, most):
+        trials = [float(minimise(problem, 10, rate)[1]) for rate in RATES]
+        count, value, gradient = minimise(problem, most, RATES[int(np.nanargmin(trials))])
         return Run(int(count) + 10 * len(RATES), float(value), float(gradient))
 
     return with_best_rate
@@ -124,66 +122,77 @@ def _adam(action, size: int):
 
 def _lbfgs(action, size: int):
     """Optax's L-BFGS with its default line search."""
-    optimiser = optax.lbfgs()
 
-    @jax.jit
-    def minimise(problem, goal, most):
-        def function(point):
-            return action(point, problem)
+    def advance(optimiser, function, point, memory, count):
+        value, gradient = optax.value_and_grad_from_state(function)(point, state=memory)
+        step, memory = optimiser.update(gradient, memory, point, value=value, grad=gradient, value_fn=function)
+        count = count + optax.tree.get(memory, "info").num_linesearch_steps
+        value, gradient = optax.tree.get(memory, "value"), optax.tree.get(memory, "grad")
+        return optax.apply_updates(point, step), memory, count, value, jnp.max(jnp.abs(gradient))
 
-        evaluate = optax.value_and_grad_from_state(function)
+    minimise = jax.jit(_descent(action, size, optax.lbfgs(), advance))
 
-        def body(state):
-            point, memory, count, _, _ = state
-            value, gradient = evaluate(point, state=memory)
-            step, memory = optimiser.update(gradient, memory, point, value=value, grad=gradient, value_fn=function)
-            count = count + optax.tree.get(memory, "info").num_linesearch_steps
-            gradient = optax.tree.get(memory, "grad")
-            return (
-                optax.apply_updates(point, step),
-                memory,
-                count,
-                optax.tree.get(memory, "value"),
-                jnp.max(jnp.abs(gradient)),
-            )
-
-        first = (
-            jnp.zeros(size),
-            optimiser.init(jnp.zeros(size)),
-            jnp.asarray(1),
-            jnp.asarray(jnp.inf),
-            jnp.asarray(jnp.inf),
-        )
-        return jax.lax.while_loop(lambda s: ~(s[3] <= goal) & (s[2] < most), body, first)[2:]
-
-    def run(problem, goal, most):
-        count, value, gradient = minimise(problem, goal, most)
+    def run(problem, most):
+        count, value, gradient = minimise(problem, most)
         return Run(int(count), float(value), float(gradient))
 
     return run
 
 
-def _scipy(problem_at, action, size: int):
-    """SciPy's BFGS on the compiled value and gradient."""
-    evaluate = jax.jit(jax.value_and_grad(action))
+def _optimistix(solver, action, size: int):
+    """One of Optimistix, which stops where a step and the change of the action are small: as small as makes the gradient so."""
 
-    def minimise(width, goal, most):
-        problem, best = problem_at(width), [0, np.inf, np.inf]
+    @jax.jit
+    def minimise(problem, most):
+        counted = solver(rtol=0.0, atol=1e-12, norm=optimistix.max_norm)
+        found = optimistix.minimise(action, counted, jnp.zeros(size), problem, max_steps=None, throw=False)
+        value, gradient = jax.value_and_grad(action)(found.value, problem)
+        return found.stats["num_steps"], value, jnp.max(jnp.abs(gradient))
+
+    def run(problem, most):
+        count, value, gradient = minimise(problem, most)
+        return Run(int(count), float(value), float(gradient))
+
+    return run
+
+
+def _scipy(method: str, action, size: int):
+    """One of SciPy's on the compiled value and gradient, Newton's with the compiled product of the Hessian and a vector."""
+    evaluate = jax.jit(jax.value_and_grad(action))
+    product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(y, problem)), (x,), (v,))[1])
+
+    def minimise(problem, most):
+        best = Run(0, np.inf, np.inf)
 
         def function(point):
+            nonlocal best
             value, gradient = evaluate(jnp.asarray(point), problem)
-            best[0] += 1
-            if value < best[1]:
-                best[1:] = float(value), float(jnp.max(jnp.abs(gradient)))
+            largest = float(jnp.max(jnp.abs(gradient)))
+            seen = best if best.gradient <= largest else Run(0, float(value), largest)
+            best = seen._replace(evaluations=best.evaluations + 1)
             return float(value), np.asarray(gradient)
 
-        def stop(_):
-            if best[1] <= goal + MARGIN or best[0] >= most:
+        def stop(*_):
+            if best.gradient <= SMALL or best.evaluations >= most:
                 raise StopIteration
 
+        exact = {"hessp": lambda x, v: np.asarray(product(jnp.asarray(x), jnp.asarray(v), problem))}
+        never = {"L-BFGS-B": {"ftol": 0, "gtol": 0, "maxcor": 30}, "BFGS": {"gtol": 0}, "Newton-CG": {"xtol": 0}}
+        extra = exact if method == "Newton-CG" else {}
+        options = {**never[method], "maxiter": int(most)}
         scipy.optimize.minimize(
-            function, np.zeros(size), jac=True, method="BFGS", callback=stop, options={"gtol": 1e-8}
+            function, np.zeros(size), jac=True, method=method, callback=stop, options=options, **extra
         )
-        return Run(*best)
+        return best
 
     return minimise
+
+
+RIVALS = {
+    "L-BFGS (optax)": _lbfgs,
+    "L-BFGS (SciPy)": partial(_scipy, "L-BFGS-B"),
+    "BFGS (SciPy)": partial(_scipy, "BFGS"),
+    "Newton-CG (SciPy)": partial(_scipy, "Newton-CG"),
+    "BFGS (Optimistix)": partial(_optimistix, optimistix.BFGS),
+    "Adam": _adam,
+}

@@ -1,17 +1,23 @@
 """The problems that are solved: the hidden Markov chain task, and random inputs of any size."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
+from statmech_attention.experiments import experiment_of
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
     """Attentioned inputs and labels.
 
     Args:
-        name: "hidden Markov" for the task of the book, whose heads and features are fixed, or "random".
+        name: "hidden Markov" for the task of the book, "images" for one-shot images seen by a recorded network, both of fixed
+            heads and features, or "random".
         examples: $P$.
         heads: $(H_1, .., H_L)$.
         features: $N_0$.
@@ -21,7 +27,18 @@ def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
     """
     if name == "hidden Markov":
         return _hidden_markov(examples, heads, features)
-    return _random(examples, heads, features)
+    return _images(examples, heads) if name == "images" else _random(examples, heads, features)
+
+
+def _images(examples: int, heads):
+    """The first training sequences of the recorded theory of the one-shot network of 16 paths."""
+    theory = experiment_of(ROOT / "results" / "one_shot" / "theory-2x4-seed0.nc")
+    train = theory.draw(0).train
+    if train.inputs.heads != tuple(heads) or len(train.labels) != examples:
+        raise ValueError(
+            f"heads, examples: wanted {train.inputs.heads} and {len(train.labels)}, got {heads}, {examples}."
+        )
+    return train.inputs, train.labels
 
 
 def _hidden_markov(examples: int, heads, features: int):

@@ -1,11 +1,9 @@
 """Measure one case in this process: `python -m benchmarks.worker CASE`, CASE in JSON. Prints one JSON list of rows.
 
-A process of its own makes compilation and peak memory those of the case alone. `goals` in the case are the actions that the
-others have to reach, one a point; ours needs none.
+A process of its own makes compilation and peak memory those of the case alone.
 """
 
 import json
-import math
 import resource
 import sys
 import time
@@ -25,31 +23,30 @@ _LONG = 3.0  # seconds; a solve that takes longer is not repeated at all
 def main(case: dict) -> list[dict]:
     """Rows of results, one a point of the case."""
     rows, made, unsettled = [], {}, []
-    for point, goal in zip(case["points"], case["goals"], strict=True):
+    for point in case["points"]:
         shape = (point["examples"], tuple(point["heads"]), point["features"])
         fresh = shape not in made
         if fresh:
             made[shape] = _minimiser(case, *shape)
         # One evaluation compiles everything, so that a long solve need not be done twice.
-        compiling = _timed(made[shape], point["width"], goal, 1)[0] if fresh else 0.0
-        seconds, run = _timed(made[shape], point["width"], goal, case["most"])
+        compiling = _timed(made[shape], point["width"], 1)[0] if fresh else 0.0
+        seconds, run = _timed(made[shape], point["width"], case["most"])
         row = {
             **point,
             "seconds_first": compiling + seconds,
             "seconds": seconds,
             "evaluations": run.evaluations,
             "action": run.action,
-            "gap": run.action - goal if math.isfinite(goal) else 0.0,
             "gradient": run.gradient,
         }
         rows.append(row)
         if seconds < _LONG:
-            unsettled.append((row, made[shape], goal))
+            unsettled.append((row, made[shape]))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)
-    for row, minimise, goal in unsettled:
+    for row, minimise in unsettled:
         again = [row["seconds"]]
         while sum(again) < _ENOUGH and len(again) < _REPEATS:
-            again.append(_timed(minimise, row["width"], goal, case["most"])[0])
+            again.append(_timed(minimise, row["width"], case["most"])[0])
         row["seconds"] = min(again)
     return [{**row, "peak_megabytes": peak} for row in rows]
 
@@ -60,9 +57,9 @@ def _minimiser(case: dict, examples, heads, features):
     return minimisers.make(case["minimiser"], attentioned, labels, case["temperature"])
 
 
-def _timed(minimise, width, goal, most):
+def _timed(minimise, width, most):
     start = time.perf_counter()
-    run = minimise(float(width), goal, most)  # returns Python numbers, so everything has been computed
+    run = minimise(float(width), most)  # returns Python numbers, so everything has been computed
     return time.perf_counter() - start, run
 
 
