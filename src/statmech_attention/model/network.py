@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import mixed, root
@@ -58,17 +59,19 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
             raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
         widths.append(int(number))
     features, chain = checks.whole("features", features), architecture.chain
-    keys = jax.random.split(key, len(chain.layers) + 2)
-    scales = np.sqrt(np.asarray(architecture.variances))
-    values = tuple(
-        scales[place + 1] * jax.random.normal(keys[place + 1], (layer.value_matrices, widths[place + 1], widths[place]))
-        for place, layer in enumerate(chain.layers)
+    shapes = (
+        (widths[0], features),
+        *((layer.value_matrices, widths[place + 1], widths[place]) for place, layer in enumerate(chain.layers)),
+        (widths[-1], *chain.readout.axes),
     )
-    return Weights(
-        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
-        values,
-        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
-    )
+    projection, *values, readout = _normal(key, np.sqrt(np.asarray(architecture.variances)), shapes)
+    return Weights(projection, tuple(values), readout)
+
+
+@quick_jit(static=("shapes",))
+def _normal(key, scales, shapes):
+    keys = jax.random.split(key, len(shapes))
+    return [scale * jax.random.normal(one, shape) for scale, one, shape in zip(scales, keys, shapes, strict=True)]
 
 
 def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> Float[Array, "examples *outputs"]:

@@ -11,7 +11,9 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import right
+from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.kernels import (
     check_order_parameter,
@@ -63,6 +65,11 @@ def predict(
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
+    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers)))
+
+
+@quick_jit()
+def _predict(train, labels, test, order_parameter, temperature, variance) -> Prediction:
     gram = flat_kernel(train, train, order_parameter, variance)
     across = flat_kernel(train, test, order_parameter, variance)
     seen = kernel_inputs(test)
@@ -71,7 +78,7 @@ def predict(
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
-    axes = (test.values.shape[0], *chain.readout.axes)
+    axes = (test.values.shape[0], *train.chain.readout.axes)
     return Prediction(mean.reshape(axes), (own - jnp.sum(half**2, axis=0)).reshape(axes))
 
 
@@ -123,15 +130,22 @@ def accuracy(mean, labels) -> Float[Array, ""]:
         return _class_accuracy(mean, labels)
     mean = checks.array("mean", mean, "examples", double=True)
     labels = checks.labels(labels, mean.shape[0], signs=True)
-    return jnp.mean(right(mean, labels))
+    return _mean_right(mean, labels)
 
 
 def _class_accuracy(mean, labels) -> Float[Array, ""]:
     mean = checks.array("mean", mean, "examples outputs", double=True)
     labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
-    largest = labels == jnp.max(labels, axis=1, keepdims=True)
-    if checks.concrete(largest) and not np.all(np.sum(np.asarray(largest), axis=1) == 1):
-        raise ValueError(
-            "labels: wanted one largest label an example, that of its class, got several of the same size."
-        )
-    return jnp.mean(right(mean, labels))
+    if checks.concrete(labels):
+        known = np.asarray(labels)
+        if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
+            raise ValueError(
+                "labels: wanted one largest label an example, that of its class, got several of the same size."
+            )
+    return _mean_right(mean, labels)
+
+
+def _mean_right(mean, labels) -> Float[Array, ""]:
+    if checks.concrete(mean, labels):  # with nothing to compile
+        mean, labels = np.asarray(mean), np.asarray(labels)
+    return jnp.asarray(right(mean, labels).mean())
