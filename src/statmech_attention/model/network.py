@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.compiling import quick_jit
 from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import mixed, root
 from statmech_attention.layers.outputs import readout_weights
@@ -96,10 +96,15 @@ def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> 
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     _check_fit(weights, inputs.shape[2], chain)
+    return _outputs(weights, inputs, matrices, readout_weights(readout, inputs.shape[1]), chain)
+
+
+@quick_jit(static=("chain",))
+def _outputs(weights, inputs, matrices, tokens, chain):
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         hidden = layer.forward(values, hidden, matrix)
-    read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
+    read = jnp.einsum("t,etm->em", tokens.astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
 
@@ -154,6 +159,11 @@ def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array,
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`.
     """
     chain = _chain_of(weights, heads)
+    return _overlaps(weights, chain)
+
+
+@quick_jit(static=("chain",))
+def _overlaps(weights, chain):
     overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 

@@ -165,14 +165,14 @@ class HiddenChains(ABC):
         return self.hardness * np.block([[features, zero], [zero.T, positions]])
 
 
-@quick_jit()
+@quick_jit(effort=0)
 def _with_random(key, designed, uniform, hardness, scale):
     """Two layers of designed heads, each with a random one behind them."""
     random = jax.vmap(_random_head.__wrapped__, in_axes=(0, None, None))(jax.random.split(key), hardness, scale)
     return tuple(jnp.concatenate([heads, one[None]]) for heads, one in zip((designed, uniform), random, strict=True))
 
 
-@quick_jit()
+@quick_jit(effort=0)
 def _random_head(key, hardness, scale):
     return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
 
