@@ -146,6 +146,7 @@ def _class_accuracy(mean, labels) -> Float[Array, ""]:
 
 
 def _mean_right(mean, labels) -> Float[Array, ""]:
-    if checks.concrete(mean, labels):  # with nothing to compile
-        mean, labels = np.asarray(mean), np.asarray(labels)
-    return jnp.asarray(right(mean, labels).mean())
+    if not checks.concrete(mean, labels):
+        return jnp.mean(right(mean, labels))
+    # With nothing to compile: JAX would convert a NumPy scalar by a function of its own, but takes an array as it is.
+    return jnp.asarray(np.asarray(np.mean(right(np.asarray(mean), np.asarray(labels)))))
