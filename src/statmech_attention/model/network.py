@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import mixed, root
 from statmech_attention.layers.outputs import readout_weights
@@ -59,19 +58,17 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
             raise ValueError(f"width: wanted whole numbers to draw weights, got {number}.")
         widths.append(int(number))
     features, chain = checks.whole("features", features), architecture.chain
-    shapes = (
-        (widths[0], features),
-        *((layer.value_matrices, widths[place + 1], widths[place]) for place, layer in enumerate(chain.layers)),
-        (widths[-1], *chain.readout.axes),
+    keys = jax.random.split(key, len(chain.layers) + 2)
+    scales = np.sqrt(np.asarray(architecture.variances))
+    values = tuple(
+        scales[place + 1] * jax.random.normal(keys[place + 1], (layer.value_matrices, widths[place + 1], widths[place]))
+        for place, layer in enumerate(chain.layers)
     )
-    projection, *values, readout = _normal(key, np.sqrt(np.asarray(architecture.variances)), shapes)
-    return Weights(projection, tuple(values), readout)
-
-
-@quick_jit(static=("shapes",))
-def _normal(key, scales, shapes):
-    keys = jax.random.split(key, len(shapes))
-    return [scale * jax.random.normal(one, shape) for scale, one, shape in zip(scales, keys, shapes, strict=True)]
+    return Weights(
+        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
+        values,
+        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
+    )
 
 
 def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> Float[Array, "examples *outputs"]:
@@ -96,15 +93,10 @@ def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> 
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     _check_fit(weights, inputs.shape[2], chain)
-    return _outputs(weights, inputs, matrices, readout_weights(readout, inputs.shape[1]), chain)
-
-
-@quick_jit(static=("chain",))
-def _outputs(weights, inputs, matrices, tokens, chain):
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         hidden = layer.forward(values, hidden, matrix)
-    read = jnp.einsum("t,etm->em", tokens.astype(hidden.dtype), hidden)
+    read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
 
@@ -159,11 +151,6 @@ def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array,
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`.
     """
     chain = _chain_of(weights, heads)
-    return _overlaps(weights, chain)
-
-
-@quick_jit(static=("chain",))
-def _overlaps(weights, chain):
     overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 

@@ -65,16 +65,17 @@ def predict(
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
-    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers)))
+    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers))[0])
 
 
 @quick_jit()
-def _predict(train, labels, test, order_parameter, temperature, variance) -> Prediction:
-    gram = flat_kernel(train, train, order_parameter, variance)
-    across = flat_kernel(train, test, order_parameter, variance)
+def _predict(train, labels, test, order_parameter, temperature, input_variance) -> Prediction:
+    # Kernels for unit variance, so that no other one compiles again.
+    gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
+    across = input_variance * flat_kernel(train, test, order_parameter, 1.0)
     seen = kernel_inputs(test)
     weighted = jnp.einsum("eai,ab->ebi", seen, order_parameter)
-    own = kernel_scale(test, variance) * jnp.sum(weighted * seen, axis=(1, 2))
+    own = input_variance * kernel_scale(test, 1.0) * jnp.sum(weighted * seen, axis=(1, 2))
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
