@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Readout
@@ -62,7 +61,7 @@ class Outputs(Readout):
         return (self,)
 
 
-def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
+def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
     r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
 
     Args:
@@ -76,8 +75,8 @@ def readout_weights(readout, tokens: int) -> Float[Array, " tokens"]:
         ValueError: an unknown readout or an index outside the sequence.
     """
     if readout == "mean":
-        return jnp.full(tokens, 1 / tokens)
+        return np.full(tokens, 1 / tokens)
     index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
     if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
         raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
-    return jnp.zeros(tokens).at[index].set(1.0)
+    return np.eye(1, tokens, int(index))[0]

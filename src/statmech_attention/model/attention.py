@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 
 
@@ -31,11 +32,7 @@ class ProductAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
-        logits = (
-            jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in self.products
-        )
-        biases = self.bias or (None,) * len(self.products)
-        return tuple(_softmax_over_keys(logit, self.mask, bias) for logit, bias in zip(logits, biases, strict=True))
+        return _of_products(self, inputs)
 
 
 @jax.tree_util.register_dataclass
@@ -55,14 +52,7 @@ class QueryKeyAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
-        matrices = []
-        biases = self.bias or (None,) * len(self.queries)
-        for queries, keys, bias in zip(self.queries, self.keys, biases, strict=True):
-            query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
-            key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
-            logits = jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype)
-            matrices.append(_softmax_over_keys(logits, self.mask, bias))
-        return tuple(matrices)
+        return _of_queries_and_keys(self, inputs)
 
 
 def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
@@ -200,12 +190,32 @@ def chain_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
     return chain, tuple(next(left) if count else None for count in chain.heads)
 
 
-def _softmax_over_keys(logits, mask, bias) -> Float[Array, "examples _heads tokens tokens"]:
-    if bias is not None:
-        logits = logits + bias[None].astype(logits.dtype)
-    if mask is not None:
-        logits = jnp.where(mask[None, None], logits, -jnp.inf)
-    return jax.nn.softmax(logits, axis=-2)
+@quick_jit()
+def _of_products(attention, inputs):
+    logits = (
+        jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in attention.products
+    )
+    return _softmax_over_keys(logits, attention.mask, attention.bias)
+
+
+@quick_jit()
+def _of_queries_and_keys(attention, inputs):
+    logits = []
+    for queries, keys in zip(attention.queries, attention.keys, strict=True):
+        query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
+        key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
+        logits.append(jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype))
+    return _softmax_over_keys(logits, attention.mask, attention.bias)
+
+
+def _softmax_over_keys(logits, mask, biases) -> tuple:
+    """The matrices of every layer from its logits, the bias added before the mask is put on."""
+    matrices = []
+    for layer, one in enumerate(logits):
+        one = one if biases is None else one + biases[layer][None].astype(one.dtype)
+        one = one if mask is None else jnp.where(mask[None, None], one, -jnp.inf)
+        matrices.append(jax.nn.softmax(one, axis=-2))
+    return tuple(matrices)
 
 
 def _layers(name: str, values, axes: str) -> tuple:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.outputs import readout_weights
@@ -75,11 +76,16 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None) -> Attenti
     """
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
-    weights = readout_weights(readout, inputs.shape[1]).astype(inputs.dtype)
-    columns = jnp.broadcast_to(weights, (inputs.shape[0], 1, inputs.shape[1]))
+    weights = readout_weights(readout, inputs.shape[1])
+    return AttentionedInputs(_seen(inputs, matrices, weights, chain), chain.spelled)
+
+
+@quick_jit(static=("chain",))
+def _seen(inputs, matrices, weights, chain):
+    columns = jnp.broadcast_to(weights.astype(inputs.dtype), (inputs.shape[0], 1, inputs.shape[1]))
     for layer, matrix in reversed(list(zip(chain.layers, matrices, strict=True))):
         columns = layer.attended(columns, matrix).reshape(inputs.shape[0], -1, inputs.shape[1])
-    return AttentionedInputs(jnp.einsum("eds,esi->edi", columns, inputs), chain.spelled)
+    return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
 def path_indices(heads) -> Int[np.ndarray, "paths layers"]:

@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Num
+import numpy as np
+from jaxtyping import Array, Float, Int, Num
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 
@@ -75,7 +77,7 @@ class HiddenChains(ABC):
         """Draw examples."""
 
     @abstractmethod
-    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+    def _designed_heads(self) -> list[Float[np.ndarray, "features features"]]:
         """Query-key products of the designed heads of layer 1."""
 
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
@@ -87,17 +89,12 @@ class HiddenChains(ABC):
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
-        first, second = jax.random.split(key)
-        return (
-            jnp.stack([*self._designed_heads(), self.random_head(first)]),
-            jnp.stack([self.uniform_head(), self.random_head(second)]),
-        )
+        return _with_random(key, np.stack(self._designed_heads()), self.uniform_head()[None], *self._scales())
 
     @property
-    def states(self) -> Float[Array, "states token_size"]:
+    def states(self) -> Float[np.ndarray, "states token_size"]:
         r"""The feature vectors $v_0, .., v_{C-1}$ of the states, orthogonal, $|v_s|^2$ = `token_size`."""
-        part = jnp.ones((1, self.token_size // self.classes))
-        return jnp.sqrt(float(self.classes)) * jnp.kron(jnp.eye(self.classes), part)
+        return np.sqrt(self.classes) * np.repeat(np.eye(self.classes), self.token_size // self.classes, axis=1)
 
     @property
     def tokens(self) -> int:
@@ -133,9 +130,9 @@ class HiddenChains(ABC):
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
-    def uniform_head(self) -> Float[Array, "features features"]:
+    def uniform_head(self) -> Float[np.ndarray, "features features"]:
         """Designed head of layer 2: attend all tokens alike."""
-        return self._product(jnp.zeros((self.token_size,) * 2), jnp.ones((self.tokens, self.tokens)))
+        return self._product(np.zeros((self.token_size,) * 2), np.ones((self.tokens,) * 2))
 
     def random_head(self, key: Key) -> Float[Array, "features features"]:
         """A head of Gaussian entries, each block scaled so that its logits are of order one.
@@ -146,26 +143,48 @@ class HiddenChains(ABC):
         Returns:
             `(features, features)`.
         """
-        scale = jnp.concatenate([jnp.full(self.token_size, self.token_size**-0.5), jnp.ones(self.tokens)])
-        return self.hardness * jax.random.normal(key, (self.features,) * 2) * jnp.outer(scale, scale)
+        return _random_head(key, *self._scales())
 
-    def _inputs(self, key: Key, seen: Float[Array, "examples length token_size"]) -> Float[Array, "..."]:
-        """Feature vectors with noise, the empty token in front, and positions."""
-        examples = len(seen)
-        white = jax.random.normal(key, (examples, self.length, self.token_size))
-        parallel = white @ self.states.T @ self.states / self.token_size
-        tokens = seen + self.parallel_noise * parallel + self.perpendicular_noise * (white - parallel)
-        tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
-        positions = jnp.broadcast_to(jnp.eye(self.tokens), (examples, self.tokens, self.tokens))
-        return jnp.concatenate([tokens, positions], axis=-1)
+    def _inputs(self, key: Key, which: Int[Array, "examples length"]) -> Float[Array, "examples tokens features"]:
+        """Feature vectors of hidden states with noise, the empty token in front, and positions."""
+        return _noisy(key, which, self.states, float(self.parallel_noise), float(self.perpendicular_noise))
 
-    def _one_step_back(self) -> Float[Array, "tokens tokens"]:
+    def _scales(self) -> tuple[float, Float[np.ndarray, " features"]]:
+        """What a standard normal head is multiplied with: the hardness, and a number for each of its rows and columns."""
+        return float(self.hardness), np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
+
+    def _one_step_back(self) -> Float[np.ndarray, "tokens tokens"]:
         """Positions of a head that looks one token back where nothing speaks against it, else at the empty token."""
-        back = jnp.eye(self.tokens, k=1)
-        nowhere = jnp.zeros((self.tokens, self.tokens)).at[0, 1:].set(1.5)
+        positions = np.eye(self.tokens, k=1)
         # Query 1 has the empty token one step before it: the row of the empty token wins there.
-        return jnp.where(nowhere > 0, nowhere, back)
+        positions[0, 1:] = 1.5
+        return positions
 
-    def _product(self, features, positions):
-        zero = jnp.zeros((self.token_size, self.tokens))
-        return self.hardness * jnp.block([[features, zero], [zero.T, positions]])
+    def _product(self, features, positions) -> Float[np.ndarray, "features features"]:
+        zero = np.zeros((self.token_size, self.tokens))
+        return self.hardness * np.block([[features, zero], [zero.T, positions]])
+
+
+@quick_jit(effort=0)
+def _with_random(key, designed, uniform, hardness, scale):
+    """Two layers of designed heads, each with a random one behind them."""
+    random = jax.vmap(_random_head.__wrapped__, in_axes=(0, None, None))(jax.random.split(key), hardness, scale)
+    return tuple(jnp.concatenate([heads, one[None]]) for heads, one in zip((designed, uniform), random, strict=True))
+
+
+@quick_jit(effort=0)
+def _random_head(key, hardness, scale):
+    return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
+
+
+@quick_jit()
+def _noisy(key, which, states, parallel_noise, perpendicular_noise):
+    """`HiddenChains._inputs`."""
+    examples, length = which.shape
+    white = jax.random.normal(key, (examples, length, states.shape[1]))
+    states = states.astype(white.dtype)
+    parallel = white @ states.T @ states / states.shape[1]
+    tokens = states[which] + parallel_noise * parallel + perpendicular_noise * (white - parallel)
+    tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
+    positions = jnp.broadcast_to(jnp.eye(length + 1), (examples, length + 1, length + 1))
+    return jnp.concatenate([tokens, positions], axis=-1)

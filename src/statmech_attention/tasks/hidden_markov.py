@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
 
 
@@ -57,22 +59,28 @@ class HiddenMarkov(HiddenChains):
             ValueError: fewer than one example.
         """
         examples = checks.whole("examples", examples)
-        order, first, switches, noise = jax.random.split(key, 4)
-        labels = jax.random.permutation(order, jnp.where(jnp.arange(examples) < (examples + 1) // 2, 1.0, -1.0))
-        rate = jnp.where(labels > 0, self.slow, self.fast)
-        start = jax.random.rademacher(first, (examples, 1), dtype=float)
-        switched = jax.random.uniform(switches, (examples, self.length - 1)) < rate[:, None]
-        hidden = jnp.concatenate([start, start * jnp.cumprod(jnp.where(switched, -1.0, 1.0), axis=1)], axis=1)
-        seen = jnp.where(hidden[..., None] > 0, self.states[0], self.states[1])
-        return HiddenMarkovSample(self._inputs(noise, seen), labels, hidden)
+        noise, labels, hidden, states = _chains(key, float(self.slow), float(self.fast), examples, self.length)
+        return HiddenMarkovSample(self._inputs(noise, states), labels, hidden)
 
-    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+    def _designed_heads(self) -> list[Float[np.ndarray, "features features"]]:
         """The paper's: `neighbour_head` alone."""
         return [self.neighbour_head()]
 
-    def neighbour_head(self) -> Float[Array, "features features"]:
+    def neighbour_head(self) -> Float[np.ndarray, "features features"]:
         """Designed head of layer 1: look one token back if its state is the same, at the empty token otherwise."""
         difference = self.states[0] - self.states[1]
         # Signs of states: +-1 on noiseless tokens.
         sign = difference / (difference @ difference / 2)
-        return self._product(jnp.outer(sign, sign), self._one_step_back())
+        return self._product(np.outer(sign, sign), self._one_step_back())
+
+
+@quick_jit(static=("examples", "length"), effort=0)
+def _chains(key, slow, fast, examples, length):
+    """A key for the noise, labels, hidden states as signs and as places in `HiddenMarkov.states`."""
+    order, first, switches, noise = jax.random.split(key, 4)
+    labels = jax.random.permutation(order, jnp.where(jnp.arange(examples) < (examples + 1) // 2, 1.0, -1.0))
+    rate = jnp.where(labels > 0, slow, fast)
+    start = jax.random.rademacher(first, (examples, 1), dtype=float)
+    switched = jax.random.uniform(switches, (examples, length - 1)) < rate[:, None]
+    hidden = jnp.concatenate([start, start * jnp.cumprod(jnp.where(switched, -1.0, 1.0), axis=1)], axis=1)
+    return noise, labels, hidden, (hidden < 0).astype(int)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
 
 
@@ -47,16 +49,16 @@ class HiddenMarkovClasses(HiddenChains):
     hardness: float | int = 10.0
 
     @property
-    def steps(self) -> Float[Array, "classes steps"]:
+    def steps(self) -> Float[np.ndarray, "classes steps"]:
         """The probability of every step in every class."""
-        usual = jnp.array([1 - self.slow] + [self.fast] * (self.classes - 1), float)
-        same = jnp.eye(self.classes)
+        usual = np.array([1 - self.slow] + [self.fast] * (self.classes - 1), float)
+        same = np.eye(self.classes)
         return same * usual[:, None] + (1 - same) * (1 - usual[:, None]) / (self.classes - 1)
 
     @property
-    def transitions(self) -> Float[Array, "classes states states"]:
+    def transitions(self) -> Float[np.ndarray, "classes states states"]:
         """The transition matrices, from the state of the second axis to that of the third."""
-        places = jnp.arange(self.classes)
+        places = np.arange(self.classes)
         return self.steps[:, (places[None, :] - places[:, None]) % self.classes]
 
     def sample(self, key: Key, examples) -> HiddenMarkovSample:
@@ -75,16 +77,8 @@ class HiddenMarkovClasses(HiddenChains):
             ValueError: fewer than one example.
         """
         examples = checks.whole("examples", examples)
-        order, first, switches, noise = jax.random.split(key, 4)
-        classes = jax.random.permutation(order, jnp.arange(examples) * self.classes // examples)
-        start = jax.random.randint(first, (examples, 1), 0, self.classes)
-        # The unit interval is shared out to the steps 1, 2, .., and what is left to step 0.
-        borders = jnp.cumsum(self.steps[classes][:, None, 1:], axis=-1)
-        uniform = jax.random.uniform(switches, (examples, self.length - 1, 1))
-        step = 1 + jnp.sum(uniform >= borders, axis=-1)
-        hidden = (start + jnp.pad(jnp.cumsum(step, axis=1), ((0, 0), (1, 0)))) % self.classes
-        labels = jax.nn.one_hot(classes, self.classes, dtype=float) - 1 / self.classes
-        return HiddenMarkovSample(self._inputs(noise, self.states[hidden]), labels, hidden)
+        noise, labels, hidden = _chains(key, self.steps, examples, self.length)
+        return HiddenMarkovSample(self._inputs(noise, hidden), labels, hidden)
 
     def class_probabilities(self, inputs) -> Float[Array, "examples classes"]:
         r"""$p(c \mid x)$ by the forward algorithm: $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$, $p(x|c) = \sum_s a_T(s)$.
@@ -105,24 +99,16 @@ class HiddenMarkovClasses(HiddenChains):
             raise ValueError(
                 f"inputs: wanted {self.tokens} tokens of {self.features} features, got {inputs.shape[1:]}."
             )
-        # Up to what is the same for all states; noise outside the plane of states says nothing about them.
-        fit = inputs[:, 1:, : self.token_size] @ self.states.T / max(self.parallel_noise, 1e-6) ** 2
-        fit = fit - jnp.max(fit, axis=-1, keepdims=True)
-        logs = jnp.log(self.transitions)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.transitions)
+        states = self.states / max(self.parallel_noise, 1e-6) ** 2
+        return _class_probabilities(inputs[:, 1:, : self.token_size], states, logs)
 
-        def step(forward, seen):
-            arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
-            return arrived + seen[:, None], None
-
-        begin = jnp.repeat(fit[:, None, 0], self.classes, axis=1)
-        end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
-        return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)
-
-    def _designed_heads(self) -> list[Float[Array, "features features"]]:
+    def _designed_heads(self) -> list[Float[np.ndarray, "features features"]]:
         """Heads for the steps 0 .. $C - 2$: the last one is what the others leave over. For two classes this is the paper's."""
         return [self.step_head(step) for step in range(self.classes - 1)]
 
-    def step_head(self, step) -> Float[Array, "features features"]:
+    def step_head(self, step) -> Float[np.ndarray, "features features"]:
         """Look one token back if the state took this step from there, at the empty token otherwise.
 
         Args:
@@ -136,7 +122,38 @@ class HiddenMarkovClasses(HiddenChains):
         """
         if not checks.is_whole(step, 0) or step >= self.classes:
             raise ValueError(f"step: wanted a whole number in 0..{self.classes - 1}, got {step!r}.")
-        came = jnp.roll(jnp.eye(self.classes), int(step), axis=1)  # from the state of the row
+        came = np.roll(np.eye(self.classes), int(step), axis=1)  # from the state of the row
         fit = (self.classes * came - 1) / (self.classes - 1)
         dual = self.states / self.token_size
         return self._product(dual.T @ fit @ dual, self._one_step_back())
+
+
+@quick_jit(static=("examples", "length"), effort=0)
+def _chains(key, steps, examples, length):
+    """A key for the noise, labels, and hidden states."""
+    order, first, switches, noise = jax.random.split(key, 4)
+    count = len(steps)
+    classes = jax.random.permutation(order, jnp.arange(examples) * count // examples)
+    start = jax.random.randint(first, (examples, 1), 0, count)
+    # The unit interval is shared out to the steps 1, 2, .., and what is left to step 0.
+    borders = jnp.cumsum(steps[classes][:, None, 1:], axis=-1)
+    uniform = jax.random.uniform(switches, (examples, length - 1, 1))
+    step = 1 + jnp.sum(uniform >= borders, axis=-1)
+    hidden = (start + jnp.pad(jnp.cumsum(step, axis=1), ((0, 0), (1, 0)))) % count
+    return noise, jax.nn.one_hot(classes, count, dtype=float) - 1 / count, hidden
+
+
+@quick_jit()
+def _class_probabilities(tokens, states, logs):
+    """The forward algorithm, with feature vectors over the noise's variance and logarithms of the transition matrices."""
+    # Up to what is the same for all states; noise outside the plane of states says nothing about them.
+    fit = tokens @ states.T
+    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
+
+    def step(forward, seen):
+        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
+        return arrived + seen[:, None], None
+
+    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
+    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
+    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)

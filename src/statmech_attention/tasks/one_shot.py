@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, Int32
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._sequences import (
     CHANNELS,
     CompactTokens,
@@ -138,10 +139,8 @@ class OneShot:
         classes = self._classes("classes", classes)
         asked = classes if asked is None else self._classes("asked", asked)
         checks.same("asked", "asked", len(asked), "classes", len(classes))
-        pair, rest = jax.random.split(key)
-        pairs = random_pairs(pair, examples, len(classes))
-        sequences = draw_sequences(rest, classes[pairs], asked[pairs], self.starts)
-        return OneShotSample(self.inputs(sequences), sequences.labels.astype(float), sequences)
+        sequences, labels = _random_sequences(key, classes, asked, self.starts, examples)
+        return OneShotSample(self.inputs(sequences), labels, sequences)
 
     def sequences(self, key: Key, pairs: Int[Array, "examples 2"] | Int[np.ndarray, "examples 2"]) -> Sequences:
         """One sequence for each pair of classes: order, labels, drawings and the class asked for at random.
@@ -180,11 +179,7 @@ class OneShot:
         Returns:
             `(examples, tokens, features)`.
         """
-        compact, dtype = self.compact, jnp.result_type(float)
-        patches = jnp.repeat(normalised_patches(compact, sequences.drawings, dtype), CHANNELS, axis=-1)
-        signs = sequences.first.astype(dtype)[:, None] * compact.signs.astype(dtype)[None]
-        labels = signs[:, :, None] * compact.difference.astype(dtype)[None, None]
-        return patches + compact.constants.astype(dtype)[None] + labels
+        return _tokens(self.compact, sequences)
 
     def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
         chosen = np.asarray(classes)
@@ -201,3 +196,21 @@ class OneShot:
         if np.diff(self.images.starts)[chosen].min() < 2:
             raise ValueError(f"{name}: wanted at least two drawings of every class of {self.images.name}.")
         return jnp.asarray(chosen, jnp.int32)
+
+
+@quick_jit(static=("examples",), effort=0)
+def _random_sequences(key, classes, asked, starts, examples):
+    """Sequences of pairs of different classes, and their labels in JAX's default precision."""
+    pair, rest = jax.random.split(key)
+    pairs = random_pairs(pair, examples, len(classes))
+    sequences = draw_sequences(rest, classes[pairs], asked[pairs], starts)
+    return sequences, sequences.labels.astype(float)
+
+
+@quick_jit()
+def _tokens(compact: CompactTokens, sequences: Sequences) -> Float[Array, "examples tokens features"]:
+    dtype = jnp.result_type(float)
+    patches = jnp.repeat(normalised_patches(compact, sequences.drawings, dtype), CHANNELS, axis=-1)
+    signs = sequences.first.astype(dtype)[:, None] * compact.signs.astype(dtype)[None]
+    labels = signs[:, :, None] * compact.difference.astype(dtype)[None, None]
+    return patches + compact.constants.astype(dtype)[None] + labels

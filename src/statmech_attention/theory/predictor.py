@@ -11,7 +11,9 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import right
+from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.kernels import (
     check_order_parameter,
@@ -63,15 +65,21 @@ def predict(
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
-    gram = flat_kernel(train, train, order_parameter, variance)
-    across = flat_kernel(train, test, order_parameter, variance)
+    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers))[0])
+
+
+@quick_jit()
+def _predict(train, labels, test, order_parameter, temperature, input_variance) -> Prediction:
+    # Kernels for unit variance, so that no other one compiles again.
+    gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
+    across = input_variance * flat_kernel(train, test, order_parameter, 1.0)
     seen = kernel_inputs(test)
     weighted = jnp.einsum("eai,ab->ebi", seen, order_parameter)
-    own = kernel_scale(test, variance) * jnp.sum(weighted * seen, axis=(1, 2))
+    own = input_variance * kernel_scale(test, 1.0) * jnp.sum(weighted * seen, axis=(1, 2))
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
-    axes = (test.values.shape[0], *chain.readout.axes)
+    axes = (test.values.shape[0], *train.chain.readout.axes)
     return Prediction(mean.reshape(axes), (own - jnp.sum(half**2, axis=0)).reshape(axes))
 
 
@@ -123,15 +131,23 @@ def accuracy(mean, labels) -> Float[Array, ""]:
         return _class_accuracy(mean, labels)
     mean = checks.array("mean", mean, "examples", double=True)
     labels = checks.labels(labels, mean.shape[0], signs=True)
-    return jnp.mean(right(mean, labels))
+    return _mean_right(mean, labels)
 
 
 def _class_accuracy(mean, labels) -> Float[Array, ""]:
     mean = checks.array("mean", mean, "examples outputs", double=True)
     labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
-    largest = labels == jnp.max(labels, axis=1, keepdims=True)
-    if checks.concrete(largest) and not np.all(np.sum(np.asarray(largest), axis=1) == 1):
-        raise ValueError(
-            "labels: wanted one largest label an example, that of its class, got several of the same size."
-        )
-    return jnp.mean(right(mean, labels))
+    if checks.concrete(labels):
+        known = np.asarray(labels)
+        if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
+            raise ValueError(
+                "labels: wanted one largest label an example, that of its class, got several of the same size."
+            )
+    return _mean_right(mean, labels)
+
+
+def _mean_right(mean, labels) -> Float[Array, ""]:
+    if not checks.concrete(mean, labels):
+        return jnp.mean(right(mean, labels))
+    # With nothing to compile: JAX would convert a NumPy scalar by a function of its own, but takes an array as it is.
+    return jnp.asarray(np.asarray(np.mean(right(np.asarray(mean), np.asarray(labels)))))

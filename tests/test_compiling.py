@@ -1,0 +1,83 @@
+"""How little is compiled before the first answer, and that `quick_jit` is `jax.jit`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention
+from statmech_attention.compiling import quick_jit
+
+# The README's lines up to the data that are solved for, and once more with other numbers.
+LINES = """
+import jax
+import jax.monitoring
+import statmech_attention as sma
+
+sma.enable_x64()
+compiled = []
+jax.monitoring.register_event_duration_secs_listener(
+    lambda name, *_, **__: compiled.append(name) if name.endswith("backend_compile_duration") else None
+)
+
+def see(task):
+    train_key, test_key, heads_key = jax.random.split(jax.random.key(0), 3)
+    train, test = task.sample(train_key, 4), task.sample(test_key, 6)
+    attention = sma.attention_from_products(task.heads(heads_key))
+    return train.labels, test.labels, *(sma.attentioned_inputs(one.inputs, attention) for one in (train, test))
+
+def answer(labels, test_labels, train, test, **numbers):
+    return sma.accuracy(sma.predict(train, labels, test, numbers.pop("U"), **numbers).mean, test_labels)
+
+def count(function, *arguments, **named):
+    before = len(compiled)
+    result = function(*arguments, **named)
+    print(len(compiled) - before)
+    return result
+
+small = {"length": 3, "token_size": 4}
+seen = count(see, sma.tasks.HiddenMarkov(**small))
+other = {"slow": 0.1, "fast": 1, "parallel_noise": 0, "perpendicular_noise": 2.0, "hardness": 3}
+seen = count(see, sma.tasks.HiddenMarkov(**small, **other))
+import numpy as np
+count(answer, *seen, U=np.eye(4), temperature=0.1)
+count(answer, *seen, U=2 * np.eye(4), temperature=1, variance=(1, 2.0, 0.5, 3))
+"""
+
+
+def test_little_is_compiled_before_the_first_answer_and_nothing_again_for_other_numbers():
+    source = str(Path(statmech_attention.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "JAX_PLATFORMS": "cpu"}
+    printed = subprocess.run(
+        [sys.executable, "-c", LINES], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    see, see_again, predict, predict_again = map(int, printed.split())
+    # JAX's own, for a key and its split: 4. Of ours: heads 1; chains, tokens, attention and paths 4 for each of two sizes.
+    assert see <= 4 + 1 + 2 * 4
+    assert see_again == 0
+    assert predict == 1
+    assert predict_again == 0
+
+
+@pytest.mark.parametrize("effort", [0, 1])
+def test_quick_jit_may_stand_within_any_transformation(effort):
+    quick = quick_jit(static=("power",), effort=effort)(lambda x, power: jnp.sin(x) ** power)
+    at = np.array([0.3, 0.7])
+    np.testing.assert_allclose(quick(at, 2), np.sin(at) ** 2, rtol=1e-14)
+    for transformed in (jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f)), lambda f: lambda x: jax.lax.map(f, x)):
+        np.testing.assert_allclose(transformed(lambda x: quick(x, power=2))(at), np.sin(at) ** 2, rtol=1e-14)
+    np.testing.assert_allclose(jax.grad(lambda x: quick(x, 2))(0.3), np.sin(0.6), rtol=1e-14)
+    np.testing.assert_allclose(jax.jit(lambda x: x + quick(0.3, 1))(1.0), 1 + np.sin(0.3), rtol=1e-14)  # nothing traced
+
+
+def test_an_error_of_the_function_comes_through():
+    def refuse(x):
+        raise ValueError("x: wanted another one.")
+
+    with pytest.raises(ValueError, match="x: wanted another one"):
+        quick_jit()(refuse)(1.0)
