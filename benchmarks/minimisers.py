@@ -17,8 +17,7 @@ import scipy.optimize
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import action_of, is_dense, kept_pairs, problem_of
-from statmech_attention.theory.kernels import reduced
+from statmech_attention.theory.derivatives import action_of, prepared, problem_of
 
 SMALL = 1e-8
 RATES = (0.3, 0.1, 0.03, 0.01)
@@ -46,8 +45,8 @@ def make(name: str, attentioned, labels, temperature: float):
     if name in OURS:
         return partial(_ours, name, attentioned, labels, temperature)
     name, _, plain = name.partition(", ")
-    factors, data = full_rank(Architecture.of(attentioned.heads, 1.0)), reduced(attentioned, labels)
-    pairs = kept_pairs(data.inputs, is_dense("auto", data.inputs))
+    factors = full_rank(Architecture.of(attentioned.heads, 1.0))
+    data, pairs, _ = prepared(attentioned, labels, "auto")
 
     def action(point, problem):
         return action_of(_good_coordinates(point, factors.chain) if plain else point, problem, factors)

@@ -32,7 +32,7 @@ from statmech_attention.theory.coordinates import (
     order_parameter_factors,
     overlap_derivatives,
 )
-from statmech_attention.theory.kernels import Reduced, kernel_scale
+from statmech_attention.theory.kernels import Reduced, kernel_inputs, kernel_scale, reduced
 
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
@@ -97,6 +97,17 @@ def problem_of(
     temperature = jnp.asarray(temperature, float)
     seen = jnp.swapaxes(data.inputs, 1, 2)
     return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, examples, outside)
+
+
+def prepared(inputs: AttentionedInputs, labels, method: str):
+    """What `problem_of` is made of, and whether the Hessian is formed: `Reduced`, the pairs' kernels or None, `dense`."""
+    whole = Reduced(kernel_inputs(inputs), labels.reshape(-1))
+    dense = is_dense(method, whole.inputs)
+    pairs = kept_pairs(whole.inputs, dense)
+    if pairs is not None:  # rows so few that the number of features does not matter
+        return whole, pairs, dense
+    data = reduced(inputs, labels)
+    return data, None, is_dense(method, data.inputs)
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:

@@ -24,11 +24,9 @@ from statmech_attention.theory.derivatives import (
     entropy_curvature,
     factored_derivatives,
     hessian_product,
-    is_dense,
-    kept_pairs,
+    prepared,
     problem_of,
 )
-from statmech_attention.theory.kernels import reduced
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, truncated_step
 
@@ -85,9 +83,8 @@ def solve(
     _check_options(tolerance, max_steps, method)
     factors = full_rank(architecture)
     point = _start(start, factors)
-    data = reduced(inputs, labels)
-    dense = is_dense(method, data.inputs)
-    problem = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense))
+    data, pairs, dense = prepared(inputs, labels, method)
+    problem = problem_of(data, inputs, temperature, architecture, pairs)
     found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
     solution = _solution(found, inputs, labels, problem.temperature, width, factors)
@@ -142,9 +139,7 @@ def solve_sweep(
     inputs, labels, _ = prepared[0]
     architectures = [architecture for *_, architecture in prepared]
     heat = jnp.asarray([checks.positive("temperatures", temperature) for temperature in temperatures])
-    data = reduced(inputs, labels)
-    dense = is_dense(method, data.inputs)
-    pairs = kept_pairs(data.inputs, dense)
+    data, pairs, dense = prepared(inputs, labels, method)
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
