@@ -135,9 +135,8 @@ def solve_sweep(
     if not len(widths) or not len(temperatures):
         raise ValueError("widths and temperatures: wanted at least one of each, got an empty list.")
     _check_options(tolerance, max_steps, method)
-    prepared = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
-    inputs, labels, _ = prepared[0]
-    architectures = [architecture for *_, architecture in prepared]
+    checked = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
+    (inputs, labels, _), architectures = checked[0], [architecture for *_, architecture in checked]
     heat = jnp.asarray([checks.positive("temperatures", temperature) for temperature in temperatures])
     data, pairs, dense = prepared(inputs, labels, method)
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
