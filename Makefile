@@ -46,6 +46,7 @@ verify: venv  ## compute a part of every recorded result again and compare (QUIC
 
 bench: venv  ## measure speed and memory
 	$(python) -m benchmarks
+	$(python) -m benchmarks.calls
 	$(python) -m benchmarks.dmft
 	$(python) -m benchmarks.sampling
 

@@ -33,6 +33,7 @@ def samplers() -> np.ndarray:
 
 CHECKSUMS: dict[str, Callable[[], np.ndarray]] = {
     "benchmark of the minimisers": minimisers,
+    "benchmark of the first calls": minimisers,
     "benchmark of the dynamics": dynamics,
     "benchmark of the samplers": samplers,
 }
