@@ -1,8 +1,29 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
+import ctypes
 import gc
 import os
+import shutil
+import sys
 from pathlib import Path
+
+from compiled import share
+
+PROGRAMS = Path(__file__).parents[1] / ".cache" / "compiled"
+MOST_KEPT = 2**30  # bytes of compiled programs; beyond it they are all compiled again
+ROOMY = 1200 * 2**20  # bytes a process may hold before it forgets what it compiled
+
+# Workers and the processes that tests start find what others compiled. To be set before JAX is imported.
+share(os.environ, PROGRAMS)
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    held = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    if held.is_dir() and sum(file.stat().st_size for file in held.iterdir()) > MOST_KEPT:
+        shutil.rmtree(held, ignore_errors=True)
+else:
+    # Linear algebra of several workers, with threads that wait by spinning, would take the cores from each other.
+    threads = str(max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])))
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
+        os.environ.setdefault(name, threads)
 
 import hypothesis
 import jax
@@ -18,14 +39,16 @@ hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, deran
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def _room_for_compiled_code():
-    """Every compiled function holds memory maps, of which Linux gives a process 65,530; without one left it crashes."""
+    """Compiled functions stay in memory, 2 GB of them in an hour; forgotten ones are read again from the shared folder."""
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_bytes().splitlines()) > 20_000:
+    held = Path("/proc/self/statm")
+    if held.exists() and int(held.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > ROOMY:
         jax.clear_caches()
         gc.collect()
+        if sys.platform == "linux":
+            ctypes.CDLL(None).malloc_trim(0)  # the allocator would keep it
 
 
 @pytest.fixture
