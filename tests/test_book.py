@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
