@@ -4,17 +4,18 @@ import ctypes
 import gc
 import os
 import shutil
-import sys
 from pathlib import Path
 
 from compiled import share
 
 PROGRAMS = Path(__file__).parents[1] / ".cache" / "compiled"
 MOST_KEPT = 2**30  # bytes of compiled programs; beyond it they are all compiled again
-ROOMY = 1200 * 2**20  # bytes a process may hold before it forgets what it compiled
 
 # Workers and the processes that tests start find what others compiled. To be set before JAX is imported.
 share(os.environ, PROGRAMS)
+# Nearly all of the tests' time is compilation, of programs that run once; so do JAX's own tests.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # for the workers: the compiler's threads leave less behind
 if "PYTEST_XDIST_WORKER" not in os.environ:
     held = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
     if held.is_dir() and sum(file.stat().st_size for file in held.iterdir()) > MOST_KEPT:
@@ -39,16 +40,32 @@ hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, deran
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-@pytest.fixture(autouse=True)
-def _room_for_compiled_code():
-    """Compiled functions stay in memory, 2 GB of them in an hour; forgotten ones are read again from the shared folder."""
+@pytest.fixture(autouse=True, scope="module")
+def _room_for_the_next_module():
     yield
+    _forget_compiled(1000)
+
+
+@pytest.fixture(autouse=True)
+def _room_for_the_next_test():
+    """Less often: what tests of a module have compiled they share."""
+    yield
+    _forget_compiled(1600)
+
+
+def _forget_compiled(roomy: int) -> None:
+    """Compiled functions stay in memory, gigabytes of them in the end; forgotten ones are read again from their folder.
+
+    Every one holds memory maps, too, of which Linux gives a process 65,530; without one left it crashes.
+
+    Args:
+        roomy: MB that the process may hold before it forgets.
+    """
     held = Path("/proc/self/statm")
-    if held.exists() and int(held.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > ROOMY:
+    if held.exists() and int(held.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > roomy * 2**20:
         jax.clear_caches()
         gc.collect()
-        if sys.platform == "linux":
-            ctypes.CDLL(None).malloc_trim(0)  # the allocator would keep it
+        ctypes.CDLL(None).malloc_trim(0)  # the allocator would keep it
 
 
 @pytest.fixture
