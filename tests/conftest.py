@@ -73,6 +73,14 @@ def _forget_compiled(roomy: int) -> None:
 
 
 @pytest.fixture
+def optimised():
+    """For a test whose programs run for longer than it takes to compile them well."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] != "0")
+
+
+@pytest.fixture
 def results_root(tmp_path, monkeypatch):
     """An empty folder that is also the current one, so that a test can leave files in it."""
     monkeypatch.chdir(tmp_path)
