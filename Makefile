@@ -4,7 +4,7 @@
 #   CLEAN=1             build the book from nothing, executed notebooks included
 #   TESTS=tests/x.py    the tests to run
 #   QUICK=1             verify a few records only, in under two minutes
-#   JOBS=2              so many pages of the book, or files of tests, at a time
+#   JOBS=2              so many pages of the book, or files of tests, at a time (as many as there are cores)
 #   RUNS=mine.yaml      the heavy runs to reproduce, in the form of workflow/paper.yaml
 
 VENV ?= .venv
@@ -17,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test book check readme serve verify bench images workflow reproduce smoke clean distclean
+.PHONY: help venv test doctor book check readme serve verify bench images workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,7 +26,10 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
 test: venv  ## run the tests
-	$(python) -m pytest $(if $(JOBS),-n $(JOBS) --dist loadfile) $(TESTS)
+	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile $(TESTS)
+
+doctor: venv  ## say what this machine gives, and check that JAX does not hang on it
+	@$(python) tools/doctor.py
 
 book: venv  ## execute the notebooks and build the book; prints where it is
 	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))

@@ -1,8 +1,34 @@
 """Settings of every test. The package must not be imported here: its run-time type checks are switched on later."""
 
+import ctypes
 import gc
 import os
+import shutil
+from importlib.metadata import version
 from pathlib import Path
+
+from compiled import share
+
+PROGRAMS = Path(__file__).parents[1] / ".cache" / "compiled"
+MOST_KEPT = 2**30  # bytes of compiled programs; beyond it they are all compiled again
+
+# Workers and the processes that tests start find what others compiled. To be set before JAX is imported.
+share(os.environ, PROGRAMS)
+# Nearly all of the tests' time is compilation, of programs that run once; so do JAX's own tests.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+EMITTERS = "--xla_cpu_use_fusion_emitters=false"  # a third faster to compile; later versions have no choice
+if version("jaxlib").startswith("0.9.") and EMITTERS not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {EMITTERS}".strip()
+os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # for the workers: the compiler's threads leave less behind
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    held = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
+    if held.is_dir() and sum(file.stat().st_size for file in held.iterdir()) > MOST_KEPT:
+        shutil.rmtree(held, ignore_errors=True)
+else:
+    # Linear algebra of several workers, with threads that wait by spinning, would take the cores from each other.
+    threads = str(max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])))
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
+        os.environ.setdefault(name, threads)
 
 import hypothesis
 import jax
@@ -19,13 +45,39 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _room_for_compiled_code():
-    """Every compiled function holds memory maps, of which Linux gives a process 65,530; without one left it crashes."""
+def _room_for_the_next_module():
     yield
-    maps = Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_bytes().splitlines()) > 20_000:
+    _forget_compiled(1000)
+
+
+@pytest.fixture(autouse=True)
+def _room_for_the_next_test():
+    """Less often: what tests of a module have compiled they share."""
+    yield
+    _forget_compiled(1600)
+
+
+def _forget_compiled(roomy: int) -> None:
+    """Compiled functions stay in memory, gigabytes of them in the end; forgotten ones are read again from their folder.
+
+    Every one holds memory maps, too, of which Linux gives a process 65,530; without one left it crashes.
+
+    Args:
+        roomy: MB that the process may hold before it forgets.
+    """
+    held = Path("/proc/self/statm")
+    if held.exists() and int(held.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > roomy * 2**20:
         jax.clear_caches()
         gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # the allocator would keep it
+
+
+@pytest.fixture
+def optimised():
+    """For a test whose programs run for longer than it takes to compile them well."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] != "0")
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """The book's helpers, its settings, and the scripts that build and check it."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -49,28 +46,6 @@ def test_the_tested_versions_lie_within_the_bounds(minor):
     for requirement in map(Requirement, requirements(ROOT / "requirements.txt")):
         assert {">=", "<"} <= {bound.operator for bound in requirement.specifier}, f"{requirement}: floor, ceiling"
         assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name
-
-
-# JAX 0.10 and 0.11.0 wait for ever here: batched factorisations hold every thread of the pool that they wait for.
-FACTORISATIONS = """
-import jax, jax.numpy as jnp
-
-jax.config.update("jax_enable_x64", True)
-values = jax.random.normal(jax.random.key(0), (20000, 8, 8))
-
-@jax.jit
-def several(values):
-    gram = values @ values.mT + jnp.eye(8)
-    return sum(jnp.linalg.cholesky(gram + shift * jnp.eye(8)).sum() for shift in range(4))
-
-for _ in range(60):
-    several(values).block_until_ready()
-"""
-
-
-def test_the_installed_jax_does_not_hang_on_two_cores():
-    environment = {**os.environ, "NPROC": "2", "JAX_PLATFORMS": "cpu"}
-    subprocess.run([sys.executable, "-c", FACTORISATIONS], env=environment, check=True, timeout=300)
 
 
 def test_every_page_of_the_table_of_contents_is_there():

@@ -1,6 +1,7 @@
 """Records computed again: what stands, what does not, and that code as it is written changes nothing where numbers stay."""
 
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -64,21 +65,27 @@ def test_the_command_prints_a_line_each_and_fails_if_one_differs(recorded, tmp_p
     assert lines[2].startswith("1 of 2 records stand")
 
 
-def test_what_is_looked_at_quickly_is_there():
+@pytest.fixture(scope="module")
+def records():
+    """How every record in the repository was made."""
+    return {path: results.record(path) for path in verify.RESULTS.rglob("*.nc")}
+
+
+def test_what_is_looked_at_quickly_is_there(records):
     assert all((verify.RESULTS / name).is_file() for name in verify.QUICK)
-    makers = {results.record(path)["maker"] for path in verify.RESULTS.rglob("*.nc")}
-    quick = {results.record(verify.RESULTS / name)["maker"] for name in verify.QUICK}
+    makers = {made["maker"] for made in records.values()}
+    quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
     # The test sets of a pruning take longer, and so do the samples on images.
     assert makers - quick == {"pruning", "samples"}
 
 
-def test_every_record_says_who_made_it_and_of_what():
-    for path in verify.RESULTS.rglob("*.nc"):
-        made = results.record(path)
+def test_every_record_says_who_made_it_and_of_what(records):
+    digest = cache(results.digest)
+    for path, made in records.items():
         assert made["revision"] >= 1 and made["maker"] and "source" not in made and "modules" not in made
         for name, used in made["inputs"].items():
             source = path.with_name(f"{name}-{path.stem.split('-', 1)[1]}.nc")
-            assert results.digest(source) == used, path
+            assert digest(source) == used, path
 
 
 @pytest.mark.parametrize(

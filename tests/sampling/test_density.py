@@ -1,5 +1,7 @@
 """The posterior's energy, gradient and Hessian against the action's own and automatic differentiation."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,21 +40,35 @@ def plain(point, problem, factors):
     return chain + 0.5 * problem[1].shape[0] * energy
 
 
+@partial(jax.jit, static_argnames="factors")
+def derivatives(point, problem, factors):
+    """Value, gradient and Hessian: in one program, since every operation alone would be compiled, too."""
+    arguments = (point, problem, factors)
+    return plain(*arguments), jax.grad(plain)(*arguments), jax.hessian(plain)(*arguments)
+
+
 def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem, data):
     factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
     point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=factors.coordinates))
-    value, gradient = jax.value_and_grad(_density.potential)(point, data, factors)
-    assert float(value) == pytest.approx(float(plain(point, problem, factors)), rel=1e-12)
-    np.testing.assert_allclose(gradient, jax.grad(plain)(point, problem, factors), rtol=1e-9, atol=1e-9)
-    found = _density.hessian(lambda p: _density.potential(p, data, factors), point)
-    np.testing.assert_allclose(found, jax.hessian(plain)(point, problem, factors), rtol=1e-8, atol=1e-8)
+
+    @jax.jit
+    def found(point):
+        value, gradient = jax.value_and_grad(_density.potential)(point, data, factors)
+        return value, gradient, _density.hessian(lambda p: _density.potential(p, data, factors), point)
+
+    value, gradient, curvature = found(point)
+    wanted = derivatives(point, problem, factors)
+    assert float(value) == pytest.approx(float(wanted[0]), rel=1e-12)
+    np.testing.assert_allclose(gradient, wanted[1], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(curvature, wanted[2], rtol=1e-8, atol=1e-8)
 
 
 def test_the_mode_is_one_and_its_root_whitens(problem):
     data = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
     factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
     found = _density.laplace(data, jnp.zeros(factors.coordinates), factors)
-    np.testing.assert_allclose(jax.grad(_density.potential)(found.mode, data, factors), 0.0, atol=1e-5)
-    curvature = found.root.T @ jax.hessian(plain)(found.mode, problem, factors) @ found.root
+    _, gradient, hessian = derivatives(found.mode, problem, factors)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-5)
+    curvature = found.root.T @ hessian @ found.root
     np.testing.assert_allclose(curvature, np.eye(factors.coordinates), atol=1e-8)
     assert float(found.logdet) == pytest.approx(np.linalg.slogdet(found.root)[1], rel=1e-9)

@@ -68,6 +68,7 @@ def assert_same_variances(one, other):
     np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * np.hypot(first.error, second.error))
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("width", [10, 30])
 def test_nuts_on_all_weights_has_the_same_posterior(drawn, width):
     data, named = options(2, width, 3, draws=700, warmup=300)

@@ -142,7 +142,10 @@ def _omniglot(datasets, folder: Path) -> dict[str, np.ndarray]:
             raise ValueError(f"{folder / part}: altered drawings. Remove this folder and its archive, and load again.")
         short = part.removeprefix("images_")
         classes.update(
-            {f"{short}/{name}": np.where(drawings, 0, 255) for name, drawings in zip(found, ink, strict=True)}
+            {
+                f"{short}/{name}": np.where(drawings, np.uint8(0), np.uint8(255))
+                for name, drawings in zip(found, ink, strict=True)
+            }
         )
     return classes
 
