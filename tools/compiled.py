@@ -1,0 +1,57 @@
+"""One cache of compiled programs for all processes of a checkout: JAX's own, kept apart by machine and versions.
+
+This imports nothing of the project, so that tests can use it before the package may be imported.
+"""
+
+import hashlib
+import importlib.metadata
+import platform
+import re
+from collections.abc import MutableMapping
+from pathlib import Path
+
+# What says which instructions a processor has; the rest of /proc/cpuinfo (clock, bugs, numbers) varies on one machine.
+_PROCESSOR = re.compile(r"^(?:vendor_id|cpu family|model|model name|flags|Features|CPU (?:part|variant))\s*:.*$", re.M)
+_ISA = "--xla_cpu_max_isa="
+
+
+def share(environment: MutableMapping[str, str], folder: Path) -> None:
+    """Let JAX keep what it compiles, and find what others compiled on this machine with these versions.
+
+    Args:
+        environment: environment variables of the processes; changed in place. What they say already is kept.
+        folder: of the compiled programs of all machines.
+
+    Returns:
+        Nothing.
+    """
+    environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / machine()))
+    # Everything: hundreds of small programs are most of a page, and each takes longer to compile than to read.
+    environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    environment.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+    # Where there is AVX-512, XLA adds two preferences of its code generator to a program's features ("prefer-no-gather"),
+    # looks for them among the processor's when it loads the program, and warns of instructions that are missing.
+    # Compiled for AVX2 a program carries no such thing.
+    flags = environment.get("XLA_FLAGS", "")
+    if platform.machine().lower() in ("x86_64", "amd64") and _ISA not in flags:
+        environment["XLA_FLAGS"] = f"{flags} {_ISA}AVX2".strip()
+    # At every load XLA warns that it does not compare versions. `machine` does. Errors are still shown.
+    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What a compiled program depends on besides its source and options, as a short hash.
+
+    Args:
+        cpuinfo: where Linux describes the processors. Elsewhere the machine's name stands for them.
+
+    Returns:
+        16 hexadecimal digits: of the kind of processor, of its instructions, and of the versions of Python and JAX.
+    """
+    try:
+        described = sorted(set(_PROCESSOR.findall(cpuinfo.read_text(encoding="utf-8"))))
+    except OSError:
+        described = list(platform.uname())
+    versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
+    facts = [platform.system(), platform.machine(), platform.python_version(), *versions, *described]
+    return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:16]
