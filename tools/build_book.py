@@ -103,7 +103,6 @@ def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
     stale = cache.stale()
     for name, reason in stale.items():
         print(f"{name} is executed: {reason}", file=log, flush=True)
-        cache.forget(name)
     failed = execute(cache, stale, jobs, settings["execute"]["timeout"], environment, log) if stale else {}
     if failed:
         complaints = [f"{name}: {COLOUR.sub('', error).strip()}" for name, error in failed.items()]

@@ -35,8 +35,10 @@ def share(environment: MutableMapping[str, str], folder: Path) -> None:
     flags = environment.get("XLA_FLAGS", "")
     if platform.machine().lower() in ("x86_64", "amd64") and _ISA not in flags:
         environment["XLA_FLAGS"] = f"{flags} {_ISA}AVX2".strip()
-    # At every load XLA warns that it does not compare versions. `machine` does. Errors are still shown.
-    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # At every load XLA warns that it does not compare versions, which `machine` does, and nothing but this level turns that
+    # off. Errors are still shown. JAX sets the level to 1 where it is imported, so that a 1 says nothing.
+    if environment.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
+        environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
 
 def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

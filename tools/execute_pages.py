@@ -1,5 +1,6 @@
 """Execute pages of the book, several at a time, the longest first, each in a kernel of its own."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -41,7 +42,7 @@ def execute(
     failed = {}
     progress = Progress(len(waiting), "pages")
 
-    def one(name: str) -> tuple[float, float]:
+    def one(name: str):
         progress.begin(name)
         return _attempt(cache, name, timeout, environment, log)
 
@@ -72,40 +73,41 @@ def execute(
 def _attempt(cache: PageCache, name: str, *settings):
     """Execute a page; once more unless it was a cell that failed: two kernels that start at the same moment can pick one port."""
     try:
-        return _execute(cache, name, *settings)
+        return asyncio.run(_execute(cache, name, *settings))
     except (CellExecutionError, CellTimeoutError):
         raise
     except Exception:
-        return _execute(cache, name, *settings)
+        return asyncio.run(_execute(cache, name, *settings))
 
 
-def _execute(cache: PageCache, name: str, timeout: float, environment: dict[str, str], log: IO):
+async def _execute(cache: PageCache, name: str, timeout: float, environment: dict[str, str], log: IO):
     """The executed notebook, its seconds, what it read, and when it began."""
     notebook = deepcopy(cache.notebooks[name])
     folder = str((cache.root / name).parent)
-    client = NotebookClient(notebook, timeout=timeout, resources={"metadata": {"path": folder}})
+    # Times of cells would change the cells, by which the cache knows the page.
+    options = {"record_timing": False, "resources": {"metadata": {"path": folder}}}
+    client = NotebookClient(notebook, timeout=timeout, **options)
+
+    async def ask(message: str) -> dict:
+        content = (await client.async_wait_for_reply(message))["content"]
+        if content["status"] != "ok":
+            raise RuntimeError(f"{content['ename']}: {content['evalue']}")
+        return content
+
     began = time.time()
     with tempfile.TemporaryDirectory() as temporary:
         told = Path(temporary) / "reads.json"
-        with client.setup_kernel(env=environment, stdout=log, stderr=log):
+        async with client.async_setup_kernel(env=environment, stdout=log, stderr=log):
             # In a dictionary of its own, so that the page's names stay its own.
             watch = WATCH.read_text(encoding="utf-8")
             make = f"(lambda space: exec({watch!r}, space) or space['Reads']({cache.watched!r}))(dict())"
-            _reply(client, client.kc.execute(f"__import__('sys').page_reads = {make}", silent=True))
-            notebook.metadata["language_info"] = _reply(client, client.kc.kernel_info())["language_info"]
+            await ask(client.kc.execute(f"__import__('sys').page_reads = {make}", silent=True))
+            notebook.metadata["language_info"] = (await ask(client.kc.kernel_info()))["language_info"]
             for index, cell in enumerate(notebook.cells):
-                client.execute_cell(cell, index, execution_count=client.code_cells_executed + 1)
+                await client.async_execute_cell(cell, index, execution_count=client.code_cells_executed + 1)
             client.set_widgets_metadata()
-            _reply(client, client.kc.execute(f"__import__('sys').page_reads.write({str(told)!r})", silent=True))
+            await ask(client.kc.execute(f"__import__('sys').page_reads.write({str(told)!r})", silent=True))
         return notebook, time.time() - began, json.loads(told.read_text(encoding="utf-8")), began
-
-
-def _reply(client: NotebookClient, message: str) -> dict:
-    """What a kernel answers to a message."""
-    content = client.wait_for_reply(message)["content"]
-    if content["status"] != "ok":
-        raise RuntimeError(f"{content['ename']}: {content['evalue']}")
-    return content
 
 
 def _guess(notebook) -> float:

@@ -65,11 +65,6 @@ class PageCache:
         paths = {str(self.root / f"{name}.md"): name for name in self.notebooks}
         return {paths[one.uri]: one.data["execution_seconds"] for one in records if one.uri in paths and one.data}
 
-    def forget(self, name: str) -> None:
-        """Forget what a page put out."""
-        if (record := self._record(name)) is not None:
-            self._cache.remove_cache(record.pk)
-
     def keep(self, name: str, notebook, seconds: float, reads: dict, began: float) -> None:
         """Keep an executed page.
 

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 
-_LISTS = {"os.listdir", "os.scandir", "pathlib.Path.glob", "pathlib.Path.rglob", "glob.glob"}
 # These list folders on behalf of a pattern that was noted, or of an import, which is noted by its module.
 _ON_BEHALF = ("importlib", "pathlib", "glob.py")
 
@@ -41,23 +40,22 @@ class Reads:
             writes = set("wax+") & set(mode) if isinstance(mode, str) else flags & (os.O_WRONLY | os.O_RDWR)
             if not writes:
                 self.note(path)
-        elif event in _LISTS:
-            if event == "os.listdir" or event == "os.scandir":
-                by = sys._getframe(1).f_code.co_filename
-                if any(part in by for part in _ON_BEHALF):
-                    return
-                parts = (args[0] if args[0] is not None else ".", "*")
-            else:
-                parts = args[:1] if event == "glob.glob" else (args[0], *["**"] * event.endswith("rglob"), args[1])
-            self.note(os.path.join(*map(os.fspath, parts)) if not isinstance(parts[0], int) else 0, self.patterns)
-        elif event == "subprocess.Popen" and os.fspath(args[0]) == sys.executable:
+        elif event in ("os.listdir", "os.scandir"):
+            by = sys._getframe(1).f_code.co_filename
+            if not any(part in by for part in _ON_BEHALF):
+                self.note(args[0] or ".", self.patterns, "*")
+        elif event == "glob.glob":
+            self.note(args[0], self.patterns)
+        elif event in ("pathlib.Path.glob", "pathlib.Path.rglob"):
+            self.note(args[0], self.patterns, *["**"] * event.endswith("rglob"), args[1])
+        elif event == "subprocess.Popen" and args[0] == sys.executable:
             self.python = True
 
-    def note(self, path, noted=None):
-        """Keep a path if it is below the folders."""
+    def note(self, path, noted=None, *pattern):
+        """Keep a path if it is below the folders, perhaps with a pattern behind it."""
         if not isinstance(path, str | bytes | os.PathLike):  # the number of an open file
             return
-        path = os.path.abspath(os.fsdecode(path))
+        path = os.path.abspath(os.path.join(os.fsdecode(path), *map(str, pattern)))
         if path.startswith(self.folders):
             (self.paths if noted is None else noted).add(path)
 
