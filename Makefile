@@ -4,7 +4,7 @@
 #   CLEAN=1             build the book from nothing, executed notebooks included
 #   TESTS=tests/x.py    the tests to run
 #   QUICK=1             verify a few records only, in under two minutes
-#   JOBS=2              so many pages of the book, or files of tests, at a time
+#   JOBS=2              so many pages of the book (as many as there are cores), or files of tests, at a time
 #   RUNS=mine.yaml      the heavy runs to reproduce, in the form of workflow/paper.yaml
 
 VENV ?= .venv
@@ -28,7 +28,7 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 test: venv  ## run the tests
 	$(python) -m pytest $(if $(JOBS),-n $(JOBS) --dist loadfile) $(TESTS)
 
-book: venv  ## execute the notebooks and build the book; prints where it is
+book: venv  ## execute the pages that need it and build the book; prints where it is
 	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
 
 check: venv  ## look over the built book and what the README takes from it

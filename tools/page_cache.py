@@ -84,7 +84,7 @@ class PageCache:
         data = {
             "execution_seconds": seconds,
             "read": {
-                name: state(path, began if path.is_relative_to(self.root) else None)
+                name: state(path, None if name.startswith(IMAGES) else began)
                 for name, path in named.items()
                 if name
             },
