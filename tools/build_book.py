@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 from compiled import share
-from progress import Progress
+from progress import overwrite
 
 from statmech_attention.notebooks.execution import kernel_environment
 from statmech_attention.results.provenance import hash_files
@@ -142,8 +142,7 @@ def _command(settings: dict, cache: Path) -> list[str]:
 
 def _watch(command: list[str], environment: dict[str, str], log) -> tuple[int, list[str]]:
     """Run a command, keep what it prints, and collect its complaints."""
-    progress, complaints = Progress(1, "rendering"), []
-    progress.begin("Sphinx")
+    complaints = []
     with subprocess.Popen(
         command,
         cwd=ROOT,
@@ -156,11 +155,10 @@ def _watch(command: list[str], environment: dict[str, str], log) -> tuple[int, l
         for line in process.stdout:
             line = COLOUR.sub("", line)
             print(line, end="", file=log, flush=True)
-            progress.show(line.strip())
+            overwrite(f"rendering: {line.strip()}")
             if COMPLAINT.search(line):
                 complaints.append(line.strip().removeprefix(f"{ROOT}{os.sep}"))
-    progress.end("Sphinx", "done" if not process.returncode else "failed")
-    progress.close()
+    overwrite("")
     return process.returncode, complaints
 
 

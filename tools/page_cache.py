@@ -84,9 +84,7 @@ class PageCache:
         data = {
             "execution_seconds": seconds,
             "read": {
-                name: state(path, None if name.startswith(IMAGES) else began)
-                for name, path in named.items()
-                if name
+                name: state(path, None if name.startswith(IMAGES) else began) for name, path in named.items() if name
             },
             "listed": {name: found for name, found in listed.items() if name},
         }

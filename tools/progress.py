@@ -38,24 +38,26 @@ class Progress:
         now = time.monotonic()
         with self._lock:
             running = [f"{name} {_clock(now - began)}" for name, began in self.running.items()]
-        left = self.total - self.done - len(running)
-        return (
-            f"{_clock(now - self.began)}  {self.done} of {self.total} {self.what} done, {left} left; "
-            f"running: {', '.join(running) or 'nothing'}"
-        )
+        parts = [f"{self.done} of {self.total} {self.what} done", f"{self.total - self.done - len(running)} left"]
+        return f"{_clock(now - self.began)}  {', '.join(parts)}" + f"; running: {', '.join(running)}" * bool(running)
 
-    def show(self, said: str = "") -> None:
-        """Show the line in the place of the one before; `said` behind it."""
-        if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            line = f"{self.line()} {said}"[:width]
-            print(f"\r{line:<{width}}", end="", file=self.file, flush=True)
+    def show(self) -> None:
+        """Show the line in the place of the one before."""
+        overwrite(self.line(), self.file)
 
     def close(self) -> None:
-        """Make room for what comes next."""
+        """Show the line for the last time, and make room for what comes next."""
+        self.show()
         if self._live:
-            self.show()
             print(file=self.file, flush=True)
+
+
+def overwrite(text: str, file=None) -> None:
+    """Show a line in the place of the one before; nothing where nobody watches."""
+    file = file or sys.stdout
+    if file.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        print(f"\r{text[:width]:<{width}}", end="", file=file, flush=True)
 
 
 def _clock(seconds: float) -> str:
