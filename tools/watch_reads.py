@@ -56,7 +56,8 @@ class Reads:
         if not isinstance(path, str | bytes | os.PathLike):  # the number of an open file
             return
         path = os.path.abspath(os.path.join(os.fsdecode(path), *map(str, pattern)))
-        if path.startswith(self.folders):
+        # IPython asks of every text that is displayed whether there is a file of that name.
+        if path.startswith(self.folders) and "\n" not in path:
             (self.paths if noted is None else noted).add(path)
 
     def write(self, path):
