@@ -13,6 +13,7 @@ from pathlib import Path
 # What says which instructions a processor has; the rest of /proc/cpuinfo (clock, bugs, numbers) varies on one machine.
 _PROCESSOR = re.compile(r"^(?:vendor_id|cpu family|model|model name|flags|Features|CPU (?:part|variant))\s*:.*$", re.M)
 _ISA = "--xla_cpu_max_isa="
+_HALF_WRITTEN = "ignore:Error reading persistent compilation cache"
 
 
 def share(environment: MutableMapping[str, str], folder: Path) -> None:
@@ -39,6 +40,10 @@ def share(environment: MutableMapping[str, str], folder: Path) -> None:
     # off. Errors are still shown. JAX sets the level to 1 where it is imported, so that a 1 says nothing.
     if environment.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":
         environment["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    # A process can read a program while another one writes it. JAX notices, compiles it itself, and warns.
+    warnings = environment.get("PYTHONWARNINGS", "")
+    if _HALF_WRITTEN not in warnings:
+        environment["PYTHONWARNINGS"] = f"{warnings},{_HALF_WRITTEN}".strip(",")
 
 
 def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
