@@ -232,17 +232,31 @@ def test_a_page_is_executed_anew_only_if_what_it_read_has_changed(tiny_book, cap
     assert built() == sorted(sources)
 
 
-def test_a_page_that_starts_another_python_depends_on_the_whole_package(tiny_book):
+def test_as_many_pages_at_a_time_as_there_are_cores_and_memory(monkeypatch):
+    import build_book
+
+    monkeypatch.setattr(build_book, "cores", lambda: 4)
+    pages = []
+    for gibibytes in (64, 5, 1):
+        monkeypatch.setattr("os.sysconf", lambda name, size=gibibytes: {"SC_PAGE_SIZE": 4096}.get(name, size * 2**18))
+        pages.append(build_book.pages_at_a_time())
+    assert pages == [4, 2, 1]
+
+
+def test_the_longest_page_is_first_and_one_that_starts_another_python_depends_on_the_whole_package(tiny_book, capsys):
     from execute_pages import execute
     from page_cache import PageCache
 
     source = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'], check=True)"
     (tiny_book / "book" / "index.md").write_text(PAGE.format(source))
+    (tiny_book / "book" / "longer.md").write_text(PAGE.format("print(6)\n" * 20))
+    more_pages(tiny_book, "longer")
     (tiny_book / "src").mkdir()
     (tiny_book / "src" / "unseen.py").write_text("")
     with open(tiny_book / "log", "w") as log:
         cache = PageCache(tiny_book)
-        assert execute(cache, ["book/index"], 1, 60, dict(os.environ), log) == {}
+        assert execute(cache, cache.stale(), 1, 60, dict(os.environ), log) == {}
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["book/longer", "book/index"]
     assert cache.stale() == {}
     (tiny_book / "src" / "unseen.py").write_text("changed = True\n")
     assert cache.stale() == {"book/index": "src/unseen.py changed"}
@@ -366,7 +380,7 @@ def test_a_second_process_loads_what_the_first_compiled_without_a_word(tmp_path)
     kept.write_bytes(kept.read_bytes()[:100])
     runs.append(subprocess.run([sys.executable, "-c", SHARED], env=environment, capture_output=True, text=True))
     assert [run.stderr for run in runs] == ["", "", ""]
-    hits, numbers = zip(*(run.stdout.split(maxsplit=1) for run in runs))
+    hits, numbers = zip(*(run.stdout.split(maxsplit=1) for run in runs), strict=True)
     assert len(set(numbers)) == 1
     first, second, third = map(int, hits)
     assert first < third < second

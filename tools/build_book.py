@@ -49,7 +49,7 @@ def main() -> int:
         with open(build / "book.log", "w", encoding="utf-8") as log:
             failed = _build(build, before, now, options.jobs or pages_at_a_time(), log)
         if failed:
-            print("\nThe book was not built:", *failed, f"The log: {build / 'book.log'}", sep="\n\n", file=sys.stderr)
+            print("\nThe book was not built:", *failed, f"\nThe log: {build / 'book.log'}", sep="\n", file=sys.stderr)
             return 1
         done.write_text(json.dumps(now))
     else:
@@ -105,8 +105,8 @@ def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
         print(f"{name} is executed: {reason}", file=log, flush=True)
     failed = execute(cache, stale, jobs, settings["execute"]["timeout"], environment, log) if stale else {}
     if failed:
-        complaints = [f"{name}: {COLOUR.sub('', error).strip()}" for name, error in failed.items()]
-        print(*complaints, sep="\n\n", file=log)
+        complaints = [f"{name}: {COLOUR.sub('', error).strip()}\n" for name, error in failed.items()]
+        print(*complaints, sep="\n", file=log)
         return complaints
 
     # Every page is written again, so that all references are looked at; what is read again is what changed.
