@@ -43,7 +43,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
     done = build / ".done"
-    before, now = json.loads(done.read_text()) if done.is_file() else {}, fingerprints(ROOT)
+    before, now = _recorded(done), fingerprints(ROOT)
     if before != now or not (build / "html" / "index.html").is_file():
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
@@ -72,8 +72,18 @@ def fingerprints(root: Path) -> dict[str, str]:
     images = sorted(path.name for path in (data_root() / "decoded").glob("*.npz"))
     parts = {"frame": FRAME, "package": ("src",), "all": SOURCES}
     hashes = {name: hash_files(_files(root, folders), root) for name, folders in parts.items()}
-    hashes["all"] += f" {sys.version.split()[0]} {' '.join(images)}"
+    hashes["frame"] += f" Python {sys.version.split()[0]}"
+    hashes["all"] += f" {hashes['frame']} {' '.join(images)}"
     return hashes
+
+
+def _recorded(done: Path) -> dict:
+    """The fingerprints of the last build; empty if it failed, or left a file of another form."""
+    try:
+        found = json.loads(done.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def cores() -> int:
