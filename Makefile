@@ -31,7 +31,7 @@ test: venv  ## run the tests
 doctor: venv  ## say what this machine gives, and check that JAX does not hang on it
 	@$(python) tools/doctor.py
 
-book: venv  ## execute the notebooks and build the book; prints where it is
+book: venv  ## execute the pages that need it and build the book; prints where it is
 	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
 
 check: venv  ## look over the built book and what the README takes from it

@@ -5,10 +5,10 @@ import sys
 import nbformat.v4 as v4
 import pytest
 import readme
-from execute_pages import READER
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
+from page_cache import READER
 
 from statmech_attention import results
 from statmech_attention.notebooks.pages import AGREEMENT
@@ -46,7 +46,7 @@ def book(tmp_path, monkeypatch):
         "root: book/index\nparts:\n- chapters:\n  - file: book/hidden_markov/theory\n  - file: book/other\n"
     )
     (tmp_path / "_build").mkdir()
-    (tmp_path / "_build" / ".done").write_text("key")
+    (tmp_path / "_build" / ".done").write_text("{}")
     for name in ("index", "other", "hidden_markov/theory"):
         page = tmp_path / "book" / f"{name}.md"
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def book(tmp_path, monkeypatch):
         page.write_text(PAGE.replace("a cell", name))
         notebook = get_reader(READER)(str(page))
         notebook.cells[-1].outputs = list(outputs)
-        get_cache(tmp_path / ".cache" / "book" / "key").cache_notebook_bundle(
+        get_cache(tmp_path / ".cache" / "book").cache_notebook_bundle(
             CacheBundleIn(nb=notebook, uri=str(page)), check_validity=False, overwrite=True
         )
 

@@ -1,11 +1,10 @@
-"""Build the book: execute the notebooks that changed, render the pages, print where they are.
+"""Build the book: execute the pages that depend on a change, render, print where it is.
 
-Executed notebooks are cached in `.cache/book/KEY`. Jupyter Book's cache knows the cells of a page but not the code they
-import, so KEY is a hash of that code, of the pinned versions and of the recorded results: change one of them and every
-page is executed anew.
+What depends on what is in `page_cache.py`. All that Sphinx and the kernels say goes to `_build/book.log`.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -15,85 +14,127 @@ from importlib import resources
 from pathlib import Path
 
 import yaml
+from compiled import share
+from progress import overwrite
 
 from statmech_attention.notebooks.execution import kernel_environment
-from statmech_attention.results.provenance import hash_files, source_hash
+from statmech_attention.results.provenance import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT_CACHES = 3
-CORES = 2  # the times in the book are for two; more hardly help at these sizes
+MEMORY_A_PAGE = 2 * 2**30  # bytes
+# What the book is made from: all of it decides whether there is anything to do, and the frame whether pages can stay rendered.
+FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "constraints", "tools", "_ext", "_static")
+SOURCES = (*FRAME, "book", "src", "benchmarks", "workflow", "results")
+SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
-# Every kernel says this; ours are reached from this machine only.
-NOISE = "Kernel is running over TCP without encryption"
 
 
 def main() -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="Build the book into _build/html.")
     parser.add_argument("--clean", action="store_true", help="forget all earlier builds and executions first")
-    parser.add_argument("--jobs", type=int, default=1, help="execute so many pages at a time (1)")
+    parser.add_argument("--jobs", type=int, help="execute so many pages at a time (as many as there are cores)")
     options = parser.parse_args()
-
+    build = ROOT / "_build"
     if options.clean:
-        for folder in ("_build", ".cache"):
-            shutil.rmtree(ROOT / folder, ignore_errors=True)
-    key = cache_key(ROOT)
-    build, done = ROOT / "_build", ROOT / "_build" / ".done"
-    if not done.is_file() or done.read_text() != key:
-        # After a failed build Sphinx thinks the broken page was read, and the next build would pass; and pages whose
-        # text is unchanged would keep the numbers of the old code. What was executed under this key is still cached.
-        for folder in ("html", ".doctrees", "jupyter_execute"):
-            shutil.rmtree(build / folder, ignore_errors=True)
+        for folder in (build, ROOT / ".cache"):
+            shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
-    done.unlink(missing_ok=True)
-
-    command = _command(key)
-    if options.jobs > 1:
-        script = str(Path(__file__).with_name("execute_pages.py"))
-        # Linear algebra of several pages, with threads that wait by spinning, would take the cores from each other.
-        threads = max(1, CORES // options.jobs)
-        _watch([sys.executable, script, str(ROOT), str(_cache(key)), str(options.jobs)], threads)
-    status, complaints = _watch(command)
-    if status:
-        print("\nThe book was not built:", *complaints[:20], sep="\n  ", file=sys.stderr)
-        return status
-    done.write_text(key)
+    done = build / ".done"
+    before, now = _recorded(done), fingerprints(ROOT)
+    if before != now or not (build / "html" / "index.html").is_file():
+        done.unlink(missing_ok=True)
+        with open(build / "book.log", "w", encoding="utf-8") as log:
+            failed = _build(build, before, now, options.jobs or pages_at_a_time(), log)
+        if failed:
+            print("\nThe book was not built:", *failed, f"\nThe log: {build / 'book.log'}", sep="\n", file=sys.stderr)
+            return 1
+        done.write_text(json.dumps(now))
+    else:
+        print("Nothing has changed.")
     print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
     return 0
 
 
-def cache_key(root: Path) -> str:
-    """What the outputs of a page depend on besides its own cells, as a short hash.
+def fingerprints(root: Path) -> dict[str, str]:
+    """What a built book was built from.
 
     Args:
         root: the project's folder.
 
     Returns:
-        16 hexadecimal digits.
+        Hashes: `frame`, of what every page rests on; `package`, whose docstrings are on some pages; and `all`.
     """
-    constraints = root / "constraints" / f"python{sys.version_info.major}.{sys.version_info.minor}.txt"
-    files = [root / "requirements.txt", constraints, *(root / "benchmarks").rglob("*.py")]
-    # Only what is recorded: states of unfinished trainings change all the time.
-    files += (root / "results").rglob("*.nc")
-    return hash_files([path for path in files if path.is_file()], root)[:8] + source_hash()[:8]
+    from statmech_attention.tasks.images import data_root
+
+    images = sorted(path.name for path in (data_root() / "decoded").glob("*.npz"))
+    parts = {"frame": FRAME, "package": ("src",), "all": SOURCES}
+    hashes = {name: hash_files(_files(root, folders), root) for name, folders in parts.items()}
+    hashes["frame"] += f" Python {sys.version.split()[0]}"
+    hashes["all"] += f" {hashes['frame']} {' '.join(images)}"
+    return hashes
 
 
-def _cache(key: str) -> Path:
-    return ROOT / ".cache" / "book" / key
+def _recorded(done: Path) -> dict:
+    """The fingerprints of the last build; empty if it failed, or left a file of another form."""
+    try:
+        found = json.loads(done.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def _command(key: str) -> list[str]:
-    """Jupyter Book's command, with a copy of the settings that names the cache."""
-    cache = _cache(key)
-    cache.mkdir(parents=True, exist_ok=True)
-    os.utime(cache)
-    others = sorted(cache.parent.iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for old in others[KEPT_CACHES:]:
-        shutil.rmtree(old)
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
+
+def pages_at_a_time() -> int:
+    """As many as there are cores, and memory for the pages."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(cores(), memory // MEMORY_A_PAGE))
+
+
+def _files(root: Path, names: tuple[str, ...]) -> list[Path]:
+    paths = [path for name in names for path in (root / name, *(root / name).rglob("*"))]
+    return [path for path in paths if path.suffix in SUFFIXES and path.is_file()]
+
+
+def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
+    """Execute and render; returns what went wrong."""
+    # Late, since this takes seconds, and often nothing is to be done.
+    from execute_pages import execute
+    from page_cache import PageCache
+
+    cache, environment = PageCache(ROOT), _environment(jobs)
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    stale = cache.stale()
+    for name, reason in stale.items():
+        print(f"{name} is executed: {reason}", file=log, flush=True)
+    failed = execute(cache, stale, jobs, settings["execute"]["timeout"], environment, log) if stale else {}
+    if failed:
+        complaints = [f"{name}: {COLOUR.sub('', error).strip()}\n" for name, error in failed.items()]
+        print(*complaints, sep="\n", file=log)
+        return complaints
+
+    # Every page is written again, so that all references are looked at; what is read again is what changed.
+    shutil.rmtree(build / "html", ignore_errors=True)
+    if before.get("frame") != now["frame"]:  # or the last build failed: Sphinx thinks that its broken page was read
+        shutil.rmtree(build / ".doctrees", ignore_errors=True)
+    # Sphinx sees a page's text, but neither its outputs nor what is made of the package's docstrings or of other pages' times.
+    changed = ["{nb-exec-table}"] * bool(stale) + ["{eval-rst}"] * (before.get("package") != now["package"])
+    for page in (ROOT / "book").rglob("*.md"):
+        name, text = page.relative_to(ROOT).with_suffix("").as_posix(), page.read_text(encoding="utf-8")
+        if name in stale or any(directive in text for directive in changed):
+            (build / ".doctrees" / f"{name}.doctree").unlink(missing_ok=True)
+    status, complaints = _watch(_command(settings, cache.folder), environment, log)
+    return complaints or [f"Sphinx ended with status {status}."] if status else []
+
+
+def _command(settings: dict, cache: Path) -> list[str]:
+    """Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
     # Interactive figures load it from the book's own files; only where a page asks, since it is large.
     settings["sphinx"]["config"]["html_static_path"] = [
@@ -109,13 +150,13 @@ def _command(key: str) -> list[str]:
     return [sys.executable, "-c", start, "build", str(ROOT), *options]
 
 
-def _watch(command: list[str], threads: int = CORES) -> tuple[int, list[str]]:
-    """Run a command, pass on what it prints, and collect its complaints, which a long traceback hides."""
+def _watch(command: list[str], environment: dict[str, str], log) -> tuple[int, list[str]]:
+    """Run a command, keep what it prints, and collect its complaints."""
     complaints = []
     with subprocess.Popen(
         command,
         cwd=ROOT,
-        env=_environment(threads),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -123,18 +164,21 @@ def _watch(command: list[str], threads: int = CORES) -> tuple[int, list[str]]:
     ) as process:
         for line in process.stdout:
             line = COLOUR.sub("", line)
-            if NOISE in line:
-                continue
-            print(line, end="", flush=True)
+            print(line, end="", file=log, flush=True)
+            overwrite(f"rendering: {line.strip()}")
             if COMPLAINT.search(line):
                 complaints.append(line.strip().removeprefix(f"{ROOT}{os.sep}"))
+    overwrite("")
     return process.returncode, complaints
 
 
-def _environment(threads: int) -> dict[str, str]:
-    """The kernels' environment: this Python, and so many threads each."""
+def _environment(jobs: int) -> dict[str, str]:
+    """The kernels' environment: this Python, their share of the cores, one cache of compiled programs."""
     environment = dict(os.environ)
     kernel_environment(environment)
+    share(environment, ROOT / ".cache" / "compiled")
+    # Linear algebra of several pages, with threads that wait by spinning, would take the cores from each other.
+    threads = max(1, cores() // jobs)
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
         environment.setdefault(name, str(threads))
     # Without this the first kernel on a GPU takes most of its memory.

@@ -13,12 +13,9 @@ from collections.abc import Iterable
 from math import ceil, floor
 from pathlib import Path
 
-import yaml
 from bs4 import BeautifulSoup
-from check_book import ROOT, page_names
-from execute_pages import READER
-from jupyter_cache import get_cache
-from jupyter_cache.readers import get_reader
+from check_book import ROOT
+from page_cache import PageCache
 
 from statmech_attention import results
 from statmech_attention.notebooks.pages import AGREEMENT
@@ -75,20 +72,13 @@ def executed(root: Path) -> dict:
     Raises:
         Unready: the book is not built, or a page has changed since.
     """
-    done = root / "_build" / ".done"
-    if not done.is_file():
+    if not (root / "_build" / ".done").is_file():
         raise Unready("the book is not built. Run `make book` first.")
-    cache = get_cache(root / ".cache" / "book" / done.read_text())
-    found = {}
-    for name in page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))):
-        page = root / f"{name}.md"
-        if "kernelspec:" not in page.read_text(encoding="utf-8"):
-            continue
-        try:
-            record = cache.match_cache_notebook(get_reader(READER)(str(page)))
-        except KeyError:
-            raise Unready(f"{name}: has changed since the book was built. Run `make book` first.") from None
-        found[name] = cache.get_cache_bundle(record.pk).nb
+    cache = PageCache(root)
+    found = {name: cache.executed(name) for name in cache.notebooks}
+    for name, notebook in found.items():
+        if notebook is None:
+            raise Unready(f"{name}: has changed since the book was built. Run `make book` first.")
     return found
 
 

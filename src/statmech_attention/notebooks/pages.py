@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statmech_attention.results.provenance import provenance
-
 if TYPE_CHECKING:
     from IPython.display import Markdown
 
@@ -156,6 +154,9 @@ def versions() -> dict[str, str]:
     Returns:
         Texts by label: package version, Python, libraries, platform, device.
     """
+    # Only here: what reads records is slow to import, and most pages read none.
+    from statmech_attention.results.provenance import provenance
+
     return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 
 
