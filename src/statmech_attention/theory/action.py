@@ -5,6 +5,7 @@ $A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$ for layers of heads, the entropy 
 prior is isotropic; only the energy couples them.
 """
 
+import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
@@ -39,8 +40,7 @@ def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, "
     Source: Tiberi et al. (2024), equations (32), (33).
     """
     architecture = Architecture.of(heads, width, variance)
-    shares = jnp.stack([jnp.asarray(share, float) for share in architecture.shares])
-    factors = coordinates.full_rank(architecture)
+    shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
     return coordinates.entropy(coordinates.point_of(order_parameters, factors), shares, factors)
 
 
@@ -71,10 +71,13 @@ def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, h
     temperature = checks.positive("temperature", temperature)
     order_parameter = check_order_parameter(order_parameter, attentioned)
     gram = flat_kernel(attentioned, attentioned, order_parameter, variance)
+    return _energy(gram, labels.reshape(-1), temperature) / labels.shape[0]
+
+
+@jax.jit
+def _energy(gram, labels, temperature):
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
-    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
-    flat = labels.reshape(-1)
-    return (logdet + flat @ cho_solve((chol, True), flat)) / labels.shape[0]
+    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + labels @ cho_solve((chol, True), labels)
 
 
 def action(order_parameters, attentioned, labels, *, width, temperature, variance=1.0, heads=None) -> Float[Array, ""]:

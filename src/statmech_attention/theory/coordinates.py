@@ -187,9 +187,17 @@ def order_parameter(point: Float[Array, " coordinates"], factors: Factors) -> Fl
     return factor @ factor.T
 
 
+@jax.jit
 def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " layers"], factors: Factors) -> Float[Array, ""]:
     r"""The entropy at a point: $\sum_l \frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$ over the free rows."""
     return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
+
+
+def stacked(numbers) -> Float[Array, " numbers"]:
+    """Known numbers, or traced ones, as one array; the known ones compile nothing."""
+    if checks.concrete(*numbers):
+        return jnp.asarray(np.asarray(numbers, float))
+    return jnp.stack([jnp.asarray(number, float) for number in numbers])
 
 
 def layer_shares(shares: Float[Array, " layers"], factors: Factors) -> Float[Array, " coordinates"]:
@@ -209,28 +217,28 @@ def pieces(point, factors: Factors) -> list:
 def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters; the inverse of `order_parameters`."""
     overlaps = _checked(order_parameters, factors)
-    relative = _factors_of(overlaps, factors)
+    point, relative = _point_and_factors(overlaps, factors)
     if checks.concrete(*relative):
         # From above: what is wrong there spoils what is below.
         for layer in reversed(range(len(overlaps))):
             _check_factor(overlaps[layer], relative[layer], layer, factors)
-    found = []
-    for factor, kept in zip(relative, factors.kept, strict=True):
-        rows, columns = np.tril_indices(len(factor), -1)
-        free = rows >= kept
-        found += [jnp.log(jnp.diagonal(factor)[kept:]), factor[rows[free], columns[free]]]
-    return jnp.concatenate(found)
+    return point
 
 
 @jax.jit
-def _factors_of(overlaps: list, factors: Factors) -> list:
-    """The triangular factors $F_1, .., F_{L+1}$ of order parameters."""
+def _point_and_factors(overlaps: list, factors: Factors):
+    """The point of order parameters, and their triangular factors $F_1, .., F_{L+1}$."""
     relative = [None] * len(overlaps)
     for layer in reversed(range(len(overlaps))):
         # (M (x) A)^+ U (M (x) A)^+^T, which is F F^T
         half = _seeds_of(overlaps[layer], layer, relative, factors)
         relative[layer] = jnp.linalg.cholesky(_seeds_of(half.T, layer, relative, factors))
-    return relative
+    found = []
+    for factor, kept in zip(relative, factors.kept, strict=True):
+        rows, columns = np.tril_indices(len(factor), -1)
+        free = rows >= kept
+        found += [jnp.log(jnp.diagonal(factor)[kept:]), factor[rows[free], columns[free]]]
+    return jnp.concatenate(found), relative
 
 
 def _seeds_of(rows: Float[Array, "partial columns"], layer: int, relative: list, factors: Factors):

@@ -31,6 +31,7 @@ from statmech_attention.theory.coordinates import (
     order_parameter,
     order_parameter_factors,
     overlap_derivatives,
+    stacked,
 )
 from statmech_attention.theory.kernels import Reduced, kernel_inputs, kernel_scale, reduced
 
@@ -92,7 +93,7 @@ def problem_of(
     """The problem with examples as its kernel sees them, all of them or what `reduced` leaves; `pairs` from `kept_pairs`."""
     examples = inputs.values.shape[0] * inputs.chain.outputs
     numbers = (kernel_scale(inputs, architecture.variances), examples / architecture.widest)
-    shares = jnp.stack([jnp.asarray(share, float) for share in architecture.shares])
+    shares = stacked(architecture.shares)
     scale, alpha, examples, outside = (jnp.asarray(number, float) for number in (*numbers, examples, data.outside))
     temperature = jnp.asarray(temperature, float)
     seen = jnp.swapaxes(data.inputs, 1, 2)

@@ -6,6 +6,7 @@ Equation (10), and how well a kernel is aligned with the labels.
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
@@ -186,7 +187,7 @@ def flat_kernel(
     left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
 ) -> Float[Array, "rows columns"]:
     """The kernel over pairs (example, output)."""
-    return kernel_scale(left, variance) * _combined(kernel_inputs(left), kernel_inputs(right), order_parameter)
+    return _combined(left, right, order_parameter, kernel_scale(left, variance))
 
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
@@ -198,13 +199,11 @@ def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Fl
     return order_parameter
 
 
-def _combined(
-    left: Float[Array, "rows paths features"],
-    right: Float[Array, "columns paths features"],
-    order_parameter: Float[Array, "paths paths"],
-) -> Float[Array, "rows columns"]:
+@jax.jit
+def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter: Float[Array, "paths paths"], scale):
+    left, right = kernel_inputs(left), kernel_inputs(right)
     weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
-    return weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T
+    return scale * (weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T)
 
 
 def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:

@@ -218,7 +218,9 @@ def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, 
 
 
 def _stacked(found: list) -> Found:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+    known = checks.concrete(*jax.tree.leaves(found))
+    stack = (lambda *leaves: jnp.asarray(np.stack(leaves))) if known else (lambda *leaves: jnp.stack(leaves))
+    return jax.tree.map(stack, *found)
 
 
 def _extrapolated(track: list, width, points):
@@ -229,6 +231,7 @@ def _extrapolated(track: list, width, points):
     far, other = track[-2] if len(track) > 1 else (near, point)
     if not checks.concrete(near, far, width) or not near < far < np.inf:
         return point
+    point, other = (np.asarray(one) if checks.concrete(one) else one for one in (point, other))
     return point + (point - other) * (np.log(near / width) / np.log(far / near))
 
 
