@@ -13,12 +13,11 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import gammaln, ndtri
-from scipy.stats import chi2
+from scipy.special import gammaincinv, gammaln, ndtri
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._arguments import whole_widths
-from statmech_attention.theory.coordinates import Factors, factor_shapes, pieces
+from statmech_attention.theory.coordinates import Factors, factor_shapes, layer_shares, logarithms
 
 
 def bartlett(architecture: Architecture) -> Factors:
@@ -30,15 +29,14 @@ def chain_potential(
     point: Float[Array, " coordinates"], widths: Float[Array, " layers"], factors: Factors
 ) -> Float[Array, ""]:
     r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
-    total = jnp.zeros(())
-    for width, (logs, lower) in zip(widths, pieces(point, factors), strict=True):
-        total = total + 0.5 * width * (jnp.sum(jnp.expm1(2 * logs) - 2 * logs) + jnp.sum(lower**2))
-    return total
+    terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
+    return 0.5 * layer_shares(widths, factors) @ terms
 
 
 def chain_order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
     r"""$\sum_l \sum_i i \ln F_{l,ii}$: what $-\ln p$ of the chain has besides, and the action leaves out."""
-    return sum(jnp.sum(place * logs) for place, (logs, _) in zip(factors.places, pieces(point, factors), strict=True))
+    pieces = zip(factors.places, factors.counts, strict=True)
+    return np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces]) @ point
 
 
 def prior_constant(widths, factors: Factors) -> float:
@@ -58,6 +56,6 @@ def prior_points(
     found, start = [], 0
     for width, place, (rank, below) in zip(widths, factors.places, factors.counts, strict=True):
         diagonal, lower = np.split(uniforms[..., start : start + rank + below], [rank], axis=-1)
-        found += [0.5 * np.log(chi2.ppf(diagonal, width - place) / width), ndtri(lower) / math.sqrt(width)]
+        found += [0.5 * np.log(2 * gammaincinv((width - place) / 2, diagonal) / width), ndtri(lower) / math.sqrt(width)]
         start += rank + below
     return np.concatenate(found, axis=-1)

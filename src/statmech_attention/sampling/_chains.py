@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,9 +112,8 @@ def run(
     together = chain_method == "vectorized" or (chain_method == "auto" and jax.default_backend() != "cpu")
     begin, advance = _compiled(transition, together)
     chains = jax.tree.leaves(starts)[0].shape[0]
-    # Raw keys of one kind, whatever kind the caller uses: they can be written to a file.
-    seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
-    first = (jax.random.key_data(jax.random.split(seed, chains)), starts)
+    seed, keys = _raw_keys(key, chains)
+    first = (keys, starts)
     groups = [first] if together else [_chain(first, number) for number in range(chains)]
     # No draws yet: threads that come at once to what is not compiled would all compile it.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
@@ -185,6 +184,13 @@ def _compiled(transition: Transition, together: bool):
     return begin, jax.jit(jax.vmap(go_on, in_axes=(0, None, None, None)))
 
 
+@partial(jax.jit, static_argnums=1)
+def _raw_keys(key, chains: int):
+    """Keys of one kind, whatever kind the caller uses: they can be written to a file. One, and of it one for every chain."""
+    seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
+    return seed, jax.random.key_data(jax.random.split(seed, chains))
+
+
 def _chain(every, number: int):
     """One chain of a pytree of all."""
     return jax.tree.map(lambda leaf: leaf[number], every)
@@ -193,7 +199,7 @@ def _chain(every, number: int):
 def _digest(arrays) -> str:
     """A fingerprint of a pytree of arrays."""
     found = hashlib.sha256()
-    for leaf in jax.tree.leaves(arrays):
+    for leaf in map(jnp.asarray, jax.tree.leaves(arrays)):
         values = np.asarray(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)
         found.update(f"{values.shape} {values.dtype}\0".encode())
         found.update(np.ascontiguousarray(values).tobytes())

@@ -7,6 +7,7 @@ $R = (K + T)^{-1}$ and $v = R Y$:
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
 
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
@@ -16,10 +17,12 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
-from statmech_attention.theory.coordinates import Factors, order_parameter
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_parameter
+from statmech_attention.theory.derivatives import ActionProblem, dense_hessian, is_dense, kept_pairs, problem_of
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
 from statmech_attention.theory.trust_region import exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
@@ -38,6 +41,7 @@ class Posterior(NamedTuple):
         labels: $Y$.
         temperature: $T$.
         widths: $(N_1, .., N_{L+1})$.
+        action: the same as the theory has it, where its dense Hessian is the cheaper one.
     """
 
     products: Float[Array, "pairs entries"] | None
@@ -45,6 +49,7 @@ class Posterior(NamedTuple):
     labels: Float[Array, " examples"]
     temperature: Float[Array, ""]
     widths: Float[Array, " layers"]
+    action: ActionProblem | None
 
 
 class Laplace(NamedTuple):
@@ -65,15 +70,19 @@ class Laplace(NamedTuple):
 
 def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
     """The density's data, with the pairs' kernels where they fit."""
-    scaled = np.sqrt(kernel_scale(inputs, variances)) * kernel_inputs(inputs)
-    rest = (labels.reshape(-1), jnp.asarray(temperature, float), jnp.asarray(widths, float))
+    architecture = Architecture.of(inputs.heads, tuple(widths), tuple(variances))
+    data = reduced(inputs, labels)
+    dense = is_dense("auto", data.inputs)
+    action = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense)) if dense else None
+    scaled = np.sqrt(kernel_scale(inputs, variances)) * np.asarray(kernel_inputs(inputs))
+    rest = (labels.reshape(-1), jnp.asarray(temperature, float), jnp.asarray(widths, float), action)
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
-        return Posterior(None, scaled, *rest)
+        return Posterior(None, jnp.asarray(scaled), *rest)
     lower = np.tril_indices(examples)
     pairs = combinations_with_replacement(range(paths), 2)
     rows = [_both_orders(scaled[:, p] @ scaled[:, q].T, p, q)[lower] for p, q in pairs]
-    return Posterior(jnp.stack(rows), None, *rest)
+    return Posterior(jnp.asarray(np.stack(rows)), None, *rest)
 
 
 def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
@@ -89,18 +98,30 @@ def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: F
 @jax.jit
 def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Factors) -> Laplace:
     """Newton steps to the mode, and the Hessian there."""
-
-    def derivatives(point):
-        value, gradient = jax.value_and_grad(potential)(point, data, factors)
-        matrix = hessian(lambda p: potential(p, data, factors), point)
-        return value, gradient, matrix
-
+    derivatives = _own_derivatives if data.action is None else _derivatives_of_action
     # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
     tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths))
-    found = minimise(derivatives, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
+    local = partial(derivatives, data=data, factors=factors)
+    found = minimise(local, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
     values, vectors = jnp.linalg.eigh(found.curvature)
     values = jnp.maximum(values, 1e-8 * values[-1])
     return Laplace(found.point, vectors / jnp.sqrt(values)[None, :], found.value, -0.5 * jnp.sum(jnp.log(values)))
+
+
+def _own_derivatives(point, data: Posterior, factors: Factors):
+    """Value, gradient and Hessian of the potential, the Hessian column by column."""
+    value, gradient = jax.value_and_grad(potential)(point, data, factors)
+    return value, gradient, hessian(lambda p: potential(p, data, factors), point)
+
+
+def _derivatives_of_action(point, data: Posterior, factors: Factors):
+    """The same from the action's, whose Hessian is made from matrix products."""
+    problem = data.action._replace(temperature=data.temperature)
+    value, gradient, curvature = dense_hessian(point, problem, factors)
+    half = 0.5 * jnp.max(data.widths)
+    least = jnp.sum(layer_shares(problem.shares, factors) * logarithms(factors))
+    order_one, slope = jax.value_and_grad(chain_order_one)(point, factors)
+    return half * (value - least) + order_one, half * gradient + slope, half * curvature.hessian
 
 
 def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:

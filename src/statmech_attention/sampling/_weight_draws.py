@@ -1,5 +1,6 @@
 """What the two samplers of weights share: their arguments, where they start, what they keep of a draw."""
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -7,8 +8,15 @@ import jax.numpy as jnp
 import xarray as xr
 from jaxtyping import Array, Float
 
+from statmech_attention.layers.chains import Chain
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.network import Weights, forward_paths, sample_weights, weights_order_parameters
+from statmech_attention.model.network import (
+    Weights,
+    forward_paths,
+    path_vectors,
+    sample_weights,
+    weights_order_parameters,
+)
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
 from statmech_attention.sampling._chains import run
@@ -16,9 +24,14 @@ from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 
 
 class WeightPosterior(NamedTuple):
-    """The posterior (8) of all weights, and the inputs to record outputs for; `test` is None where there are none."""
+    """The posterior (8) of all weights, and the inputs to record outputs for; `test` is None where there are none.
+
+    `flat` are the values of the inputs as a matrix: XLA needs ten times as long for products with an array of three axes, and
+    for a matrix that is reshaped to one only inside of the program.
+    """
 
     inputs: AttentionedInputs
+    flat: Float[Array, "examples paths_features"]
     labels: Float[Array, "examples *outputs"]
     temperature: Float[Array, ""]
     test: AttentionedInputs | None
@@ -32,18 +45,13 @@ def prepared(attentioned, labels, test, *, width, temperature, variance, heads, 
     whole_widths(architecture)
     check_chains(**settings)
     temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.variances, float)
-    return WeightPosterior(inputs, labels, temperature, test, variances), architecture
+    flat = inputs.values.reshape(len(inputs.values), -1)
+    return WeightPosterior(inputs, flat, labels, temperature, test, variances), architecture
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
     """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
-    size = {
-        "heads": architecture.heads,
-        "width": architecture.widths,
-        "features": features,
-        "variance": architecture.variances,
-    }
-    drawn = jax.vmap(lambda k: sample_weights(k, **size))(jax.random.split(key, chains))
+    drawn = scaled(_unit_weights(key, chains, features, architecture.chain, whole_widths(architecture)), architecture.variances)
     if start is None:
         return drawn
     if isinstance(start, xr.Dataset):
@@ -55,6 +63,28 @@ def starts(start, key, chains: int, features: int, architecture: Architecture) -
     if wanted != got:
         raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")
     return start
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def _unit_weights(key, chains: int, features: int, chain: Chain, widths: tuple[int, ...]) -> Weights:
+    """Weights of every chain from a prior of variance 1."""
+    draw = partial(sample_weights, heads=chain, width=widths, features=features)
+    # One after the other: drawn side by side they take four times as long to compile.
+    return jax.lax.map(lambda own: draw(own), jax.random.split(key, chains))
+
+
+@partial(jax.jit, static_argnames="power")
+def scaled(weights: Weights, variances, power: int = 1) -> Weights:
+    """Every layer times its standard deviation, or divided by it with a power of -1."""
+    scales = [variance ** (power / 2) for variance in variances]
+    values = tuple(scale * value for scale, value in zip(scales[1:-1], weights.values, strict=True))
+    return Weights(scales[0] * weights.projection, values, scales[-1] * weights.readout)
+
+
+def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "examples *outputs"]:
+    """The outputs (5) on the training inputs, as `forward_paths`."""
+    vectors = jnp.moveaxis(path_vectors(weights, posterior.inputs), -1, 1)
+    return posterior.flat @ vectors.reshape(posterior.flat.shape[1], *vectors.shape[2:])
 
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:

@@ -14,8 +14,9 @@ import xarray as xr
 from statmech_attention.checks import Key
 from statmech_attention.sampling._arguments import check_chains, checked
 from statmech_attention.sampling._bartlett import bartlett
-from statmech_attention.sampling._chains import nuts, run
+from statmech_attention.sampling._chains import run
 from statmech_attention.sampling._density import Laplace, Posterior, laplace, posterior_density, potential
+from statmech_attention.sampling._hamiltonian import hamiltonian
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory.coordinates import Factors
@@ -88,15 +89,11 @@ def posterior(
 
     data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
-    start_key, chain_key = jax.random.split(key)
-    starts = jax.random.normal(start_key, (chains, factors.coordinates))
-    # Whitened coordinates need no long trajectories while the step size is still being found.
-    chain = nuts(_whitened, _record, factors, warmup=warmup, step_size=factors.coordinates**-0.25 / 4, depth=(5, 10))
     found = run(
-        chain,
-        (data, around),
-        starts,
-        chain_key,
+        hamiltonian(_whitened, _record),
+        ((data, around, factors), warmup),
+        np.zeros((chains, factors.coordinates)),
+        key,
         **settings,
         checkpoint=checkpoint,
         settings={"sampler": "order parameters"},
@@ -113,11 +110,11 @@ def posterior(
     return dataset(found, "order parameters", architecture, temperature, quiet)
 
 
-def _whitened(position, data: tuple[Posterior, Laplace], factors: Factors):
-    density, around = data
+def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
+    density, around, factors = data
     return potential(around.mode + around.root @ position, density, factors)
 
 
-def _record(position, data: tuple[Posterior, Laplace], factors: Factors) -> dict:
-    _, around = data
+def _record(position, data: tuple[Posterior, Laplace, Factors]) -> dict:
+    _, around, factors = data
     return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors))

@@ -3,23 +3,21 @@ r"""The posterior (8) of all weights, sampled by NUTS: the paper's way, against 
 The network is evaluated in path form, (5): queries and keys are fixed, so attention acts on the inputs once and for all.
 """
 
+import math
 import os
-from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 import xarray as xr
-from numpyro.infer.util import potential_energy
 
 from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
-from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.sampling._chains import nuts
-from statmech_attention.sampling._weight_draws import WeightPosterior
+from statmech_attention.sampling._weight_draws import WeightPosterior, flat_outputs, scaled
 
 
 def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes: Weights, variances) -> None:
@@ -43,7 +41,7 @@ def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes
         tuple(normal(f"values_{layer}", shape) for layer, shape in enumerate(shapes.values, start=1)),
         normal("readout", shapes.readout),
     )
-    outputs = forward_paths(_scaled(white, variances), attentioned)
+    outputs = forward_paths(scaled(white, variances), attentioned)
     numpyro.sample("labels", dist.Normal(outputs, jnp.sqrt(temperature)).to_event(outputs.ndim), obs=labels)
 
 
@@ -107,29 +105,24 @@ def weights_posterior(
     )
     start_key, chain_key = jax.random.split(key)
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
-    static = (replace(architecture, widths=whole_widths(architecture)), keep_weights)
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
-    chain = nuts(_potential, _record, static, warmup=warmup, step_size=0.1 * size**-0.25)
-    unit = _weight_draws.named(_scaled(first, architecture.variances, -1))
+    chain = nuts(_potential, _record, keep_weights, warmup=warmup, step_size=0.1 * size**-0.25)
+    unit = _weight_draws.named(scaled(first, architecture.variances, -1))
     settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
     return _weight_draws.sampled("weights, NUTS", chain, data, unit, chain_key, architecture, **settings)
 
 
-def _potential(position: dict, data: WeightPosterior, static):
-    architecture, _ = static
-    shapes = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, len(architecture.chain.layers)))
-    arguments = (data.inputs, data.labels, data.temperature)
-    return potential_energy(weights_model, arguments, {"shapes": shapes, "variances": architecture.variances}, position)
+def _potential(position: dict, data: WeightPosterior, keep_weights: bool):
+    """What NumPyro makes of `weights_model`, with the inputs as a matrix."""
+    misfit = data.labels - flat_outputs(_weights(position, data), data)
+    size = sum(site.size for site in position.values())
+    squares = sum(jnp.sum(site**2) for site in position.values()) + jnp.sum(misfit**2) / data.temperature
+    return 0.5 * (squares + size * math.log(2 * math.pi) + misfit.size * jnp.log(2 * math.pi * data.temperature))
 
 
-def _record(position: dict, data: WeightPosterior, static) -> dict:
-    architecture, keep_weights = static
-    weights = _scaled(_weight_draws.weights_of(position, len(architecture.chain.layers)), architecture.variances)
-    return _weight_draws.record(weights, data, keep_weights)
+def _record(position: dict, data: WeightPosterior, keep_weights: bool) -> dict:
+    return _weight_draws.record(_weights(position, data), data, keep_weights)
 
 
-def _scaled(weights: Weights, variances, power: int = 1) -> Weights:
-    """Every layer times its standard deviation, or divided by it with a power of -1."""
-    scales = [variance ** (power / 2) for variance in variances]
-    values = tuple(scale * value for scale, value in zip(scales[1:-1], weights.values, strict=True))
-    return Weights(scales[0] * weights.projection, values, scales[-1] * weights.readout)
+def _weights(position: dict, data: WeightPosterior) -> Weights:
+    return scaled(_weight_draws.weights_of(position, len(data.inputs.chain.layers)), data.variances)
