@@ -10,7 +10,7 @@ import reference
 
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
+from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.derivatives import (
     action_of,
     dense_hessian,
@@ -18,6 +18,7 @@ from statmech_attention.theory.derivatives import (
     factored_derivatives,
     hessian_product,
     is_dense,
+    kept_pairs,
     problem_of,
 )
 from statmech_attention.theory.kernels import Reduced
@@ -108,6 +109,33 @@ def test_hessian_products_agree_with_the_hessian(case):
     curvature = factored_derivatives(point, problem, factors)[2]
     product = jax.vmap(lambda vector: hessian_product(vector, curvature, problem, factors))
     np.testing.assert_allclose(product(jnp.eye(len(point))), hessian, rtol=1e-9, atol=1e-10)
+
+
+def test_the_pairs_kernels_give_the_derivatives_that_the_features_give(case):
+    problem, factors, point, *_ = case
+    values = jnp.swapaxes(problem.inputs, 1, 2)
+    kept = problem._replace(pairs=kept_pairs(jnp.tile(values, (1, 1, 9)) / 3, dense=True))
+    assert kept.pairs.shape == (21, EXAMPLES, EXAMPLES)
+    found, wanted = dense_hessian(point, kept, factors), dense_hessian(point, problem, factors)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-11), found, wanted)
+
+
+def test_pairs_are_kept_only_for_a_dense_hessian_of_few_rows():
+    few, many = jnp.ones((5, 6, 30)), jnp.ones((100, 6, 3))
+    assert kept_pairs(few, dense=True) is not None
+    assert kept_pairs(few, dense=False) is None and kept_pairs(many, dense=True) is None
+
+
+def test_a_large_hessian_in_single_precision_is_that_in_double(case, monkeypatch):
+    problem, factors, point, *_ = case
+    monkeypatch.setattr(derivatives, "_LARGEST_DOUBLE", 0)
+    value, gradient, curvature = jax.jit(lambda *args: derivatives.dense_hessian(*args))(point, problem, factors)
+    wanted = dense_hessian(point, problem, factors)
+    np.testing.assert_array_equal(value, wanted[0])
+    np.testing.assert_allclose(gradient, wanted[1], rtol=1e-12, atol=1e-13)
+    largest = np.max(np.abs(wanted[2].hessian))
+    np.testing.assert_allclose(curvature.hessian, wanted[2].hessian, rtol=0, atol=1e-5 * largest)
+    assert np.any(curvature.hessian != wanted[2].hessian)
 
 
 def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):

@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 
 import statmech_attention as sma
 from statmech_attention.theory import saddle_point
+from statmech_attention.theory.kernels import reduced
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
 EXAMPLES, HEADS, FEATURES = 6, (2, 2), 5
@@ -200,6 +201,53 @@ def test_inputs_with_fewer_directions_than_features_lose_nothing(chains):
     wide *= math.sqrt(40 / xi.values.shape[-1])
     found = sma.solve(wide, labels, width=6, temperature=0.01, heads=HEADS)
     assert_same(found, sma.solve(xi, labels, width=6, temperature=0.01).order_parameters)
+
+
+@pytest.mark.parametrize("heads", [(2, 1), (2, sma.Outputs(2))])
+def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_nothing(heads):
+    rng = np.random.default_rng(75)
+    inputs, labels = rng.normal(size=(40, 2, 3)), rng.normal(size=40 if heads == (2, 1) else (40, 2))
+    outputs = labels.size // 40
+    left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), heads), jnp.asarray(labels))
+    assert left.inputs.shape == (6 * outputs, 2 * outputs, 3)
+    assert float(left.outside + np.sum(left.labels**2)) == pytest.approx(np.sum(labels**2), rel=1e-12)
+    options = {"heads": heads, "width": 5.0, "temperature": 0.1, "variance": 0.7}
+    found = sma.solve(inputs, labels, **options)
+    # What is traced is not looked at, so that nothing is rotated away.
+    whole = jax.jit(lambda values: sma.solve(values, labels, throw=False, **options))(jnp.asarray(inputs))
+    assert_same(found, whole.order_parameters, 1e-8)
+    for name in ("action", "energy", "entropy"):
+        assert float(getattr(found, name)) == pytest.approx(float(getattr(whole, name)), rel=1e-10)
+    del options["temperature"]
+    wanted = sma.action(found.order_parameters, inputs, labels, temperature=0.1, **options)
+    assert float(found.action) == pytest.approx(float(wanted), rel=1e-10)
+
+
+def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
+    rng = np.random.default_rng(76)
+    inputs, labels = rng.normal(size=(500, 2, 3)), rng.normal(size=500)  # 36 blocks
+    left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), (2,)), jnp.asarray(labels))
+    flat, short = inputs.reshape(500, 6), np.asarray(left.inputs).reshape(6, 6)
+    np.testing.assert_allclose(short.T @ short, flat.T @ flat, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
+
+
+def test_other_numbers_of_the_same_shapes_compile_nothing():
+    xi, labels = draw(70)
+    compiled = []
+
+    def count(event, *_, **__):
+        compiled.append(event == "/jax/core/compile/backend_compile_duration")
+
+    def solved(width, temperature, variance, sign):
+        sma.solve(xi, sign * labels, width=width, temperature=temperature, variance=variance)
+        sma.solve_sweep(xi, labels, widths=[width, 3.0], temperatures=[temperature, 0.5], variance=variance)
+
+    solved(4.0, 0.1, 1.0, 1.0)
+    jax.monitoring.register_event_duration_secs_listener(count)
+    solved(7, 0.3, (0.5, *(1.2,) * (len(HEADS) + 1)), -1.0)
+    jax.monitoring.unregister_event_duration_listener(count)
+    assert sum(compiled) == 0
 
 
 def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
