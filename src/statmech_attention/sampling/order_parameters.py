@@ -1,7 +1,7 @@
 r"""The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
 
-NUTS runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good coordinates of
-the action, whitened by the Hessian at the mode, so that a handful of leapfrog steps make an independent draw.
+Hamiltonian Monte Carlo runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good
+coordinates of the action, whitened by the Hessian at the mode, so that a few steps make an almost independent draw.
 """
 
 import os
