@@ -6,7 +6,6 @@ coordinates of the action, whitened by the Hessian at the mode, so that a few st
 
 import os
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
