@@ -99,7 +99,7 @@ def posterior(
         progress=progress,
     )
     if test is not None:
-        overlaps = jnp.asarray(found["order_parameter"])
+        overlaps = found["order_parameter"]
         given = outputs(
             overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, architecture.variances)
         )
