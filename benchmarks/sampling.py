@@ -30,12 +30,17 @@ SAMPLERS = {
 }
 # How chains are run, as the tables have it: what a CPU does, first, and what an accelerator does.
 WAYS = {"threads": "parallel", "one program": "vectorized"}
+_COMPILED = "/jax/core/compile/backend_compile_duration"
 _SHORT = 60.0  # seconds; compilation is a small part of what takes longer
+_counted: list[bool] = []
+jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: _counted.append(event == _COMPILED))
 UNITS = {
     "seconds": ("s", "wall time of all chains, warm-up included, after compilation"),
     "seconds_first": ("s", "the same of the first call at this shape, with compilation"),
+    "compilations": ("", "programs compiled by the first call; none where an earlier case had the same shapes"),
     "steps": ("", "leapfrog steps a draw; of Gibbs sampling, sweeps"),
     "effective_size": ("", "smallest effective size of the entries of U"),
+    "effective_rate": ("1/s", "the same by the second, warm-up included"),
     "r_hat": ("", "largest split R-hat of the entries of U"),
     "divergent": ("", "draws that diverged"),
 }
@@ -71,19 +76,24 @@ def measure(case: dict) -> dict:
     inputs, labels = problems.make(case["problem"], **size)
     options = {name: case[name] for name in ("width", "temperature", "warmup", "draws")}
     options["chain_method"] = WAYS[case["chains_in"]]
-    seconds = []
+    seconds, compilations = [], []
     while len(seconds) < 2 and (sum(seconds) < _SHORT or case["group"] == "ways"):
-        start, key = time.perf_counter(), jax.random.key(len(seconds))
+        key, before = jax.random.key(len(seconds)), sum(_counted)
+        start = time.perf_counter()
         draws = SAMPLERS[case["sampler"]](inputs, labels, key=key, quiet=True, **options)
         seconds.append(time.perf_counter() - start)
+        compilations.append(sum(_counted) - before)
+    effective = float(draws["order_parameter_effective_size"].min())
     return {
         **{name: value for name, value in case.items() if name != "heads"},
         "heads": str(case["heads"]),
         "chains": draws.sizes["chain"],
         "seconds_first": seconds[0],
         "seconds": seconds[-1],
+        "compilations": compilations[0],
         "steps": float(draws["steps"].mean()) if "steps" in draws else 1.0,
-        "effective_size": float(draws["order_parameter_effective_size"].min()),
+        "effective_size": effective,
+        "effective_rate": effective / seconds[-1],
         "r_hat": float(draws["order_parameter_r_hat"].max()),
         "divergent": int(draws["diverging"].sum()) if "diverging" in draws else 0,
     }
@@ -104,20 +114,20 @@ def main() -> int:
     )
     options = parser.parse_args()
     path = options.output or (QUICK if options.quick else RECORDED)
-    rows = table.read(path)
+    rows = [row for row in table.read(path) if UNITS.keys() <= row.keys()]
     done, start = [row["case"] for row in rows], time.perf_counter()
     for case in tqdm(cases(options.quick), unit="case", disable=None):
         if (name := json.dumps(case)) not in done:
             rows.append({**measure(case), "case": name})
             table.write(path, rows, UNITS, maker="benchmark of the samplers", wall_seconds=time.perf_counter() - start)
     print(
-        f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'R-hat':>6s} {'div':>4s}  chains in"
+        f"{'sampler':18s} {'problem':14s} {'heads':>8s} {'N':>8s} {'draws':>7s} {'first s':>8s} {'programs':>8s} {'s':>8s} {'steps':>6s} {'effective':>9s} {'a second':>8s} {'R-hat':>6s} {'div':>4s}  chains in"
     )
     for row in rows:
         draws = f"{row['chains']}x{row['draws']}"
         print(
-            f"{row['sampler']:18s} {row['problem']:14s} {row['heads']:>8s} {row['width']:8d} {draws:>7s} {row['seconds_first']:8.1f} {row['seconds']:8.1f} "
-            f"{row['steps']:6.1f} {row['effective_size']:9.0f} {row['r_hat']:6.3f} {row['divergent']:4d}  {row['chains_in']}"
+            f"{row['sampler']:18s} {row['problem']:14s} {row['heads']:>8s} {row['width']:8d} {draws:>7s} {row['seconds_first']:8.1f} {row['compilations']:8d} {row['seconds']:8.1f} "
+            f"{row['steps']:6.1f} {row['effective_size']:9.0f} {row['effective_rate']:8.1f} {row['r_hat']:6.3f} {row['divergent']:4d}  {row['chains_in']}"
         )
     print(f"\nWritten to {path}")
     return 0

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention.sampling import _chains
+from statmech_attention.sampling import _chains, _weight_draws, weights
 
 VARIANCES = (0.8, 1.5, 1.2)
 sampling = sma.sampling
@@ -294,3 +295,24 @@ def test_bad_draws_are_refused():
 def test_a_chain_that_is_made_twice_is_compiled_once():
     arguments = (len, len, 3)
     assert _chains.nuts(*arguments, warmup=5, step_size=1.0) is _chains.nuts(*arguments, warmup=5, step_size=1.0)
+
+
+def test_the_potential_of_the_weights_is_that_of_the_model():
+    """Of several outputs and prior variances, too."""
+    rng = np.random.default_rng(2)
+    heads, variances, shapes = (2, sma.Outputs(3)), (0.8, 1.5, 1.2), {"projection": (5, 4), "values_1": (2, 5, 5)}
+    position = {name: jnp.asarray(rng.normal(size=size)) for name, size in {**shapes, "readout": (5, 3)}.items()}
+    data, _ = _weight_draws.prepared(
+        rng.normal(size=(6, 2, 4)),
+        rng.normal(size=(6, 3)),
+        None,
+        width=5,
+        temperature=0.3,
+        variance=variances,
+        heads=heads,
+        settings={"draws": 4, "warmup": 0, "chains": 2},
+    )
+    sites = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, 1))
+    arguments = {"shapes": sites, "variances": variances}
+    wanted = potential_energy(sampling.weights_model, (data.inputs, data.labels, data.temperature), arguments, position)
+    assert float(weights._potential(position, data, False)) == pytest.approx(float(wanted), rel=1e-13)

@@ -37,14 +37,14 @@ class Samples(OnTheory):
     """The posterior at the theory's best temperature of each width, on the theory's sequences.
 
     The record has over widths in rising order means, errors and diagnostics of the order parameter and of the outputs on every test
-    set, the accuracy of the mean output, and what NUTS reports of every draw; and the `opening`, a few draws after hardly any
+    set, the accuracy of the mean output, and what the sampler reports of every draw; and the `opening`, a few draws after hardly any
     warm-up, which can be drawn again in no time.
 
     Attributes:
         sampler: "posterior": the order parameters, exactly; "weights": all weights, by NUTS.
         number: of the theory's draw of sequences.
         chains: chains side by side.
-        warmup: iterations in which NUTS adapts.
+        warmup: iterations in which the sampler adapts.
         draws: draws a chain that are kept.
         thinning: iterations a draw.
     """
@@ -99,7 +99,7 @@ class Samples(OnTheory):
         return xr.concat(rows, axis("width", self.widths))
 
     def opening(self, sequences: Draw, width: float) -> xr.Dataset:
-        """What NUTS reports of a few draws after hardly any warm-up."""
+        """What the sampler reports of a few draws after hardly any warm-up."""
         found, _ = self._drawn(sequences, width, {**OPENING, "chains": self.chains})
         return opening_of(found)
 

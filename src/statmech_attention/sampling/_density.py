@@ -41,7 +41,7 @@ class Posterior(NamedTuple):
         labels: $Y$.
         temperature: $T$.
         widths: $(N_1, .., N_{L+1})$.
-        action: the same as the theory has it, where its dense Hessian is the cheaper one.
+        action: the same as the theory has it, where its dense Hessian is the cheaper one; else None.
     """
 
     products: Float[Array, "pairs entries"] | None

@@ -34,12 +34,12 @@ class CrossKernels(NamedTuple):
 def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances) -> CrossKernels:
     """The kernels between training and test inputs by pairs of paths, where they fit."""
     root = np.sqrt(kernel_scale(inputs, variances))
-    left, right = root * kernel_inputs(inputs), root * kernel_inputs(test)
+    left, right = (root * np.asarray(kernel_inputs(one)) for one in (inputs, test))
     pairs = list(combinations_with_replacement(range(left.shape[1]), 2))
-    own = jnp.stack([(1 + (p != q)) * jnp.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs])
+    own = jnp.asarray(np.stack([(1 + (p != q)) * np.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs]))
     if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
-        return CrossKernels(None, (left, right), own)
-    return CrossKernels(jnp.stack([_crossed(left, right, p, q) for p, q in pairs]), None, own)
+        return CrossKernels(None, (jnp.asarray(left), jnp.asarray(right)), own)
+    return CrossKernels(jnp.asarray(np.stack([_crossed(left, right, p, q) for p, q in pairs])), None, own)
 
 
 def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:

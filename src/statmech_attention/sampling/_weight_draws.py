@@ -51,7 +51,9 @@ def prepared(attentioned, labels, test, *, width, temperature, variance, heads, 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
     """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
-    drawn = scaled(_unit_weights(key, chains, features, architecture.chain, whole_widths(architecture)), architecture.variances)
+    drawn = scaled(
+        _unit_weights(key, chains, features, architecture.chain, whole_widths(architecture)), architecture.variances
+    )
     if start is None:
         return drawn
     if isinstance(start, xr.Dataset):

@@ -1,12 +1,11 @@
 r"""The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
 
-NUTS runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good coordinates of
-the action, whitened by the Hessian at the mode, so that a handful of leapfrog steps make an independent draw.
+Hamiltonian Monte Carlo runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good
+coordinates of the action, whitened by the Hessian at the mode, so that a few steps make an almost independent draw.
 """
 
 import os
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -100,7 +99,7 @@ def posterior(
         progress=progress,
     )
     if test is not None:
-        overlaps = jnp.asarray(found["order_parameter"])
+        overlaps = found["order_parameter"]
         given = outputs(
             overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, architecture.variances)
         )

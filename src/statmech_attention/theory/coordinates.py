@@ -205,15 +205,6 @@ def layer_shares(shares: Float[Array, " layers"], factors: Factors) -> Float[Arr
     return shares[np.repeat(np.arange(len(factors.sizes)), [sum(count) for count in factors.counts])]
 
 
-def pieces(point, factors: Factors) -> list:
-    """Logarithms of the diagonal and what lies below it, a pair a layer."""
-    found, start = [], 0
-    for diagonal, below in factors.counts:
-        found.append((point[start : start + diagonal], point[start + diagonal : start + diagonal + below]))
-        start += diagonal + below
-    return found
-
-
 def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]:
     """The good coordinates of given order parameters; the inverse of `order_parameters`."""
     overlaps = _checked(order_parameters, factors)

@@ -1,0 +1,54 @@
+"""Steps that turn a normal exactly: on a normal, and on a density far from one against its quantiles."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import loggamma
+
+import statmech_attention as sma
+from statmech_attention.sampling import _chains
+from statmech_attention.sampling._hamiltonian import hamiltonian
+
+
+def record(position, data):
+    return {"position": position}
+
+
+def normal(position, data):
+    return 0.5 * position @ position
+
+
+def log_gammas(position, shape):
+    """Logarithms of gamma variables, shifted to the mode and scaled by the curvature there: a tail on the left."""
+    logs = jnp.log(shape) + position / jnp.sqrt(shape)
+    return jnp.sum(jnp.exp(logs) - shape * logs)
+
+
+def drawn(potential, data, size, **settings):
+    starts = np.zeros((4, size))
+    data = (data, settings["warmup"])
+    return _chains.run(hamiltonian(potential, record), data, starts, jax.random.key(3), **settings)
+
+
+def test_a_normal_takes_one_step_a_draw_and_accepts_it():
+    found = drawn(normal, jnp.zeros(()), 3, warmup=30, draws=500)
+    np.testing.assert_allclose(found["acceptance"], 1.0, rtol=1e-12)
+    assert np.all(found["steps"] == 1) and not np.any(found["diverging"])
+    assert sma.sampling.effective_size(found["position"]).min() > 1000
+    np.testing.assert_allclose(found["potential"], 0.5 * np.sum(found["position"] ** 2, axis=-1), rtol=1e-12)
+
+
+def test_the_law_of_skewed_coordinates_is_exact():
+    shape = 1.5
+    found = drawn(log_gammas, jnp.asarray(shape), 5, warmup=200, draws=4000)
+    assert np.mean(found["steps"]) > 1.5 and 0.7 < np.mean(found["acceptance"]) < 0.97
+    for share in (0.02, 0.1, 0.5, 0.9, 0.98):
+        limit = np.sqrt(shape) * (loggamma(shape).ppf(share) - np.log(shape))
+        below = sma.sampling.estimate((found["position"] < limit).astype(float))
+        np.testing.assert_array_less(np.abs(below.mean - share), 4 * below.error)
+        assert np.max(below.error) < 0.02
+
+
+def test_chains_without_warmup_keep_the_first_step_size():
+    found = drawn(normal, jnp.zeros(()), 2, warmup=0, draws=100)
+    assert set(np.unique(found["steps"])) <= {4, 5}  # a quarter turn, 1.26 to 1.88, in steps of at most 0.4
