@@ -141,10 +141,10 @@ def _lbfgs(action, size: int):
 def _optimistix(solver, action, size: int):
     """One of Optimistix, which stops where a step and the change of the action are small: as small as makes the gradient so."""
 
-    @jax.jit
+    @partial(jax.jit, static_argnames="most")
     def minimise(problem, most):
-        counted = solver(rtol=0.0, atol=1e-12, norm=optimistix.max_norm)
-        found = optimistix.minimise(action, counted, jnp.zeros(size), problem, max_steps=None, throw=False)
+        small = solver(rtol=0.0, atol=1e-12, norm=optimistix.max_norm)
+        found = optimistix.minimise(action, small, jnp.zeros(size), problem, max_steps=most, throw=False)
         value, gradient = jax.value_and_grad(action)(found.value, problem)
         return found.stats["num_steps"], value, jnp.max(jnp.abs(gradient))
 

@@ -29,7 +29,7 @@ def _widths(quick: bool):
     widths, examples = (WIDTHS, 100) if not quick else ((100, 30), 20)
     points = [_point(examples, (2, 2), 231 if not quick else 51, width) for width in widths]
     for minimiser in ("auto", *RIVALS, "Adam, plain coordinates"):
-        yield _case("widths", minimiser, "hidden Markov", points, 0.01, _most(minimiser, quick))
+        yield _case("widths", minimiser, "hidden Markov", points, 0.01, _most(minimiser, quick, 2000))
 
 
 def _large(quick: bool):
@@ -52,8 +52,8 @@ def _images(quick: bool):
         yield _case("images", minimiser, "images", points, 0.05, _most(minimiser, quick))
 
 
-def _most(minimiser: str, quick: bool) -> int:
-    return (50 if minimiser in ("auto", "dense", "products") else 2000) if not quick else 60
+def _most(minimiser: str, quick: bool, most: int = 500) -> int:
+    return (50 if minimiser in ("auto", "dense", "products") else most) if not quick else 60
 
 
 def _growth(quick: bool):
