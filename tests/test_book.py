@@ -1,7 +1,10 @@
 """The book's helpers, its settings, and the scripts that build and check it."""
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
