@@ -18,6 +18,7 @@ RESULTS = ROOT / "results"
 # Of every kind of record one that takes seconds.
 QUICK = (
     "benchmarks.nc",
+    "benchmarks_calls.nc",
     "benchmarks_dmft.nc",
     "benchmarks_sampling.nc",
     "dmft/bifurcation-seed1-beta0-3.nc",
