@@ -6,10 +6,14 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-# Colours that most colour-blind readers can tell apart (Okabe and Ito 2008); one thing keeps one colour everywhere.
+# Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); one thing keeps one colour
+# everywhere: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, the four paths.
 COLOURS = {
     "theory": "#0072B2",
     "gp": "#D55E00",
+    "exact": "#000000",
+    "weights": "#882255",
+    "descent": "#999933",
     "good": "#009E73",
     "denoising": "#56B4E9",
     "adversarial 1": "#E69F00",
