@@ -19,11 +19,11 @@ import numpy as np
 import statmech_attention as sma
 from benchmarks import table
 from statmech_attention import dmft
+from statmech_attention.compiling import compilations
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "results" / "benchmarks_calls.nc"
 README = "the README's lines, as a process"
-_COMPILED = "/jax/core/compile/backend_compile_duration"
 _UNITS = {
     "cold": ("s", "the first call in its process; of the README's lines the whole process, imports included"),
     "other": ("s", "the same with other numbers of the same shapes"),
@@ -98,16 +98,15 @@ def example() -> str:
 def measure(name: str) -> dict:
     """One row, measured in this process."""
     sma.enable_x64()
-    counted = []
-    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: counted.append(event == _COMPILED))
+    compilations()  # begins to count
     call = calls()[name]
     if not name.startswith("task"):
         trial()
     found = {}
     for which, number in (("cold", 0), ("other", 1)):
-        counted.clear()
+        before = compilations()
         found[which] = _timed(call, number)
-        found[{"cold": "compilations", "other": "compilations_other"}[which]] = sum(counted)
+        found[{"cold": "compilations", "other": "compilations_other"}[which]] = compilations() - before
     return {"what": name, **found, "warm": min(_timed(call, 1) for _ in range(3))}
 
 
@@ -135,8 +134,10 @@ def main() -> int:
 
 def _process() -> dict:
     seconds = [_timed(lambda _: _run([sys.executable, "-c", example()]), 0) for _ in range(3)]
-    counting = f"import jax\nfound = []\njax.monitoring.register_event_duration_secs_listener(lambda e, *_, **__: found.append(e == {_COMPILED!r}))\n"
-    compiled = int(_run([sys.executable, "-c", f"{counting}{example()}\nprint(sum(found))"]).split()[-1])
+    counted = (
+        f"from statmech_attention.compiling import compilations\ncompilations()\n{example()}\nprint(compilations())"
+    )
+    compiled = int(_run([sys.executable, "-c", counted]).split()[-1])
     return {
         "what": README,
         "cold": min(seconds),

@@ -15,6 +15,7 @@ import jax
 from tqdm import tqdm
 
 import statmech_attention as sma
+from statmech_attention.compiling import compilations
 
 sma.enable_x64()
 
@@ -30,10 +31,7 @@ SAMPLERS = {
 }
 # How chains are run, as the tables have it: what a CPU does, first, and what an accelerator does.
 WAYS = {"threads": "parallel", "one program": "vectorized"}
-_COMPILED = "/jax/core/compile/backend_compile_duration"
 _SHORT = 60.0  # seconds; compilation is a small part of what takes longer
-_counted: list[bool] = []
-jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: _counted.append(event == _COMPILED))
 UNITS = {
     "seconds": ("s", "wall time of all chains, warm-up included, after compilation"),
     "seconds_first": ("s", "the same of the first call at this shape, with compilation"),
@@ -76,13 +74,13 @@ def measure(case: dict) -> dict:
     inputs, labels = problems.make(case["problem"], **size)
     options = {name: case[name] for name in ("width", "temperature", "warmup", "draws")}
     options["chain_method"] = WAYS[case["chains_in"]]
-    seconds, compilations = [], []
+    seconds, compiled = [], []
     while len(seconds) < 2 and (sum(seconds) < _SHORT or case["group"] == "ways"):
-        key, before = jax.random.key(len(seconds)), sum(_counted)
+        key, before = jax.random.key(len(seconds)), compilations()
         start = time.perf_counter()
         draws = SAMPLERS[case["sampler"]](inputs, labels, key=key, quiet=True, **options)
         seconds.append(time.perf_counter() - start)
-        compilations.append(sum(_counted) - before)
+        compiled.append(compilations() - before)
     effective = float(draws["order_parameter_effective_size"].min())
     return {
         **{name: value for name, value in case.items() if name != "heads"},
@@ -90,7 +88,7 @@ def measure(case: dict) -> dict:
         "chains": draws.sizes["chain"],
         "seconds_first": seconds[0],
         "seconds": seconds[-1],
-        "compilations": compilations[0],
+        "compilations": compiled[0],
         "steps": float(draws["steps"].mean()) if "steps" in draws else 1.0,
         "effective_size": effective,
         "effective_rate": effective / seconds[-1],

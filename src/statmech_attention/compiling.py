@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.monitoring
 
 
 def quick_jit(*, static: tuple[str, ...] = (), effort: int = 1):
@@ -36,3 +37,15 @@ def quick_jit(*, static: tuple[str, ...] = (), effort: int = 1):
         return call
 
     return decorate
+
+
+@functools.cache
+def _listening() -> list[str]:
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.append(event))
+    return events
+
+
+def compilations() -> int:
+    """How many programs XLA has compiled in this process since this was first asked."""
+    return _listening().count("/jax/core/compile/backend_compile_duration")
