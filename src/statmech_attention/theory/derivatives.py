@@ -38,9 +38,8 @@ from statmech_attention.theory.kernels import Reduced, kernel_inputs, kernel_sca
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
 _LARGEST_PAIRS = 2**22  # entries of the pairs' kernels
-_LARGEST_DOUBLE = (
-    2**22
-)  # entries of the matrices of a dense Hessian; of larger ones its products are in single precision
+# Entries of the matrices of a dense Hessian; of larger ones its products are in single precision.
+_LARGEST_DOUBLE = 2**22
 
 
 class ActionProblem(NamedTuple):
