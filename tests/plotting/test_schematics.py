@@ -44,3 +44,22 @@ def test_the_loop_has_its_four_boxes_and_an_arrow_between_any_two():
     labels = [patch.get_label() for patch in axes.patches]
     assert sum("$" in label for label in labels) == 4
     assert len(axes.patches) == 8
+
+
+def test_the_flow_puts_the_scale_that_the_layer_above_gives_before_every_order_parameter():
+    order = (np.diag(np.arange(1.0, 7.0)), np.array([[2.0, -1, 0], [-1, 3, 0], [0, 0, 1]]), 0.5)
+    figure = plotting.order_parameter_flow({"one": order, "other": order}, variance=(1.0, 0.5, 4.0, 1.0))
+    rows = [[axes.images[0].get_array() for axes in figure.axes[start : start + 5]] for start in (0, 5)]
+    wanted = [np.full((1, 1), 0.5), 4.0 * 0.5 * np.eye(3), order[1], 0.5 * np.kron(np.eye(2), order[1]), order[0]]
+    for row in rows:
+        for shown, matrix in zip(row, wanted, strict=True):
+            np.testing.assert_allclose(shown, matrix)
+    limits = {image.get_clim() for axes in figure.axes[:10] for image in axes.images}
+    assert limits == {(-6.0, 6.0)}, "one scale"
+    assert len(figure.axes) == 11
+    assert [axes.get_ylabel() for axes in figure.axes[:10:5]] == ["one", "other"]
+
+
+def test_the_flow_refuses_sizes_that_do_not_follow_from_each_other():
+    with pytest.raises(ValueError, match="multiples"):
+        plotting.order_parameter_flow({"one": (np.eye(4), np.eye(3), 1.0)})

@@ -46,7 +46,7 @@ from statmech_attention.plotting.sampling import (
     law,
     traces,
 )
-from statmech_attention.plotting.schematics import architecture, attention_loop
+from statmech_attention.plotting.schematics import architecture, attention_loop, order_parameter_flow
 from statmech_attention.plotting.style import (
     COLOURS,
     HIDDEN_MARKOV_PATHS,
@@ -102,6 +102,7 @@ __all__ = [
     "noisy_tokens",
     "one_shot_sequence",
     "order_parameter",
+    "order_parameter_flow",
     "output_order_parameter",
     "overlap_series",
     "path_blocks",

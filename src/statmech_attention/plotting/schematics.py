@@ -1,15 +1,18 @@
-"""Drawings of the networks and of attention paths: positions and arrows, no data."""
+"""Drawings of the networks, of attention paths, and of how order parameters follow from each other down the layers."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.colors import AsinhNorm
+from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 
-from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name
+from statmech_attention.plotting.matrices import _short
+from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name, without_frame
 
-_BOX = (1.0, 0.74)
-_ROW, _COLUMN = 1.0, 1.75
+_BOX = (1.3, 0.74)
+_ROW, _COLUMN = 1.0, 2.05
 
 
 def architecture(
@@ -25,16 +28,16 @@ def architecture(
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
-        The axes; every head is a box with the name of its layer and head as its label, every path a line with its
-        name as its label.
+        The axes; every head is a box with its values and its attention matrix in it, whose label is the name of the
+        attention matrix; every path is a line with its name as its label.
 
     Raises:
         ValueError: a path through a head that is not there.
     """
-    axes = axes_or_new(axes, figsize=(1.15 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
+    axes = axes_or_new(axes, figsize=(1.35 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
     if paths is None:
         paths = {tuple(int(head) for head in path): "#8C8C8C" for path in np.ndindex(*heads)}
-    columns = [1.9 + _COLUMN * layer for layer in range(len(heads))]
+    columns = [2.05 + _COLUMN * layer for layer in range(len(heads))]
     places = [
         [(x, _ROW * ((count - 1) / 2 - head)) for head in range(count)] for x, count in zip(columns, heads, strict=True)
     ]
@@ -44,7 +47,8 @@ def architecture(
     _box(axes, end, "$a$", "#E8E8E8", (0.5, _BOX[1]))
     for layer, column in enumerate(places, start=1):
         for head, place in enumerate(column, start=1):
-            _box(axes, place, rf"$\Omega^{{({layer},{head})}}$", "white", _BOX, raised=0.18)
+            name = f"^{{({layer},{head})}}"
+            _box(axes, place, rf"$\Omega{name}$", "white", _BOX, raised=0.18, words=rf"$V{name}\,\Omega{name}$")
         axes.text(column[0][0], column[0][1] + 0.5, f"layer {layer}", ha="center", va="bottom", fontsize=10)
     height = _ROW * (max(heads) - 1) / 2
     _draw_tokens(axes, places, height)
@@ -96,6 +100,66 @@ def attention_loop(*, axes=None):
     return axes
 
 
+def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
+    r"""Order parameters from the readout down, $U^{(L+1)} \to \Sigma_L \to U^{(L)} \to .. \to U^{(1)}$, one chain a row.
+
+    All matrices have one colour scale, of the inverse hyperbolic sine, so that 1 and 10 can be told apart and zero is white.
+
+    Args:
+        chains: by name $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as `solve` returns them, the last one a scalar.
+        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_a^2)$; ones where None.
+
+    Returns:
+        The Matplotlib figure.
+
+    Raises:
+        ValueError: a matrix whose size is no multiple of that of the layer above.
+    """
+    rows = {name: _scales_and_order_parameters(order, variance) for name, order in chains.items()}
+    titles = [title for title, _ in next(iter(rows.values()))]
+    limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
+    norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
+    size = (1.72 * len(titles) + 0.4, 1.5 * len(rows) + 0.5)
+    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, layout="constrained")
+    figure.get_layout_engine().set(wspace=0.13)
+    for (name, row), panels in zip(rows.items(), axes, strict=True):
+        for (_, matrix), panel in zip(row, panels, strict=True):
+            image = panel.imshow(matrix, cmap="RdBu_r", norm=norm)
+            without_frame(panel)
+            panel.set(xticks=[], yticks=[])
+            for (down, right), value in np.ndenumerate(matrix if len(matrix) <= 4 else np.empty((0, 0))):
+                colour = "white" if abs(norm(value) - 0.5) > 0.32 else "black"
+                panel.text(right, down, _short(value), ha="center", va="center", fontsize=8, color=colour)
+        panels[0].set_ylabel(name, fontsize=10)
+        for left, right in pairwise(panels):
+            look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
+            figure.add_artist(
+                ConnectionPatch((1.02, 0.5), (-0.02, 0.5), "axes fraction", axesA=left, axesB=right, **look)
+            )
+    for title, panel in zip(titles, axes[0], strict=True):
+        panel.set_title(title, fontsize=10)
+    marks = [mark for mark in (-10, -3, -1, 0, 1, 3, 10, 30) if abs(mark) <= limit]
+    figure.colorbar(image, ax=axes, ticks=marks, fraction=0.025, pad=0.02).ax.set_yticklabels([str(m) for m in marks])
+    return figure
+
+
+def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | None) -> list[tuple[str, np.ndarray]]:
+    """Titles and matrices from the readout down: every order parameter behind the scale that the layer above gives it."""
+    order = [np.atleast_2d(np.asarray(matrix)) for matrix in order]
+    layers = len(order) - 1
+    variance = [1.0] * (layers + 2) if variance is None else list(variance)
+    found = [(f"$U^{{({layers + 1})}}$", order[-1])]
+    for layer in range(layers, 0, -1):
+        heads, rest = divmod(len(order[layer - 1]), len(order[layer]))
+        if rest:
+            sizes = [len(matrix) for matrix in order]
+            raise ValueError(f"chains: wanted sizes that are multiples of those of the layers above, got {sizes}.")
+        scale = variance[layer] * np.kron(np.eye(heads), order[layer])
+        found.append((f"$\\Sigma_{layer} = \\sigma_{layer}^2\\, I \\otimes U^{{({layer + 1})}}$", scale))
+        found.append((f"$U^{{({layer})}}$", order[layer - 1]))
+    return found
+
+
 def _draw_paths(axes, places, paths, end) -> list:
     """Every path as a line of its own track, level where it crosses a box."""
     heads = tuple(len(column) for column in places)
@@ -142,10 +206,13 @@ def _level(start, end):
     return np.stack([start[0] + share * (end[0] - start[0]), start[1] + smooth * (end[1] - start[1])], axis=1)
 
 
-def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0) -> None:
+def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0, words: str | None = None) -> None:
     corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
     style = "round,pad=0,rounding_size=0.1"
     box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
     box.set_label(text)
     axes.add_patch(box)
-    axes.text(centre[0], centre[1] + raised, text, ha="center", va="center", fontsize=11, zorder=5)
+    said = text if words is None else words
+    axes.text(
+        centre[0], centre[1] + raised, said, ha="center", va="center", fontsize=11 if words is None else 10, zorder=5
+    )
