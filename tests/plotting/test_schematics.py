@@ -17,7 +17,7 @@ def test_every_path_of_the_drawing_runs_through_its_heads():
     assert set(lines) == {f"({first},{second})" for first in (1, 2) for second in (1, 2, 3)}
     for name, points in lines.items():
         for layer, head in enumerate(map(int, name.strip("()").split(",")), start=1):
-            box = boxes[rf"$\Omega^{{({layer},{head})}}$"]
+            box = boxes[rf"$V^{{({layer},{head})}},\ \Omega^{{({layer},{head})}}$"]
             left, right = box.get_x(), box.get_x() + box.get_width()
             inside = points[(points[:, 0] > left) & (points[:, 0] < right)]
             middle = points[np.argmin(np.abs(points[:, 0] - (left + right) / 2))]

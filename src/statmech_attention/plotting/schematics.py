@@ -8,8 +8,8 @@ from matplotlib.patches import FancyBboxPatch
 
 from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name
 
-_BOX = (1.0, 0.74)
-_ROW, _COLUMN = 1.0, 1.75
+_BOX = (1.3, 0.74)
+_ROW, _COLUMN = 1.0, 2.05
 
 
 def architecture(
@@ -25,16 +25,16 @@ def architecture(
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
-        The axes; every head is a box with the name of its layer and head as its label, every path a line with its
+        The axes; every head is a box with its value and attention matrix as its label, every path a line with its
         name as its label.
 
     Raises:
         ValueError: a path through a head that is not there.
     """
-    axes = axes_or_new(axes, figsize=(1.15 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
+    axes = axes_or_new(axes, figsize=(1.35 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
     if paths is None:
         paths = {tuple(int(head) for head in path): "#8C8C8C" for path in np.ndindex(*heads)}
-    columns = [1.9 + _COLUMN * layer for layer in range(len(heads))]
+    columns = [2.0 + _COLUMN * layer for layer in range(len(heads))]
     places = [
         [(x, _ROW * ((count - 1) / 2 - head)) for head in range(count)] for x, count in zip(columns, heads, strict=True)
     ]
@@ -44,7 +44,8 @@ def architecture(
     _box(axes, end, "$a$", "#E8E8E8", (0.5, _BOX[1]))
     for layer, column in enumerate(places, start=1):
         for head, place in enumerate(column, start=1):
-            _box(axes, place, rf"$\Omega^{{({layer},{head})}}$", "white", _BOX, raised=0.18)
+            text = rf"$V^{{({layer},{head})}},\ \Omega^{{({layer},{head})}}$"
+            _box(axes, place, text, "white", _BOX, raised=0.18)
         axes.text(column[0][0], column[0][1] + 0.5, f"layer {layer}", ha="center", va="bottom", fontsize=10)
     height = _ROW * (max(heads) - 1) / 2
     _draw_tokens(axes, places, height)
@@ -148,4 +149,4 @@ def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0) -> Non
     box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
     box.set_label(text)
     axes.add_patch(box)
-    axes.text(centre[0], centre[1] + raised, text, ha="center", va="center", fontsize=11, zorder=5)
+    axes.text(centre[0], centre[1] + raised, text, ha="center", va="center", fontsize=10.5, zorder=5)
