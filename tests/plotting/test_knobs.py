@@ -18,11 +18,11 @@ def frame(number, **changes):
     return plotting.Matrix(**(matrix | changes)), line
 
 
-def figure(frames=None, sliders=None, **changes):
+def figure(frames=None, knobs=None, **changes):
     frames = [frame(number) for number in range(6)] if frames is None else frames
-    sliders = [plotting.Knob("width N", WIDTHS, first=1), plotting.Knob("T", HEATS)] if sliders is None else sliders
+    knobs = [plotting.Knob("width N", WIDTHS, first=1), plotting.Knob("T", HEATS)] if knobs is None else knobs
     given = {"titles": ("order", "accuracy"), "picture": plt.figure(), "description": "Two panels."}
-    return plotting.knobs(frames, sliders, **(given | changes))
+    return plotting.sliders(frames, knobs, **(given | changes))
 
 
 def test_a_frame_for_every_combination_the_last_slider_fastest():
@@ -56,13 +56,16 @@ def test_the_page_loads_nothing_from_elsewhere():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"frames": [frame(0)] * 5}, "knobs: wanted the same number in frames and combinations of values, got 5 and 6"),
+        (
+            {"frames": [frame(0)] * 5},
+            "sliders: wanted the same number in frames and combinations of values, got 5 and 6",
+        ),
         ({"titles": ("one",)}, "frames: wanted the same 1 panels in all"),
         ({"frames": [frame(0)] * 5 + [frame(0, limits=(0, 1))]}, "frames: wanted the same 2 panels in all"),
         ({"frames": [frame(0)] * 5 + [frame(0, values=np.eye(3))]}, "frames: wanted the same 2 panels in all"),
         ({"frames": [frame(np.nan)] * 6}, r"frames\[0\]: wanted finite numbers"),
         (
-            {"sliders": [plotting.Knob("N", WIDTHS, first=3), plotting.Knob("T", HEATS)]},
+            {"knobs": [plotting.Knob("N", WIDTHS, first=3), plotting.Knob("T", HEATS)]},
             r"N: wanted a first position in 0\.\.2",
         ),
     ],

@@ -10,7 +10,7 @@ from statmech_attention.plotting.dynamics import (
     token_raster,
 )
 from statmech_attention.plotting.interactive import Panel, Slider, slider
-from statmech_attention.plotting.knobs import Knob, Matrix, knobs
+from statmech_attention.plotting.knobs import Knob, Matrix, sliders
 from statmech_attention.plotting.matrices import (
     attention_matrix,
     chain_order_parameter,
@@ -97,7 +97,6 @@ __all__ = [
     "hidden_chains",
     "importances_compared",
     "kernel_matrix",
-    "knobs",
     "label_panels",
     "law",
     "legend_above",
@@ -121,6 +120,7 @@ __all__ = [
     "reference_line",
     "scores_and_drops",
     "slider",
+    "sliders",
     "spectrum",
     "state_rows",
     "switching",

@@ -51,9 +51,9 @@ class Knob(NamedTuple):
     first: int = 0
 
 
-def knobs(
+def sliders(
     frames: Sequence[Sequence[Panel | Matrix]],
-    sliders: Sequence[Knob],
+    knobs: Sequence[Knob],
     *,
     titles: Sequence[str],
     picture,
@@ -63,7 +63,7 @@ def knobs(
 
     Args:
         frames: one a combination, the last slider fastest; each the same number of panels with the same lines and sizes.
-        sliders: at least one.
+        knobs: the sliders, at least one.
         titles: one text a panel.
         picture: a Matplotlib figure for where no script runs; it is closed.
         description: alternative text.
@@ -72,13 +72,13 @@ def knobs(
         `Slider`; its figure has one frame a combination, named by the positions of the sliders, as "0,2".
 
     Raises:
-        ValueError: frames that do not fit each other or the sliders, numbers that are not finite.
+        ValueError: frames that do not fit each other or the knobs, numbers that are not finite.
     """
     from plotly import graph_objects  # slow, and needed nowhere else
 
-    shape = tuple(len(knob.values) for knob in sliders)
-    checks.same("knobs", "frames", len(frames), "combinations of values", math.prod(shape))
-    for knob in sliders:
+    shape = tuple(len(knob.values) for knob in knobs)
+    checks.same("sliders", "frames", len(frames), "combinations of values", math.prod(shape))
+    for knob in knobs:
         if not 0 <= knob.first < len(knob.values):
             raise ValueError(f"{knob.label}: wanted a first position in 0..{len(knob.values) - 1}, got {knob.first}.")
     kinds = [[_kind(panel) for panel in panels] for panels in frames]
@@ -94,7 +94,7 @@ def knobs(
         )
         for place, panels in enumerate(frames)
     ]
-    first = int(np.ravel_multi_index([knob.first for knob in sliders], shape))
+    first = int(np.ravel_multi_index([knob.first for knob in knobs], shape))
     layout = {
         "template": "simple_white",
         "showlegend": any(isinstance(one, Panel) and len(one.lines) > 1 for one in frames[0]),
@@ -114,7 +114,7 @@ def knobs(
         KNOBS=json.dumps(
             [
                 {"label": one.label, "values": [f"{value:g}" for value in one.values], "first": one.first}
-                for one in sliders
+                for one in knobs
             ]
         ),
     )
@@ -168,7 +168,7 @@ def _arranged(panels: Sequence[Panel | Matrix], titles: Sequence[str], side_by_s
     layout["annotations"] = []
     for place, (panel, title) in enumerate(zip(panels, titles, strict=True)):
         number, start = place + 1 if place else "", place * (length + gap)
-        along, across = [start, start + length], [0.0, 1.0]
+        along, across = [start, min(start + length, 1.0)], [0.0, 1.0]
         x, y = (along, across) if side_by_side else (across, [1 - end for end in reversed(along)])
         if isinstance(panel, Matrix):
             bar = {
