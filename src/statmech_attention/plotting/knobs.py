@@ -75,6 +75,7 @@ def sliders(
         ValueError: frames that do not fit each other or the knobs, numbers that are not finite.
     """
     from plotly import graph_objects  # slow, and needed nowhere else
+    from plotly.io.json import to_json_plotly
 
     shape = tuple(len(knob.values) for knob in knobs)
     checks.same("sliders", "frames", len(frames), "combinations of values", math.prod(shape))
@@ -109,7 +110,7 @@ def sliders(
     filled = string.Template(_HTML).substitute(
         DESCRIPTION=html.escape(description),
         PICTURE=base64.b64encode(png.getvalue()).decode(),
-        FRAMES="[" + ",".join(graph_objects.Figure(frame.data).to_json() for frame in shown) + "]",
+        FRAMES=to_json_plotly([{"data": graph_objects.Figure(frame.data).to_dict()["data"]} for frame in shown]),
         LAYOUTS=json.dumps([_merged(layout, wide), _merged(layout, narrow)]),
         KNOBS=json.dumps(
             [

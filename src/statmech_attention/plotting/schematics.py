@@ -45,7 +45,7 @@ def architecture(
     for layer, column in enumerate(places, start=1):
         for head, place in enumerate(column, start=1):
             text = rf"$V^{{({layer},{head})}},\ \Omega^{{({layer},{head})}}$"
-            _box(axes, place, text, "white", _BOX, raised=0.18)
+            _box(axes, place, text, "white", _BOX, raised=0.15)
         axes.text(column[0][0], column[0][1] + 0.5, f"layer {layer}", ha="center", va="bottom", fontsize=10)
     height = _ROW * (max(heads) - 1) / 2
     _draw_tokens(axes, places, height)
