@@ -34,6 +34,8 @@ def test_a_frame_for_every_combination_the_last_slider_fastest():
     np.testing.assert_array_equal(shown.data[0].z, 2 * np.eye(2))  # the first positions are 1 and 0
     assert (shown.layout.coloraxis.cmin, shown.layout.coloraxis.cmax) == (-5, 5)
     assert shown.layout.coloraxis.colorbar.title.text == "U"
+    (low, below), *_, (high, above) = shown.layout.coloraxis.colorscale
+    assert (low, high) == (0, 1) and (below, above) == ("#053061", "#67001f"), "blue below zero, red above"
     assert shown.layout.xaxis2.type == "log" and list(shown.layout.xaxis.ticktext) == ["a", "b"]
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_hex
 
 from statmech_attention import checks
 from statmech_attention.plotting.interactive import Panel, Slider, axes_of, lines_of
@@ -27,7 +28,7 @@ class Matrix(NamedTuple):
         limits: ends of the colour scale.
         names: one text a row and column; none where empty.
         label: of the colour bar, in plain text.
-        scale: a colour scale of Plotly.
+        scale: a colour map of Matplotlib.
     """
 
     values: Any
@@ -151,9 +152,15 @@ def _cells(panel: Matrix, number) -> dict:
         f"coloraxis{number}": {
             "cmin": float(panel.limits[0]),
             "cmax": float(panel.limits[1]),
-            "colorscale": panel.scale,
+            "colorscale": _scale(panel.scale),
         },
     }
+
+
+def _scale(name: str) -> list:
+    """A colour map of Matplotlib in Plotly's form."""
+    places = np.linspace(0, 1, 17)
+    return [[float(place), to_hex(colour)] for place, colour in zip(places, plt.get_cmap(name)(places), strict=True)]
 
 
 def _arranged(panels: Sequence[Panel | Matrix], titles: Sequence[str], side_by_side: bool) -> dict:
