@@ -112,7 +112,9 @@ def sliders(
         DESCRIPTION=html.escape(description),
         PICTURE=base64.b64encode(png.getvalue()).decode(),
         FRAMES=to_json_plotly([{"data": graph_objects.Figure(frame.data).to_dict()["data"]} for frame in shown]),
-        LAYOUTS=json.dumps([_merged(layout, wide), _merged(layout, narrow)]),
+        LAYOUTS=to_json_plotly(
+            [graph_objects.Figure([], _merged(layout, one)).to_dict()["layout"] for one in (wide, narrow)]
+        ),
         KNOBS=json.dumps(
             [
                 {"label": one.label, "values": [f"{value:g}" for value in one.values], "first": one.first}
@@ -188,7 +190,10 @@ def _arranged(panels: Sequence[Panel | Matrix], titles: Sequence[str], side_by_s
             bar |= {"x": x[1] - 0.07 * (1 if side_by_side else 2), "y": y[0], "len": y[1] - y[0]}
             layout[f"coloraxis{number}"] = {"colorbar": bar}
             x = [x[0], x[1] - 0.09 * (1 if side_by_side else 2)]
-        layout[f"xaxis{number}"], layout[f"yaxis{number}"] = {"domain": x}, {"domain": y}
+        elif side_by_side:
+            x = [x[0] + 0.05, x[1]]  # for what stands beside its axis
+        layout[f"xaxis{number}"] = {"domain": x, "anchor": f"y{number}"}
+        layout[f"yaxis{number}"] = {"domain": y, "anchor": f"x{number}"}
         said = {"text": title, "showarrow": False, "xref": "paper", "yref": "paper", "font": {"size": 13}}
         layout["annotations"].append(said | {"x": sum(x) / 2, "y": y[1], "yanchor": "bottom", "xanchor": "center"})
     return layout
