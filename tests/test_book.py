@@ -1,5 +1,6 @@
 """The book's helpers, its settings, and the scripts that build and check it."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -158,8 +159,11 @@ def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
     said = capsys.readouterr().out
     assert str(tiny_book / "_build" / "html" / "index.html") in said and len(said.splitlines()) < 10
     assert check_book.check(tiny_book) == (1, 0, [])
-    # Interactive figures ask for it.
-    assert (tiny_book / "_build" / "html" / "_static" / "plotly.min.js").is_file()
+    # Interactive figures ask for the one, formulas for the other, which is MathJax as its makers ship it.
+    static = tiny_book / "_build" / "html" / "_static"
+    assert (static / "plotly.min.js").is_file()
+    digest = hashlib.sha256((static / build_book.MATHJAX).read_bytes()).hexdigest()
+    assert digest == "a4354ff94fd868aea0cc6eaaa79a57fda0588646fc46ee3700a349ee0a11cbe6"
     # Sphinx took the outputs as they are, and what it says is in a file.
     log = (tiny_book / "_build" / "book.log").read_text()
     assert "build succeeded" in log and "Executing notebook" not in log

@@ -25,6 +25,7 @@ MEMORY_A_PAGE = 2 * 2**30  # bytes
 # What the book is made from: all of it decides whether there is anything to do, and the frame whether pages can stay rendered.
 FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "constraints", "tools", "_ext", "_static")
 SOURCES = (*FRAME, "book", "src", "benchmarks", "workflow", "results")
+MATHJAX = "tex-svg-full.js"
 SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
@@ -136,10 +137,13 @@ def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
 def _command(settings: dict, cache: Path) -> list[str]:
     """Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
-    # Interactive figures load it from the book's own files; only where a page asks, since it is large.
+    # What pages load, from the book's own files: Plotly only where a page asks, since it is large; MathJax with its letters as
+    # drawings, since browsers refuse fonts to pages that are opened as files.
     settings["sphinx"]["config"]["html_static_path"] = [
-        str(resources.files("plotly") / "package_data" / "plotly.min.js")
+        str(resources.files("plotly") / "package_data" / "plotly.min.js"),
+        str(resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / MATHJAX),
     ]
+    settings["sphinx"]["config"]["mathjax_path"] = MATHJAX
     # Named from where the settings are, and the copy is elsewhere.
     extensions = settings["sphinx"]["local_extensions"]
     settings["sphinx"]["local_extensions"] = {name: str(ROOT / folder) for name, folder in extensions.items()}

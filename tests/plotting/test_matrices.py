@@ -31,6 +31,18 @@ def test_large_order_parameters_are_drawn_without_numbers():
         plotting.order_parameter(np.eye(4), (2, 3))
 
 
+def test_correlations_are_those_of_numpy_with_a_blank_diagonal():
+    draws = np.random.default_rng(0).normal(size=(4, 50)) * [[1], [10], [0.1], [3]]
+    draws -= draws.mean(axis=1, keepdims=True)
+    axes = plotting.path_correlations(draws @ draws.T, (2, 2), limit=0.5)
+    shown, off = axes.images[0].get_array(), ~np.eye(4, dtype=bool)
+    np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
+    assert (shown.mask == np.eye(4, dtype=bool)).all() and len(axes.texts) == 12
+    assert axes.images[0].get_clim() == (-0.5, 0.5)
+    with pytest.raises(ValueError, match="matrix: wanted a positive diagonal"):
+        plotting.path_correlations(np.zeros((4, 4)), (2, 2))
+
+
 def test_rows_are_named_by_their_heads_and_outputs():
     axes = plotting.chain_order_parameter(np.diag(np.arange(8.0)), CHAIN)
     wanted = [f"({skip},·,{head};{output})" for skip in "·1" for head in "12" for output in "12"]

@@ -10,6 +10,7 @@ from statmech_attention.plotting.dynamics import (
     token_raster,
 )
 from statmech_attention.plotting.interactive import Panel, Slider, slider
+from statmech_attention.plotting.knobs import Knob, Matrix, sliders
 from statmech_attention.plotting.matrices import (
     attention_matrix,
     chain_order_parameter,
@@ -17,6 +18,7 @@ from statmech_attention.plotting.matrices import (
     order_parameter,
     output_order_parameter,
     path_blocks,
+    path_correlations,
 )
 from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from statmech_attention.plotting.panels import (
@@ -67,6 +69,8 @@ from statmech_attention.plotting.tasks import (
 __all__ = [
     "COLOURS",
     "HIDDEN_MARKOV_PATHS",
+    "Knob",
+    "Matrix",
     "Panel",
     "REGIMES",
     "REGIME_COLOURS",
@@ -106,6 +110,7 @@ __all__ = [
     "output_order_parameter",
     "overlap_series",
     "path_blocks",
+    "path_correlations",
     "path_name",
     "phase_portrait",
     "portrait_slider",
@@ -116,6 +121,7 @@ __all__ = [
     "reference_line",
     "scores_and_drops",
     "slider",
+    "sliders",
     "spectrum",
     "state_rows",
     "switching",

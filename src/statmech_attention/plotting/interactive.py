@@ -123,30 +123,62 @@ def slider(
 
 def _lines(panels: Sequence[Panel], frame: int) -> list[dict]:
     """Plotly's traces of a frame; it counts axes as x, x2, x3."""
+    numbers = ["", *range(2, len(panels) + 1)]
+    return [trace for number, panel in zip(numbers, panels, strict=True) for trace in lines_of(panel, number, frame)]
+
+
+def lines_of(panel: Panel, number, frame: int) -> list[dict]:
+    """The lines of one panel as Plotly's traces.
+
+    Args:
+        panel: what to draw.
+        number: of its axes, as Plotly counts: "", 2, 3, ..
+        frame: what it is a part of, for messages.
+
+    Returns:
+        A dictionary a line, with coordinates in single precision.
+
+    Raises:
+        ValueError: numbers that are not finite, or not as many to the right as upwards.
+    """
     traces = []
-    for number, panel in zip(["", *range(2, len(panels) + 1)], panels, strict=True):
-        for name, line in panel.lines.items():
-            x, y = (np.asarray(checks.array(f"frames[{frame}], {name!r}", one, "points"), np.float32) for one in line)
-            checks.same(f"frames[{frame}], {name!r}", "x", len(x), "y", len(y))
-            trace = {"type": "scatter", "x": x, "y": y, "name": name, "xaxis": f"x{number}", "yaxis": f"y{number}"}
-            colour = panel.colours.get(name)
-            look = {} if colour is None else {"color": to_hex(COLOURS.get(colour, colour))}
-            if panel.dots is None:
-                trace |= {"mode": "lines", "line": look | {"width": 1.4}}
-            else:
-                trace |= {"mode": "markers", "marker": look | {"size": panel.dots}}
-            traces.append(trace)
+    for name, line in panel.lines.items():
+        x, y = (np.asarray(checks.array(f"frames[{frame}], {name!r}", one, "points"), np.float32) for one in line)
+        checks.same(f"frames[{frame}], {name!r}", "x", len(x), "y", len(y))
+        trace = {"type": "scatter", "x": x, "y": y, "name": name, "xaxis": f"x{number}", "yaxis": f"y{number}"}
+        colour = panel.colours.get(name)
+        look = {} if colour is None else {"color": to_hex(COLOURS.get(colour, colour))}
+        if panel.dots is None:
+            trace |= {"mode": "lines", "line": look | {"width": 1.4}}
+        else:
+            trace |= {"mode": "markers", "marker": look | {"size": panel.dots}}
+        traces.append(trace)
     return traces
 
 
 def _axes(panels: Sequence[Panel]) -> dict:
     layout = {}
     for number, panel in zip(["", *range(2, len(panels) + 1)], panels, strict=True):
-        for letter in "xy":
-            title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
-            axis = layout[f"{letter}axis{number}"] = {"title": {"text": title}, "type": scale}
-            if ends is not None:
-                axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
+        layout |= axes_of(panel, number)
+    return layout
+
+
+def axes_of(panel: Panel, number) -> dict:
+    """The axes of one panel as Plotly's layout.
+
+    Args:
+        panel: what is drawn.
+        number: of its axes, as Plotly counts: "", 2, 3, ..
+
+    Returns:
+        Two entries, one an axis.
+    """
+    layout = {}
+    for letter in "xy":
+        title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
+        axis = layout[f"{letter}axis{number}"] = {"title": {"text": title}, "type": scale}
+        if ends is not None:
+            axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
     return layout
 
 

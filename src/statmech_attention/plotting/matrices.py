@@ -29,7 +29,7 @@ def order_parameter(matrix, heads, *, limit: float | None = None, axes=None, ann
     Raises:
         ValueError: a matrix whose size does not fit the heads.
     """
-    matrix, paths = np.asarray(matrix), path_indices(heads)
+    matrix, paths = np.ma.asarray(matrix), path_indices(heads)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(f"matrix: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
     return _coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
@@ -123,22 +123,49 @@ def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: 
     return axes
 
 
-def kernel_matrix(kernel, labels, *, axes=None, title: str = ""):
+def path_correlations(matrix, heads, *, limit: float = 1.0, axes=None, annotate: bool | None = None):
+    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as a matrix of colours, the diagonal left blank.
+
+    Args:
+        matrix: $U$, `(paths, paths)`, with a positive diagonal.
+        heads: number of heads in every layer.
+        limit: largest absolute value on the colour scale.
+        axes: Matplotlib axes; a new figure where None.
+        annotate: write the values into the cells; only for up to 6 paths where None.
+
+    Returns:
+        The axes; their image is `axes.images[0]`.
+
+    Raises:
+        ValueError: a matrix whose size does not fit the heads, or a diagonal that is not positive.
+    """
+    matrix = np.asarray(matrix, float)
+    if matrix.ndim != 2 or not (np.diagonal(matrix) > 0).all():
+        raise ValueError(
+            f"matrix: wanted a positive diagonal, got {np.diagonal(matrix) if matrix.ndim > 1 else matrix}."
+        )
+    size = np.sqrt(np.diagonal(matrix))
+    correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
+    return order_parameter(correlations, heads, limit=limit, axes=axes, annotate=annotate)
+
+
+def kernel_matrix(kernel, labels, *, limits: tuple[float, float] | None = None, axes=None, title: str = ""):
     """A training kernel as a matrix of colours, examples sorted by class, each class with its own share.
 
     Args:
         kernel: `(examples, examples)`.
         labels: `(examples,)`, +1 and -1.
+        limits: ends of the colour scale; the 1st and the 99th percentile of the entries where None.
         axes: Matplotlib axes; a new figure where None.
         title: above the panel.
 
     Returns:
-        The axes; the colour scale runs from the 1st to the 99th percentile of the entries.
+        The axes; their image is `axes.images[0]`.
     """
     kernel, labels = np.asarray(kernel), np.asarray(labels)
     axes = axes_or_new(axes, figsize=(3.4, 3.2))
     order = np.argsort(-labels, kind="stable")
-    low, high = np.percentile(kernel, [1, 99])
+    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
     axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
     border = np.sum(labels > 0) - 0.5
     for line in (axes.axhline, axes.axvline):
@@ -180,7 +207,7 @@ def _coloured(matrix, names: list[str], limit: float | None, axes, annotate: boo
     named = names if len(names) <= _NAMED else []
     _named(axes, range(len(named)), named)
     if annotate or (annotate is None and len(names) <= 6):
-        for (row, column), value in np.ndenumerate(matrix):
+        for (row, column), value in np.ma.ndenumerate(matrix):  # what is masked stays blank
             colour = "white" if abs(value) > 0.6 * limit else "black"
             axes.text(column, row, _short(value), ha="center", va="center", fontsize=9, color=colour)
     return axes

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Circle
 
-from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, without_frame
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, arrow, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images
 
@@ -68,7 +68,7 @@ def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
             colour = COLOURS["state +" if state > 0 else "state -"]
             axes.add_patch(Circle((time, -row), 0.36, facecolor=colour, edgecolor=DARK, linewidth=0.6))
         for time in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
-            axes.plot([time - 0.5] * 2, [-row - 0.45, -row + 0.45], color=COLOURS["gp"], linewidth=1.6)
+            axes.plot([time - 0.5] * 2, [-row - 0.45, -row + 0.45], color=MUTED["rose"], linewidth=2)
         if len(labels):
             axes.text(-0.8, -row, labels[row], ha="right", va="center", fontsize=10)
     axes.set(xlim=(-0.6 - 3.2 * bool(len(labels)), length - 0.3), ylim=(-chains + 0.4, 0.6), aspect="equal")
@@ -144,8 +144,8 @@ def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=N
         axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left, left + width, height, 0), interpolation="nearest")
         axes.plot(*_outline(left, width, height), color="0.6", linewidth=0.8)
         for cut in range(patch or height, height, patch or height):
-            axes.plot([left, left + width], [cut, cut], color=COLOURS["theory"], linewidth=0.6)
-            axes.plot([left + cut, left + cut], [0, height], color=COLOURS["theory"], linewidth=0.6)
+            axes.plot([left, left + width], [cut, cut], color=MUTED["teal"], linewidth=0.6)
+            axes.plot([left + cut, left + cut], [0, height], color=MUTED["teal"], linewidth=0.6)
         axes.text(left + width / 2, height + 3, name, ha="center", va="top", fontsize=11)
     if answer is not None:
         axes.text(3 * width + 3 * _GAP, height / 2, f"→ {_sign(answer)}", va="center", fontsize=12)
