@@ -229,7 +229,8 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     of_networks = sum(
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )
-    alone = sum(len(run["widths"]) for run in configuration["sampling"]) + len(configuration["dynamics"])
+    alone = sum(len(run["widths"]) for run in configuration["sampling"])
+    alone += sum(len(configuration[stage]) for stage in ("calibration", "evidences", "dynamics"))
     assert len(found) == of_networks + alone
 
 

@@ -26,6 +26,8 @@ QUICK = (
     "one_shot/evidence-2x4-seed0.nc",
     "one_shot/network-2x4-seed0.nc",
     "one_shot/theory-2x4-seed0.nc",
+    "sampling/calibration-examples8-noise0.01-seed0.nc",
+    "sampling/evidences-examples100-seed0.nc",
     "sampling/weights-all-noise1-width10-seed0.nc",
 )
 

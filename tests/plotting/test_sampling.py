@@ -37,10 +37,25 @@ def test_distances_are_sorted_by_width_and_compared_with_powers():
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
-def test_evidences_mark_their_maxima():
-    axes = plotting.evidences([1.0, 0.1, 0.01], {"theory": [-3.0, -1.0, -2.0]})
-    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.01, -2.0], [0.1, -1.0], [1.0, -3.0]])
-    np.testing.assert_allclose(axes.lines[1].get_xydata(), [[0.1, -1.0]])
+def test_curves_against_temperature_mark_their_maxima():
+    curves = {"theory": [-3.0, -1.0, -2.0], "$N$ = 10": [0.0, 1.0, 2.0]}
+    errors = {"$N$ = 10": [0.1, 0.2, 0.3]}
+    axes = plotting.over_temperatures([1.0, 0.1, 0.01], curves, errors=errors, mark=True)
+    first, second = axes.containers
+    np.testing.assert_allclose(first.lines[0].get_xydata(), [[0.01, -2.0], [0.1, -1.0], [1.0, -3.0]])
+    assert first.lines[0].get_color() == plotting.COLOURS["theory"] and second.lines[0].get_color() == "0.0"
+    np.testing.assert_allclose(second.lines[2][0].get_segments()[0], [[0.01, 1.7], [0.01, 2.3]])
+    rings = [line.get_xydata().tolist() for line in axes.lines if line.get_markersize() == 10]
+    assert rings == [[[0.1, -1.0]], [[0.01, 2.0]]] and axes.get_xscale() == "log"
+
+
+def test_coverage_is_drawn_less_its_level_with_its_band():
+    axes = plotting.coverage([0.5, 0.9], [0.4, 0.85], [0.05, 0.02], label="exact", colour="black")
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.5, -0.1], [0.9, -0.05]])
+    corners = axes.collections[0].get_paths()[0].vertices
+    assert corners[:, 1].min() == pytest.approx(-0.15) and corners[:, 1].max() == pytest.approx(-0.03)
+    with pytest.raises(ValueError, match="wanted a fraction and a band a level"):
+        plotting.coverage([0.5], [0.4, 0.3], [0.1], label="", colour="black")
 
 
 def test_traces_are_one_line_a_chain():

@@ -1,15 +1,17 @@
 """The recorded experiments: each is run once, resumable, and made again when its parameters, inputs or revision change.
 
 On images Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
-HiddenMarkovWeights, the weights of networks for the hidden Markov chains, and Diagram, diagrams of 1-bit self-attention. The
-notebooks of `book/runs` run them.
+HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Calibration, whether error bars hold the truth, Evidences,
+the evidence over widths and temperatures, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
 
 from statmech_attention import results
+from statmech_attention.experiments.calibration import Calibration
 from statmech_attention.experiments.diagrams import Diagram, marked
 from statmech_attention.experiments.evidence_lost import EvidenceLost
+from statmech_attention.experiments.evidences import Evidences
 from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
@@ -19,7 +21,8 @@ from statmech_attention.experiments.trained import Trained
 from statmech_attention.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 
 _EXPERIMENTS = {
-    one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Diagram)
+    one.name: one
+    for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Calibration, Evidences, Diagram)
 }
 
 
@@ -42,8 +45,10 @@ def experiment_of(path) -> Experiment:
 
 
 __all__ = [
+    "Calibration",
     "Diagram",
     "EvidenceLost",
+    "Evidences",
     "Experiment",
     "HiddenMarkovWeights",
     "Pruning",

@@ -4,18 +4,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # One colour and marker a sampler, wherever it is drawn.
 SAMPLERS = {
-    "exact posterior": (COLOURS["neutral"], "s"),
-    "weights, NUTS": (MUTED["purple"], "D"),
-    "weights, Gibbs": (MUTED["green"], "^"),
-    "all weights, weighted": (MUTED["purple"], "D"),
+    "exact posterior": (COLOURS["exact"], "s"),
+    "weights, NUTS": (COLOURS["weights"], "D"),
+    "weights, Gibbs": (MUTED["rose"], "^"),
+    "all weights, weighted": (COLOURS["weights"], "D"),
 }
 
 # For theory first, then for what improves on it.
-_LINES = (COLOURS["theory"], MUTED["green"], COLOURS["neutral"])
+_LINES = (COLOURS["theory"], MUTED["green"], DARK)
+_NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact"}
+_WIDTHS = ("0.0", "0.45", "0.7", "0.85")
+_CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
 def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
@@ -166,26 +169,62 @@ def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
     return axes
 
 
-def evidences(temperatures, curves: Mapping, *, axes=None):
-    """Log evidence against temperature, one line a name.
+def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None = None, mark: bool = False, axes=None):
+    """Numbers against temperature, one line a name.
 
     Args:
         temperatures: `(temperatures,)`.
         curves: by name `(temperatures,)`.
+        errors: by name `(temperatures,)`, standard errors; none for names that it lacks.
+        mark: put a ring around the maximum of every line.
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
-        The axes, with a dot at the maximum of every line.
+        The axes, with a logarithmic temperature axis. "theory", "GP limit" and "exact" have the book's colours; other names, in their order,
+        those of widths, from black to grey.
     """
     axes, temperatures = axes_or_new(axes), np.asarray(temperatures, float)
     order = np.argsort(temperatures)
-    for place, (name, values) in enumerate(curves.items()):
-        values = np.asarray(values, float)
-        colour = COLOURS["theory"] if name == "theory" else _LINES[2 - place % 2]
-        (line,) = axes.plot(temperatures[order], values[order], ("-", "--", "-.")[place % 3], color=colour, label=name)
-        best = int(np.argmax(values))
-        axes.plot(temperatures[best], values[best], "o", color=line.get_color())
-    axes.set(xscale="log", xlabel="temperature $T$", ylabel=r"$\ln p(Y)$")
+    others = [name for name in curves if name not in _NAMED]
+    for name, values in curves.items():
+        values = np.asarray(values, float)[order]
+        error = None if errors is None or name not in errors else np.asarray(errors[name], float)[order]
+        place = others.index(name) if name in others else 0
+        colour = COLOURS[_NAMED[name]] if name in _NAMED else _WIDTHS[place % len(_WIDTHS)]
+        marker = "^" if name in _NAMED else "osDv"[place % 4]
+        style = dict(fmt=marker + "-", color=colour, capsize=2, markersize=4, label=name)
+        axes.errorbar(temperatures[order], values, error, **style)
+        if mark:
+            best = int(np.argmax(values))
+            axes.plot(temperatures[order][best], values[best], "o", color=colour, markersize=10, fillstyle="none")
+    axes.set(xscale="log", xlabel="temperature $T$")
+    return axes
+
+
+def coverage(levels, seen, band, *, label: str, colour: str, axes=None):
+    """How often intervals hold the truth, less their level, against the level, with a simultaneous band.
+
+    Args:
+        levels: `(levels,)`.
+        seen: the fraction that is held, `(levels,)`.
+        band: half the height of the band, `(levels,)`.
+        label: for the legend.
+        colour: a Matplotlib colour.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: arrays of different lengths.
+    """
+    levels, seen, band = (np.asarray(values, float) for values in (levels, seen, band))
+    if levels.ndim != 1 or not levels.shape == seen.shape == band.shape:
+        raise ValueError(f"seen: wanted a fraction and a band a level, got {levels.shape}, {seen.shape}, {band.shape}.")
+    axes = axes_or_new(axes)
+    axes.plot(levels, seen - levels, color=colour, label=label)
+    axes.fill_between(levels, seen - levels - band, seen - levels + band, color=colour, alpha=0.15, linewidth=0)
+    axes.set(xlabel="level")
     return axes
 
 
@@ -207,6 +246,7 @@ def traces(draws, *, axes=None):
         raise ValueError(f"draws: wanted one number a draw, (chain, draw), got shape {draws.shape}.")
     axes = axes_or_new(axes)
     for chain, values in enumerate(draws, start=1):
-        axes.plot(np.arange(1, len(values) + 1), values, linewidth=0.8, alpha=0.8, label=f"chain {chain}")
+        style = dict(linewidth=0.8, alpha=0.8, color=_CHAINS[(chain - 1) % len(_CHAINS)], label=f"chain {chain}")
+        axes.plot(np.arange(1, len(values) + 1), values, **style)
     axes.set(xlabel="draw")
     return axes

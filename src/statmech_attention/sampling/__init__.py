@@ -22,6 +22,7 @@ from statmech_attention.sampling.diagnostics import (
 from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
 from statmech_attention.sampling.gibbs import gibbs_posterior
 from statmech_attention.sampling.order_parameters import posterior
+from statmech_attention.sampling.tempered import tempered_posterior
 from statmech_attention.sampling.weights import weights_model, weights_posterior
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "prediction",
     "predictors",
     "r_hat",
+    "tempered_posterior",
     "weights_model",
     "weights_posterior",
 ]

@@ -98,15 +98,19 @@ def posterior(
         settings={"sampler": "order parameters"},
         progress=progress,
     )
-    if test is not None:
-        overlaps = found["order_parameter"]
-        given = outputs(
-            overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, architecture.variances)
-        )
-        given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
-        mean, spread = (by_output(values, inputs) for values in given)
-        found = {**found, "output": mean, "output_variance": spread}
+    found = with_outputs(found, data, inputs, test, architecture.variances)
     return dataset(found, "order parameters", architecture, temperature, quiet)
+
+
+def with_outputs(found: dict, data: Posterior, inputs, test, variances) -> dict:
+    """The draws, and where there are test inputs mean and variance of the output given each of them."""
+    if test is None:
+        return found
+    overlaps = found["order_parameter"]
+    given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(inputs, test, variances))
+    given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+    mean, spread = (by_output(values, inputs) for values in given)
+    return {**found, "output": mean, "output_variance": spread}
 
 
 def _whitened(position, data: tuple[Posterior, Laplace, Factors]):

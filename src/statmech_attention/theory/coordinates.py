@@ -104,11 +104,11 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> 
     found = [jnp.ones((1, 1))]
     known = jnp.concatenate([free, jnp.arange(2.0)])
     for layer, places in reversed(list(enumerate(_entry_places(factors)))):
-        found.insert(0, _branches(layer, found[0], factors) @ known[places])
+        found.insert(0, branch_rows(layer, found[0], factors) @ known[places])
     return found[:-1]
 
 
-def _branches(layer: int, above: Float[Array, "partial rank"], factors: Factors) -> Float[Array, "branches seeds"]:
+def branch_rows(layer: int, above: Float[Array, "partial rank"], factors: Factors) -> Float[Array, "branches seeds"]:
     r"""$M_l \otimes A_{l+1}$ with the deviations of the values, what $F_l$ is multiplied with."""
     kind = factors.chain.kinds[layer]
     deviations = factors.scaled(layer, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
@@ -132,7 +132,7 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
     triangle = jnp.concatenate([free, jnp.arange(2.0)])[places]
 
     def branches(others):
-        return _branches(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1], factors)
+        return branch_rows(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1], factors)
 
     base, change = branches(others), jax.jacfwd(branches)(others)
     factor, factor_change = base @ triangle, jnp.einsum("asn,sr->arn", change, triangle)

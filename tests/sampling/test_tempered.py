@@ -1,0 +1,107 @@
+"""Chains that exchange states with the prior: their law against networks of the prior, and where one mode is not enough."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from sampling import problem
+from statmech_attention.layers.skip import SkipHeads
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.sampling import _bartlett, _chains, _normals
+from statmech_attention.sampling._tempering import tempering
+
+sampling = sma.sampling
+HEADS, VARIANCES = (2, 2), (0.8, 1.5, 0.7, 1.2)
+
+
+def second_moments(values, draws):
+    values = np.asarray(values).reshape(draws, -1)
+    return np.concatenate([values, (values[:, :, None] * values[:, None, :]).reshape(draws, -1)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("heads", "widths"),
+    [(HEADS, (2, 1, 2)), (HEADS, (3, 2, 1)), (HEADS, (6, 3, 2)), ((SkipHeads(1), 2), (4, 4, 3))],
+    ids=str,
+)
+def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, widths):
+    layout, draws = Architecture.of(heads, widths, VARIANCES), 20_000
+    factors = _bartlett.bartlett(layout)
+    points = jax.random.normal(jax.random.key(5), (draws, _normals.normal_count(widths, factors)))
+    found = jax.jit(jax.vmap(lambda p: _normals.order_parameters_of_normals(p, widths, factors)))(points)
+    np.testing.assert_allclose(_normals.order_parameter_of_normals(points[0], widths, factors), found[0][0], rtol=1e-12)
+
+    def network(key):
+        weights = sma.sample_weights(key, heads=heads, width=widths, features=1, variance=VARIANCES)
+        return sma.weights_order_parameters(weights, heads)
+
+    wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(6), draws))
+    for one, other in zip(found, wanted, strict=True):
+        one, other = second_moments(one, draws), second_moments(other, draws)
+        error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / draws)
+        assert np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error) < 4.5
+
+
+def test_two_far_modes_are_visited_in_their_shares():
+    """A mixture of two narrow normals 60 standard deviations apart, times the standard normals of the prior."""
+    places, width, shares = np.array([-1.5, 1.5]), 0.05, np.array([0.3, 0.7])
+
+    def energy(position, data):
+        logs = jnp.log(shares) - 0.5 * ((position[0] - places) / width) ** 2
+        return -jax.scipy.special.logsumexp(logs)
+
+    chain = tempering(energy, lambda position, data: {"position": position}, 8, 0.5 * math.pi)
+    settings = {"warmup": 300, "draws": 3000}
+    found = _chains.run(chain, (None, 300), np.zeros((4, 2)), jax.random.key(2), **settings)
+    right = sampling.estimate((found["position"][..., 0] > 0).astype(float))
+    assert right.error < 0.03 and abs(right.mean - 0.7) < 4 * right.error
+    beside = found["position"][..., 1]
+    assert abs(sampling.estimate(beside**2).mean - 1) < 4 * sampling.estimate(beside**2).error
+    assert np.mean(found["exchanged"]) > 0.3 and sampling.r_hat(found["position"]).max() < 1.02
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """One neuron in the first layer, two paths: draws of both samplers."""
+    train, labels, test = problem.inputs(2)
+    options = {"heads": (2,), "width": (1, 3), "temperature": 0.05, "test": test, "quiet": True}
+    return (train, labels), options
+
+
+def test_the_law_is_that_of_all_weights(narrow):
+    (train, labels), options = narrow
+    found = sampling.tempered_posterior(
+        train, labels, key=jax.random.key(1), draws=2500, warmup=200, rungs=6, **options
+    )
+    other = sampling.gibbs_posterior(train, labels, key=jax.random.key(2), draws=20_000, warmup=300, **options)
+    for name in ("order_parameter", "order_parameter_2", "output"):
+        one, two = sampling.estimate(found[name]), sampling.estimate(other[name])
+        np.testing.assert_array_less(np.abs(one.mean - two.mean), 4 * np.hypot(one.error, two.error))
+    assert found.order_parameter_r_hat.max() < 1.02 and found.sizes["draw"] == 2500
+    assert set(found.data_vars) >= {"output_variance", "exchanged", "steps", "acceptance", "diverging", "potential"}
+    overlap = found["order_parameter"].values[0, -1]
+    assert np.linalg.matrix_rank(overlap, tol=1e-10) == 1
+
+
+def test_a_run_that_was_interrupted_goes_on_to_the_same_draws(narrow, tmp_path):
+    (train, labels), options = narrow
+    options = {**options, "key": jax.random.key(4), "warmup": 30, "rungs": 3}
+    whole = sampling.tempered_posterior(train, labels, draws=60, **options)
+    path = tmp_path / "chains.npz"
+    sampling.tempered_posterior(train, labels, draws=20, checkpoint=path, **options)
+    found = sampling.tempered_posterior(train, labels, draws=60, checkpoint=path, **options)
+    np.testing.assert_array_equal(found["order_parameter"], whole["order_parameter"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"rungs": 1}, "rungs: wanted a whole number of at least 2"), ({"width": 1.5}, "width: wanted whole numbers")],
+)
+def test_bad_input_is_refused(narrow, changed, message):
+    (train, labels), options = narrow
+    with pytest.raises(ValueError, match=message):
+        sampling.tempered_posterior(train, labels, key=jax.random.key(0), **{**options, **changed})
