@@ -52,7 +52,7 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
 
     $w_d V^{(d)}_{ac} + w_d (v_{d,a} - \hat A_a)\, g \sum_b q_b K^{(d)}_{bc} + \delta_{d0} \sum_\tau w_\tau (v_{\tau,a} - \hat A_a)\, g \sum_b k_{\tau,b} Q_{bc}$,
 
-    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$, $g = \gamma / \sqrt M$, (12). The others are ones below the diagonal.
+    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$, $g = \gamma / \sqrt M$, (B12). The others are ones below the diagonal.
 
     Args:
         model: `Dynamics`.
@@ -77,7 +77,7 @@ def lyapunov_spectrum(
     blocks: int = 10,
     progress: bool | None = False,
 ) -> LyapunovSpectrum:
-    r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (12).
+    r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
     Args:
         model: `Dynamics`.

@@ -1,4 +1,4 @@
-r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (1) to (4), and how damage spreads in it.
+r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (B1) to (B4), and how damage spreads in it.
 
 Many replicas run side by side: the same patterns, their own random numbers. Pairs of them that draw with the same ones and
 whose overlaps agree write the same tokens: what differs between them has been handed on from the difference that they
@@ -47,9 +47,9 @@ def simulate(
     keep=Overlaps._fields,
     keep_words: bool = False,
 ) -> Simulation:
-    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (4).
+    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
 
-    The positional bits of a token are those of its slot; overlaps follow from (1), $\hat A$ from (2) and (3). Sites with the
+    The positional bits of a token are those of its slot; overlaps follow from (B1), $\hat A$ from (B2) and (B3). Sites with the
     same patterns are drawn together, by how many of their bits are $+1$, which is binomial; so the cost of a step grows with
     the number of different columns of the tables, not with $N$, unless the words are kept.
 
@@ -59,7 +59,7 @@ def simulate(
         steps: tokens to draw, fixed at compilation.
         replicas: how many networks side by side.
         window: where to start, for all replicas or one each; `start(model)` where None.
-        greedy: take the most probable token, the limit of large $\beta$ of (4), instead of drawing one; $h_i = 0$ counts
+        greedy: take the most probable token, the limit of large $\beta$ of (B4), instead of drawing one; $h_i = 0$ counts
             as positive.
         keep: names of `Overlaps` to keep; `output_words` is $N^{-1} W^o s$.
         keep_words: return the tokens, too: `sites` bytes for each replica and step.
@@ -96,7 +96,7 @@ def damage(
     r"""$D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$: the share of bits in which two replicas differ, step by step.
 
     In each step bit $i$ of either replica is $+1$ if one uniform number, common to both, is below
-    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (4): each replica by itself is a `simulate` of the network.
+    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (B4): each replica by itself is a `simulate` of the network.
 
     Args:
         model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
@@ -165,17 +165,17 @@ def _sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[
 
 
 def _fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
-    """$h_i$ of (4) for the next token."""
+    """$h_i$ of (B4) for the next token."""
     return tables[_map.OUTPUT].T @ rings.attention[rings.slot]
 
 
 def _bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
-    """Bits of the next token: +1 where a uniform number is below its probability (4)."""
+    """Bits of the next token: +1 where a uniform number is below its probability (B4)."""
     return jnp.where(_probability(laws, fields) > uniforms, 1.0, -1.0)
 
 
 def _probability(laws: _map.Laws, fields) -> Float[Array, "groups batch"]:
-    """Of +1, (4)."""
+    """Of +1, (B4)."""
     return (1 + jnp.tanh(laws.beta[None] * fields)) / 2
 
 
