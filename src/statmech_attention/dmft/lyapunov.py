@@ -19,6 +19,10 @@ from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.windows import Window, batch_first, newest_first, rings_of, window_of
 
+THRESHOLD = (
+    5e-4  # a step; what counts as zero, everywhere in the book: above what 10 000 steps leave undecided on a torus
+)
+
 
 class Regime(IntEnum):
     """What an attractor is; UNDECIDED where the errors of its exponents allow more than one answer."""
@@ -109,7 +113,7 @@ def lyapunov_spectrum(
 
 
 def regimes(
-    spectrum: LyapunovSpectrum, *, threshold: float = 1e-4, confidence: float = 3.0
+    spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, confidence: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:
     r"""Tell regimes by $\lambda_1$ and $\lambda_2$: above `threshold` they count as positive, within it as zero.
 
