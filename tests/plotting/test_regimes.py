@@ -55,7 +55,7 @@ def test_maps_of_regimes_have_the_colours_of_each():
     )
     axes = plotting.regime_map([1, 2, 3], [0, 10], regimes)
     image = axes.images[0].get_array()
-    assert image.shape == (2, 3, 3) and axes.images[0].get_extent() == [1, 3, 0, 10]
+    assert image.shape == (2, 3, 3) and axes.images[0].get_extent() == [0.5, 3.5, -5, 15]
     for place, name in (((0, 1), "chaotic"), ((1, 1), "quasi-periodic"), ((1, 2), "periodic")):
         np.testing.assert_allclose(image[place], to_rgb(plotting.REGIME_COLOURS[name]))
     assert axes.get_legend_handles_labels()[1] == ["periodic", "quasi-periodic", "chaotic"]

@@ -61,7 +61,7 @@ def _covariances(laws: _map.Laws, rings: _map.Rings, tables, shares, *, steps):
         rings, covariance = carry
         attention = rings.attention[rings.slot, :, 0]
         gains = 1 - jnp.tanh(laws.beta * (tables[_map.OUTPUT].T @ attention)) ** 2
-        word = (flat * (shares * gains)) @ flat.T
+        word = (flat * (shares * gains)[None]) @ flat.T
         state = jnp.concatenate([rings.keys.ravel(), rings.values.ravel(), attention])
         transfer, source = jax.jacfwd(moved, argnums=(0, 1))(state, jnp.zeros(len(flat)), rings)
         spread = transfer @ covariance @ transfer.T + source @ word @ source.T

@@ -54,16 +54,10 @@ def log_likelihood_ratios(
 @partial(jax.jit, static_argnames="steps")
 def _ratios(laws: _map.Laws, begin, tables: Float[Array, "4 features groups"], counts, key, *, steps):
     def likelihood(fields, means):
-        """Logarithm of (B4), but for what is common to all networks."""
-        return jnp.sum(
-            counts[:, None]
-            * (
-                laws.beta * fields * means
-                - jnp.logaddexp(0.0, -2 * laws.beta * jnp.abs(fields))
-                - laws.beta * jnp.abs(fields)
-            ),
-            axis=0,
-        )
+        """Logarithm of (B4); $\\ln 2 \\cosh x = |x| + \\ln (1 + e^{-2|x|})$."""
+        fields = laws.beta[None] * fields
+        normal = jnp.abs(fields) + jnp.log1p(jnp.exp(-2 * jnp.abs(fields)))
+        return jnp.sum(counts[:, None] * (fields * means - normal), axis=0)
 
     def body(carry, number):
         both, ratio = carry

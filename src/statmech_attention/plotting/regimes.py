@@ -69,7 +69,7 @@ def regime_ribbon(parameter, regimes, *, axes=None):
         The axes.
     """
     axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
-    _colours(np.asarray(regimes)[None], parameter, (0, 1), axes)
+    _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
     axes.set(yticks=[], xlabel=r"inverse temperature $\beta$")
     return axes
 
@@ -93,17 +93,22 @@ def regime_map(parameter, other, regimes, *, axes=None):
     if regimes.shape != (len(parameter), len(other)):
         raise ValueError(f"regimes: wanted shape {(len(parameter), len(other))}, got {regimes.shape}.")
     axes = axes_or_new(axes)
-    _colours(regimes.T, parameter, (other[0], other[-1]), axes)
+    _colours(regimes.T, parameter, other, axes)
     for number in np.unique(regimes):
         axes.plot([], [], "s", color=REGIME_COLOURS[REGIMES[number]], label=REGIMES[number])
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel=r"$\gamma$")
     return axes
 
 
-def _colours(table, parameter, ends, axes) -> None:
-    """A table of numbers of regimes as an image; its first row is below."""
+def _colours(table, parameter, other, axes) -> None:
+    """A table of numbers of regimes as an image, a cell around each pair of values; its first row is below."""
     colours = np.array([to_rgb(colour) for colour in REGIME_COLOURS.values()])
-    extent = (parameter[0], parameter[-1], *ends)
+    steps = [(places[-1] - places[0]) / (len(places) - 1) if len(places) > 1 else 1.0 for places in (parameter, other)]
+    extent = [
+        places[end] + sign * step / 2
+        for places, step in zip((parameter, other), steps, strict=True)
+        for end, sign in ((0, -1), (-1, 1))
+    ]
     axes.imshow(colours[table], origin="lower", aspect="auto", extent=extent, interpolation="nearest")
 
 
