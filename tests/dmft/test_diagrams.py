@@ -85,7 +85,7 @@ def test_hanns_window_leaves_lines_without_feet():
     wanted = np.abs((series - series.mean()) * weights @ np.exp(-2j * np.pi * np.outer(steps, frequencies))) ** 2 / 1000
     np.testing.assert_allclose(power, wanted, rtol=0, atol=1e-9)
     assert np.mean(weights**2) == pytest.approx(1)
-    far = np.abs(frequencies - 0.10037) > 0.1
+    far = np.asarray(frequencies) > 0.2
     assert power[far].max() < 1e-4 * dmft.power_spectrum(series - series.mean())[1][far].max()
 
 

@@ -89,8 +89,10 @@ def test_the_life_of_transients_is_recorded(tmp_path, begin):
     path = recorded(tmp_path, diagram="lifetimes", networks=3, starts=4, blocks=3)
     found, (model, window) = results.load(path), begin
     assert found.block_exponent.shape == (3, 4, 3)
-    # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the window itself.
-    alone = dmft.lyapunov_spectrum(model.at(beta=found.beta.values), window, 18, count=1, discard=2, blocks=2)
+    # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the state itself.
+    model = model.at(beta=found.beta.values)
+    there = dmft.window_from_attention(model, window.newest_first(), slot=int(window.slot))
+    alone = dmft.lyapunov_spectrum(model, there, 18, count=1, discard=2, blocks=2)
     for start in range(4):
         np.testing.assert_allclose(found.block_exponent[:, start, 0], alone.exponents[:, 0], rtol=1e-4, atol=1e-6)
     again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).again()

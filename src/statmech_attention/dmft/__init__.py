@@ -21,13 +21,13 @@ from statmech_attention.dmft.diagrams import (
     continuation,
     power_spectrum,
 )
-from statmech_attention.dmft.fluctuations import fluctuations
+from statmech_attention.dmft.instability import Onset, onset
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.memory import log_likelihood_ratios
 from statmech_attention.dmft.model import Dynamics, dynamics
 from statmech_attention.dmft.network import Simulation, damage, simulate
-from statmech_attention.dmft.onset import Onset, onset
+from statmech_attention.dmft.noise import fluctuations
 from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
 from statmech_attention.dmft.patterns import (
     PatternMatrix,
