@@ -22,7 +22,7 @@ def log_likelihood_ratios(
 ) -> Float[Array, "replicas steps"]:
     r"""$\ln \frac{P'(s_{1:t})}{P(s_{1:t})}$ of words drawn from $P$, the network started in `first`; $P'$ is that started in `second`.
 
-    After $L$ steps it stays as it is: then both networks have the same window. Its averages are the total variation
+    After $L$ steps it stays as it is, (B14): then both networks have the same window. Its averages are the total variation
     $\langle (1 - e^r)_+ \rangle$ of all that is said up to $t$, and the divergence $-\langle r \rangle$.
 
     Args:
