@@ -1,4 +1,4 @@
-"""The network and its mean field in plain NumPy, written straight from (1) to (8): slow, one site and token at a time."""
+"""The network and its mean field in plain NumPy, written straight from (B1) to (B8): slow, one site and token at a time."""
 
 import math
 from dataclasses import dataclass
@@ -26,23 +26,23 @@ class Network:
         return *self.words["q"].shape, self.positions["q"].shape[1]
 
     def overlap(self, name, word, slot):
-        """(1) of one token."""
+        """(B1) of one token."""
         _, sites, bits = self.shape
         semantic = self.words[name] @ word / sites
         return (1 - self.epsilon) * semantic + self.epsilon * self.positions[name] @ code(slot, bits) / bits
 
     def attend(self, query, keys, values):
-        """(2), (3)."""
+        """(B2), (B3)."""
         logits = [self.gamma / math.sqrt(len(query)) * float(np.dot(query, key)) for key in keys]
         shares = [math.exp(logit - max(logits)) for logit in logits]
         return sum(share * value for share, value in zip(shares, values, strict=True)) / sum(shares)
 
     def fields(self, attention):
-        """h of (4)."""
+        """h of (B4)."""
         return self.words["o"].T @ attention
 
     def run(self, words, steps, choose=None, slot=0):
-        """Tokens given, then `steps` more: means tanh of (7), or what `choose(fields)` makes of them.
+        """Tokens given, then `steps` more: means tanh of (B7), or what `choose(fields)` makes of them.
 
         Returns dictionaries of arrays over all tokens, the given ones first.
         """

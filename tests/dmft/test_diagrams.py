@@ -70,6 +70,25 @@ def test_attractors_over_two_parameters(published):
     assert found.period[:, 0].tolist() == [4, 4] and found.period[1, 1] == 24
 
 
+def test_what_comes_back_is_periodic_however_slowly_it_attracts(published):
+    """Just below the onset the first exponent is within the threshold, which alone would leave it open."""
+    model = dmft.dynamics(published, beta=1.243, gamma=220.0, epsilon=0.02)
+    found = dmft.attractors(model, dmft.start(model), transient=200_000, steps=2000, longest=8)
+    assert abs(found.exponents[0]) < dmft.THRESHOLD and found.period == 4 and found.regime == Regime.PERIODIC
+
+
+def test_hanns_window_leaves_lines_without_feet():
+    steps = np.arange(1000)
+    series = 0.7 + np.sin(2 * np.pi * 0.10037 * steps)
+    frequencies, power = dmft.power_spectrum(series, hann=True)
+    weights = np.sqrt(8 / 3) * np.sin(np.pi * steps / 1000) ** 2
+    wanted = np.abs((series - series.mean()) * weights @ np.exp(-2j * np.pi * np.outer(steps, frequencies))) ** 2 / 1000
+    np.testing.assert_allclose(power, wanted, rtol=0, atol=1e-9)
+    assert np.mean(weights**2) == pytest.approx(1)
+    far = np.asarray(frequencies) > 0.2
+    assert power[far].max() < 1e-4 * dmft.power_spectrum(series - series.mean())[1][far].max()
+
+
 def test_spectrum_and_autocorrelation_are_their_sums():
     series = np.random.default_rng(0).normal(0.3, 1.0, size=(2, 40))
     frequencies, power = dmft.power_spectrum(series)

@@ -140,8 +140,8 @@ def _spectrum(exponents, errors):
         ((0.02, -1e-6), 1e-5, Regime.CHAOTIC),
         ((0.02, 0.01), 1e-5, Regime.HYPERCHAOTIC),
         ((0.02, 0.01), 5e-3, Regime.UNDECIDED),
-        ((-2e-4, -0.02), 1e-4, Regime.UNDECIDED),
-        ((0.0, -0.02), 1e-4, Regime.UNDECIDED),
+        ((-1e-3, -0.02), 5e-4, Regime.UNDECIDED),
+        ((0.0, -0.02), 5e-4, Regime.UNDECIDED),
     ],
 )
 def test_regimes_of_given_exponents(exponents, error, wanted):

@@ -1,4 +1,4 @@
-"""The map (7), (8) against plain NumPy, its two ways to average over sites, windows, batches, bad input."""
+"""The map (B7), (B8) against plain NumPy, its two ways to average over sites, windows, batches, bad input."""
 
 import itertools
 from functools import partial

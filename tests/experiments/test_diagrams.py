@@ -85,6 +85,39 @@ def test_the_first_networks_computed_again_tell_another_model(tmp_path, diagram)
     assert other.difference > again.tolerance
 
 
+def test_the_life_of_transients_is_recorded(tmp_path, begin):
+    path = recorded(tmp_path, diagram="lifetimes", networks=3, starts=4, blocks=3)
+    found, (model, window) = results.load(path), begin
+    assert found.block_exponent.shape == (3, 4, 3)
+    # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the state itself.
+    model = model.at(beta=found.beta.values)
+    there = dmft.window_from_attention(model, window.newest_first(), slot=int(window.slot))
+    alone = dmft.lyapunov_spectrum(model, there, 18, count=1, discard=2, blocks=2)
+    for start in range(4):
+        np.testing.assert_allclose(found.block_exponent[:, start, 0], alone.exponents[:, 0], rtol=1e-4, atol=1e-6)
+    again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).again()
+    assert again.difference < 1e-6
+
+
+@pytest.mark.parametrize("ensemble", ["segments", "independent"])
+def test_other_patterns_are_recorded(tmp_path, ensemble):
+    options = dict(ensemble=ensemble, low=0.9, high=1.2, networks=3, starts=3, sets=2, steps=1000)
+    path = recorded(tmp_path, diagram="patterns", **options)
+    assert path.name == f"patterns-{'' if ensemble == 'segments' else 'independent-'}seed1-beta0.9-1.2.nc"
+    found = results.load(path)
+    assert found.regime.shape == (2, 3, 3) and found["set"].values.tolist() == [1, 2]
+    for seed in (1, 2):
+        patterns = getattr(dmft, ensemble)(seed=seed)
+        one = found.sel(set=seed)
+        assert float(one.onset) == pytest.approx(dmft.onset(patterns).beta)
+        model = dmft.dynamics(patterns, beta=float(one.onset) / 0.98 * one.scale.values, gamma=220.0, epsilon=0.02)
+        wanted = dmft.attractors(model, dmft.start(model), transient=3 + 40, steps=1000)
+        np.testing.assert_allclose(one.exponents[:, 0], wanted.exponents, rtol=1e-3, atol=1e-5)
+        np.testing.assert_array_equal(one.regime[:, 0], wanted.regime)
+    again = Diagram(folder=tmp_path, diagram="patterns", **(TINY | options)).again()
+    assert again.what == "the first patterns below their onset" and again.difference < again.tolerance
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -92,6 +125,8 @@ def test_the_first_networks_computed_again_tell_another_model(tmp_path, diagram)
         (dict(networks=1), "networks: wanted a whole number of at least 2, got 1"),
         (dict(low=3.0, high=2.0), "low, high, parts: wanted 0 <= low < high"),
         (dict(parts=6), "at most 5 parts"),
+        (dict(diagram="patterns", sets=1), "at most 1 parts"),
+        (dict(ensemble="many"), "ensemble: wanted one of .*, got 'many'"),
     ],
 )
 def test_bad_numbers_are_refused(tmp_path, change, message):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from statmech_attention import plotting
 from statmech_attention.dmft import Regime
@@ -18,7 +19,7 @@ def test_a_diagram_draws_periodic_networks_whole_and_others_by_their_section():
     regimes = [Regime.PERIODIC, Regime.CHAOTIC]
     axes = plotting.bifurcation([1.0, 2.0], visited, values, regimes=regimes, sections=sections)
     pale, periodic, _, chaotic, _ = axes.lines
-    np.testing.assert_array_equal(pale.get_xydata(), [[1, -1], [1, 0], [2, -1], [2, 1]])
+    np.testing.assert_array_equal(pale.get_xydata(), [[2, -1], [2, 1]])
     np.testing.assert_array_equal(periodic.get_xydata(), [[1, -1], [1, 0]])
     np.testing.assert_array_equal(chaotic.get_xydata(), [[2, 1]])
     assert axes.get_legend_handles_labels()[1] == ["periodic", "chaotic"]
@@ -33,7 +34,8 @@ def test_without_regimes_networks_of_few_values_are_drawn_whole():
     visited[0, :79], visited[1, :80] = True, True
     sections = np.zeros((2, 200), bool)
     sections[1, 5] = True
-    _, dark = plotting.bifurcation([1.0, 2.0], visited, np.arange(200.0), sections=sections).lines
+    pale, dark = plotting.bifurcation([1.0, 2.0], visited, np.arange(200.0), sections=sections).lines
+    assert len(pale.get_xydata()) == 80
     np.testing.assert_array_equal(dark.get_xydata(), [*([1.0, level] for level in range(79)), [2.0, 5.0]])
 
 
@@ -45,6 +47,22 @@ def test_of_very_many_dots_neighbours_are_drawn_as_one_and_none_goes_missing():
     cells = {tuple(cell) for cell in np.argwhere(visited.reshape(1000, 3, 1000, 2).any(axis=(1, 3)))}
     assert {(place // 3, level // 2) for place, level in shown} == cells
     assert len(shown) == len(cells)
+
+
+def test_maps_of_regimes_have_the_colours_of_each():
+    regimes = np.array(
+        [[Regime.PERIODIC, Regime.CHAOTIC], [Regime.CHAOTIC, Regime.QUASI_PERIODIC], [Regime.PERIODIC] * 2]
+    )
+    axes = plotting.regime_map([1, 2, 3], [0, 10], regimes)
+    image = axes.images[0].get_array()
+    assert image.shape == (2, 3, 3) and axes.images[0].get_extent() == [0.5, 3.5, -5, 15]
+    for place, name in (((0, 1), "chaotic"), ((1, 1), "quasi-periodic"), ((1, 2), "periodic")):
+        np.testing.assert_allclose(image[place], to_rgb(plotting.REGIME_COLOURS[name]))
+    assert axes.get_legend_handles_labels()[1] == ["periodic", "quasi-periodic", "chaotic"]
+    ribbon = plotting.regime_ribbon([1, 2, 3], regimes[:, 0])
+    np.testing.assert_allclose(ribbon.images[0].get_array()[0], image[0])
+    with pytest.raises(ValueError, match=r"regimes: wanted shape \(3, 2\), got \(2, 3\)"):
+        plotting.regime_map([1, 2, 3], [0, 10], regimes.T)
 
 
 def test_exponents_are_lines_and_the_first_is_coloured_by_regime():

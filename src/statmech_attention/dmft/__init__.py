@@ -21,10 +21,13 @@ from statmech_attention.dmft.diagrams import (
     continuation,
     power_spectrum,
 )
-from statmech_attention.dmft.lyapunov import LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
+from statmech_attention.dmft.instability import Onset, onset
+from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
+from statmech_attention.dmft.memory import log_likelihood_ratios
 from statmech_attention.dmft.model import Dynamics, dynamics
 from statmech_attention.dmft.network import Simulation, damage, simulate
+from statmech_attention.dmft.noise import fluctuations
 from statmech_attention.dmft.orbits import floquet_multipliers, period, periodic_orbit
 from statmech_attention.dmft.patterns import (
     PatternMatrix,
@@ -48,11 +51,13 @@ __all__ = [
     "Correlations",
     "Dynamics",
     "LyapunovSpectrum",
+    "Onset",
     "Overlaps",
     "PatternMatrix",
     "Patterns",
     "Regime",
     "Simulation",
+    "THRESHOLD",
     "Window",
     "advance",
     "attractors",
@@ -63,10 +68,13 @@ __all__ = [
     "damage",
     "dynamics",
     "floquet_multipliers",
+    "fluctuations",
     "given",
     "independent",
     "jacobian",
+    "log_likelihood_ratios",
     "lyapunov_spectrum",
+    "onset",
     "pair_correlations",
     "period",
     "periodic_orbit",

@@ -58,7 +58,7 @@ class Token(NamedTuple):
         slot: $c$.
         means: `(terms, batch)`, $\tanh(\beta\, \sigma_j \cdot \hat A)$.
         words: `(4, features, batch)`, $\langle W^\alpha \tanh \rangle$.
-        overlaps: `(4, features, batch)`, $m^\alpha$ of (7).
+        overlaps: `(4, features, batch)`, $m^\alpha$ of (B7).
     """
 
     slot: Int[Array, ""]
@@ -68,7 +68,7 @@ class Token(NamedTuple):
 
 
 def generate(laws: Laws, attention, slot) -> Token:
-    r"""The token that $\hat A$ generates, (7)."""
+    r"""The token that $\hat A$ generates, (B7)."""
     fields = laws.beta[None] * jnp.sum(laws.signs[:, :, None] * attention[None], axis=1)
     means = jnp.tanh(fields)
     words = jnp.sum(laws.weights[..., None] * means[None, None], axis=2)
@@ -82,13 +82,13 @@ def generated(laws: Laws, attention) -> Token:
 
 
 def mixed(laws: Laws, words, slot):
-    r"""$m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (1)."""
+    r"""$m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (B1)."""
     epsilon = laws.epsilon[None, None]
     return (1 - epsilon) * words + epsilon * laws.codes[:, slot, :, None]
 
 
 def attend(laws: Laws, query, keys, values, filled, slot):
-    r"""Weights and $\hat A$ of (8), over the tokens that there are."""
+    r"""Weights and $\hat A$ of (B8), over the tokens that there are."""
     logits = laws.sharpness[None] * jnp.sum(keys * query[None], axis=1)
     age = (slot - jnp.arange(keys.shape[0])) % keys.shape[0]
     logits = jnp.where((age < filled)[:, None], logits, -jnp.inf)
@@ -110,7 +110,7 @@ def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array
 
 
 def step(laws: Laws, rings: Rings) -> tuple[Rings, Token, Float[Array, "slots batch"]]:
-    """One step of the map, (7) and (8): the window, the new token and its attention weights."""
+    """One step of the map, (B7) and (B8): the window, the new token and its attention weights."""
     slot = (rings.slot + 1) % rings.keys.shape[0]
     token = generate(laws, rings.attention[rings.slot], slot)
     rings, shares = append(laws, rings, token.overlaps, slot)

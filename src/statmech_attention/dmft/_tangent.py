@@ -1,4 +1,4 @@
-r"""The map's derivative, in closed form, (12), and directions that are carried along with it; the batch is the last axis.
+r"""The map's derivative, in closed form, (B12), and directions that are carried along with it; the batch is the last axis.
 
 The state is $X_t = (\hat A_t, .., \hat A_{t-L+1})$. A new $\hat A$ depends on all $L$ of them, the others only move on: in
 a ring by slot a step replaces one block of rows of every direction.
@@ -17,7 +17,7 @@ _UNROLLED = 16  # directions; for more, a loop compiles in a fraction of the tim
 
 
 class Slopes(NamedTuple):
-    r"""Derivatives of the overlaps of every token by the $\hat A$ it was generated from, $X^{(d)}_{bc}$ of (12), by slot.
+    r"""Derivatives of the overlaps of every token by the $\hat A$ it was generated from, $X^{(d)}_{bc}$ of (B12), by slot.
 
     Attributes:
         keys: `(slots, features, features, batch)`.
@@ -56,7 +56,7 @@ def past_slopes(laws: Laws, attention) -> tuple[_map.Token, Float[Array, "slots 
 
 
 def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares):
-    r"""$\partial \hat A_a / \partial \hat A_{d,c}$ of (12) for the newest token, by the slot of the token that $\hat A_d$ generated."""
+    r"""$\partial \hat A_a / \partial \hat A_{d,c}$ of (B12) for the newest token, by the slot of the token that $\hat A_d$ generated."""
     attention = rings.attention[rings.slot]
     centred = shares[:, None] * (rings.values - attention[None])
     pulls = laws.sharpness[None, None] * jnp.sum(query[None, :, None] * slopes.keys, axis=1)

@@ -1,7 +1,7 @@
 r"""Averages over sites: correlations of patterns, which are all that the mean field knows of them, and a short sum.
 
 $\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ in two ways: over the
-distinct columns of $W^o$, (11), and over the odd characters of $\pm1$ variables, (9).
+distinct columns of $W^o$, (B11), and over the odd characters of $\pm1$ variables, (B9).
 """
 
 import itertools
@@ -15,7 +15,7 @@ from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
 
 
 class Correlations(NamedTuple):
-    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (9).
+    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (B9).
 
     Attributes:
         subsets: the sets $T$, smallest first; the first $M$ are single patterns.
@@ -55,7 +55,7 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
 
 
 def correlations(patterns: Patterns) -> Correlations:
-    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (9) for every set $T$ of odd size.
+    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (B9) for every set $T$ of odd size.
 
     Args:
         patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.

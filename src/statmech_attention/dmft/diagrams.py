@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.lyapunov import lyapunov_spectrum, regimes
+from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
 from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.orbits import period
@@ -165,11 +165,14 @@ def attractors(
     discard: int = 1000,
     blocks: int = 10,
     longest: int = 1024,
-    threshold: float = 1e-4,
+    threshold: float = THRESHOLD,
     confidence: float = 3.0,
     progress: bool | None = False,
 ) -> Attractors:
     r"""Period, Lyapunov exponents and regime after a transient, over $\beta$, or over $\gamma$ and $\beta$, or any batch.
+
+    The regime is that of `regimes`; where it finds no exponent above zero, but the state comes back, it is periodic however
+    slowly it attracts.
 
     Args:
         model: `Dynamics`.
@@ -191,23 +194,32 @@ def attractors(
     window = advance(model, window, transient, progress=progress)
     returns = period(model, window, most=longest)
     spectrum = lyapunov_spectrum(model, window, steps, count=count, discard=discard, blocks=blocks, progress=progress)
-    return Attractors(regimes(spectrum, threshold=threshold, confidence=confidence), returns, *spectrum)
+    told = regimes(spectrum, threshold=threshold, confidence=confidence)
+    growing = (told == Regime.CHAOTIC) | (told == Regime.HYPERCHAOTIC)
+    return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), told), returns, *spectrum)
 
 
-@partial(jax.jit, static_argnames="axis")
+@partial(jax.jit, static_argnames=("axis", "hann"))
 def power_spectrum(
-    series: Float[Array | np.ndarray, "*shape"], axis: int = -1
+    series: Float[Array | np.ndarray, "*shape"], axis: int = -1, *, hann: bool = False
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""$S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ a step; the mean is not taken off.
 
     Args:
         series: values at $T$ steps.
         axis: of the steps.
+        hann: take the mean off and weigh the steps with Hann's window, $w_t = \sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$, of mean square 1.
+            A line then has no feet that hide what is weak beside it, and is three frequencies wide.
 
     Returns:
         Frequencies, and the spectrum along `axis`.
     """
     steps = series.shape[axis]
+    if hann:
+        shape = [1] * series.ndim
+        shape[axis] = steps
+        weights = np.sqrt(2 / 3) * (1 - np.cos(2 * np.pi * np.arange(steps) / steps))
+        series = (series - jnp.mean(series, axis=axis, keepdims=True)) * weights.reshape(shape)
     return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps
 
 

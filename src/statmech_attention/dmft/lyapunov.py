@@ -19,6 +19,10 @@ from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.windows import Window, batch_first, newest_first, rings_of, window_of
 
+THRESHOLD = (
+    5e-4  # a step; what counts as zero, everywhere in the book: above what 10 000 steps leave undecided on a torus
+)
+
 
 class Regime(IntEnum):
     """What an attractor is; UNDECIDED where the errors of its exponents allow more than one answer."""
@@ -52,7 +56,7 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
 
     $w_d V^{(d)}_{ac} + w_d (v_{d,a} - \hat A_a)\, g \sum_b q_b K^{(d)}_{bc} + \delta_{d0} \sum_\tau w_\tau (v_{\tau,a} - \hat A_a)\, g \sum_b k_{\tau,b} Q_{bc}$,
 
-    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$, $g = \gamma / \sqrt M$, (12). The others are ones below the diagonal.
+    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$, $g = \gamma / \sqrt M$, (B12). The others are ones below the diagonal.
 
     Args:
         model: `Dynamics`.
@@ -77,7 +81,7 @@ def lyapunov_spectrum(
     blocks: int = 10,
     progress: bool | None = False,
 ) -> LyapunovSpectrum:
-    r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (12).
+    r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
     Args:
         model: `Dynamics`.
@@ -109,7 +113,7 @@ def lyapunov_spectrum(
 
 
 def regimes(
-    spectrum: LyapunovSpectrum, *, threshold: float = 1e-4, confidence: float = 3.0
+    spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, confidence: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:
     r"""Tell regimes by $\lambda_1$ and $\lambda_2$: above `threshold` they count as positive, within it as zero.
 

@@ -1,4 +1,4 @@
-r"""The mean field of 1-bit self-attention at $N \to \infty$: a deterministic map of overlaps, (7) and (8).
+r"""The mean field of 1-bit self-attention at $N \to \infty$: a deterministic map of overlaps, (B7) and (B8).
 
 After Poc-López & Aguilera (2024). `dynamics` puts patterns and parameters together, a `Window` holds the last $L$ tokens;
 `step`, `trajectory` and `advance` move it on.
@@ -21,9 +21,9 @@ class Overlaps(NamedTuple):
     r"""What is observed of one token, or of many; None for what was not asked for.
 
     Attributes:
-        query, key, value, output: `(*batch, .., features)`, $m^\alpha$ of (7).
+        query, key, value, output: `(*batch, .., features)`, $m^\alpha$ of (B7).
         output_words: $\langle W^o \tanh \rangle$, the semantic part of $m^o$ without its factor $1 - \epsilon$.
-        attention: $\hat A$ of (8) at this token.
+        attention: $\hat A$ of (B8) at this token.
     """
 
     query: Float[Array, "*shape"] | None = None
@@ -37,8 +37,8 @@ class Overlaps(NamedTuple):
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     r"""One step of the map.
 
-    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$, (7), and
-    $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (8).
+    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$, (B7), and
+    $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (B8).
 
     Args:
         model: `Dynamics`.
@@ -55,7 +55,7 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
 
 
 def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fields, last: bool = False):
-    r"""Iterate (7) and (8), and keep what is observed on the way.
+    r"""Iterate (B7) and (B8), and keep what is observed on the way.
 
     Args:
         model: `Dynamics`.
@@ -77,7 +77,7 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
 
 
 def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = False) -> Window:
-    r"""Iterate (7) and (8) and keep nothing but the end: memory does not grow with the number of steps.
+    r"""Iterate (B7) and (B8) and keep nothing but the end: memory does not grow with the number of steps.
 
     Args:
         model: `Dynamics`.

@@ -77,7 +77,7 @@ def dynamics(patterns: Patterns, *, beta, gamma, epsilon, average: str = "sites"
         beta: $\beta \ge 0$, a number or an array. Arrays are broadcast with those of `gamma` and `epsilon`.
         gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
         epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
-        average: "sites" for the sum over distinct sites, (11), "characters" for the expansion (9). Equal up to rounding.
+        average: "sites" for the sum over distinct sites, (B11), "characters" for the expansion (B9). Equal up to rounding.
 
     Returns:
         `Dynamics`.

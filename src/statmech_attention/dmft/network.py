@@ -1,4 +1,4 @@
-r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (1) to (4), and how damage spreads in it.
+r"""The network itself, with $N$ semantic bits: tokens drawn one after the other, (B1) to (B4), and how damage spreads in it.
 
 Many replicas run side by side: the same patterns, their own random numbers. Pairs of them that draw with the same ones and
 whose overlaps agree write the same tokens: what differs between them has been handed on from the difference that they
@@ -44,12 +44,13 @@ def simulate(
     replicas: int = 1,
     window: Window | None = None,
     greedy: bool = False,
+    copies: int = 1,
     keep=Overlaps._fields,
     keep_words: bool = False,
 ) -> Simulation:
-    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (4).
+    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
 
-    The positional bits of a token are those of its slot; overlaps follow from (1), $\hat A$ from (2) and (3). Sites with the
+    The positional bits of a token are those of its slot; overlaps follow from (B1), $\hat A$ from (B2) and (B3). Sites with the
     same patterns are drawn together, by how many of their bits are $+1$, which is binomial; so the cost of a step grows with
     the number of different columns of the tables, not with $N$, unless the words are kept.
 
@@ -59,8 +60,9 @@ def simulate(
         steps: tokens to draw, fixed at compilation.
         replicas: how many networks side by side.
         window: where to start, for all replicas or one each; `start(model)` where None.
-        greedy: take the most probable token, the limit of large $\beta$ of (4), instead of drawing one; $h_i = 0$ counts
+        greedy: take the most probable token, the limit of large $\beta$ of (B4), instead of drawing one; $h_i = 0$ counts
             as positive.
+        copies: every site stands for so many, as with `patterns.repeat(copies)`, at no cost: $N$ is as many times larger.
         keep: names of `Overlaps` to keep; `output_words` is $N^{-1} W^o s$.
         keep_words: return the tokens, too: `sites` bytes for each replica and step.
 
@@ -68,18 +70,22 @@ def simulate(
         `Simulation`; the tokens of the window it starts from are not in it.
 
     Raises:
-        ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape.
+        ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape; words of copies.
     """
     need_one(model)
-    steps, replicas = checks.whole("steps", steps), checks.whole("replicas", replicas)
-    copies = model.at(beta=jnp.broadcast_to(model.beta, (replicas,)))
-    rings = rings_of(start(model) if window is None else window, copies)
-    tables, counts = _sites_of(model) if keep_words else _groups(model)
+    steps, replicas, copies = (
+        checks.whole(name, one) for name, one in (("steps", steps), ("replicas", replicas), ("copies", copies))
+    )
+    if keep_words and copies > 1:
+        raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Use patterns.repeat({copies}).")
+    many = model.at(beta=jnp.broadcast_to(model.beta, (replicas,)))
+    rings = rings_of(start(model) if window is None else window, many)
+    tables, counts = _sites_of(model) if keep_words else groups_of(model)
     rings, kept, words = _simulate(
-        laws_of(copies),
+        laws_of(many),
         rings,
         tables,
-        counts,
+        counts * copies,
         key,
         steps=steps,
         greedy=bool(greedy),
@@ -87,7 +93,7 @@ def simulate(
         keep_words=bool(keep_words),
     )
     overlaps = Overlaps(**{name: jnp.moveaxis(part, -1, 0) for name, part in kept.items()})
-    return Simulation(overlaps, window_of(rings, copies), None if words is None else jnp.moveaxis(words, -1, 0))
+    return Simulation(overlaps, window_of(rings, many), None if words is None else jnp.moveaxis(words, -1, 0))
 
 
 def damage(
@@ -96,7 +102,7 @@ def damage(
     r"""$D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$: the share of bits in which two replicas differ, step by step.
 
     In each step bit $i$ of either replica is $+1$ if one uniform number, common to both, is below
-    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (4): each replica by itself is a `simulate` of the network.
+    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (B4): each replica by itself is a `simulate` of the network.
 
     Args:
         model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
@@ -114,10 +120,7 @@ def damage(
     """
     need_one(model)
     steps, pairs = checks.whole("steps", steps), checks.whole("pairs", pairs)
-    for name in ("slot", "filled"):
-        one, other = (getattr(window, name) for window in (first, second))
-        if checks.concrete(one, other) and int(one) != int(other):
-            raise ValueError(f"second: wanted a window with {name} {int(one)}, as in first, got {int(other)}.")
+    same_slots(first, second)
     copies = model.at(beta=jnp.broadcast_to(model.beta, (pairs,)))
     begin = jax.tree.map(
         lambda one, other: jnp.concatenate([one, other], axis=-1) if one.ndim else one,
@@ -128,18 +131,25 @@ def damage(
     return _damage(laws_of(both), begin, *_sites_of(model), key, steps=steps)
 
 
+def same_slots(first: Window, second: Window) -> None:
+    """Refuse windows that do not go on with the same slot and as many tokens."""
+    for name in ("slot", "filled"):
+        one, other = (getattr(window, name) for window in (first, second))
+        if checks.concrete(one, other) and int(one) != int(other):
+            raise ValueError(f"second: wanted a window with {name} {int(one)}, as in first, got {int(other)}.")
+
+
 @jax.jit(static_argnames=("steps", "greedy", "keep", "keep_words"))
 def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, key, *, steps, greedy, keep, keep_words):
     def body(rings, number):
-        fields = _fields_of(rings, tables)
+        fields = fields_of(rings, tables)
         if greedy:
             means = jnp.where(fields >= 0, 1.0, -1.0)
         elif keep_words:
             means = _bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
         else:
-            ups = jax.random.binomial(jax.random.fold_in(key, number), counts[:, None], _probability(laws, fields))
-            means = 2 * ups / counts[:, None] - 1
-        rings, seen = _write(laws, rings, tables, counts, means)
+            means = draw(laws, fields, counts, jax.random.fold_in(key, number))
+        rings, seen = write(laws, rings, tables, counts, means)
         return rings, ({name: getattr(seen, name) for name in keep}, means.astype(jnp.int8) if keep_words else None)
 
     rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
@@ -149,10 +159,10 @@ def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, ke
 @jax.jit(static_argnames="steps")
 def _damage(laws: _map.Laws, rings: _map.Rings, tables: Float[Array, "4 features sites"], counts, key, *, steps):
     def body(rings, number):
-        fields = _fields_of(rings, tables)
+        fields = fields_of(rings, tables)
         uniforms = jax.random.uniform(jax.random.fold_in(key, number), (fields.shape[0], fields.shape[1] // 2))
         bits = _bits_below(laws, fields, jnp.tile(uniforms, 2))
-        rings, _ = _write(laws, rings, tables, counts, bits)
+        rings, _ = write(laws, rings, tables, counts, bits)
         one, other = jnp.split(bits, 2, axis=1)
         return rings, jnp.mean(one != other, axis=0)
 
@@ -164,22 +174,27 @@ def _sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[
     return jnp.stack([getattr(model.patterns, name).words for name in MATRICES]), jnp.ones(model.patterns.sites)
 
 
-def _fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
-    """$h_i$ of (4) for the next token."""
+def fields_of(rings: _map.Rings, tables) -> Float[Array, "groups batch"]:
+    """$h_i$ of (B4) for the next token."""
     return tables[_map.OUTPUT].T @ rings.attention[rings.slot]
 
 
+def draw(laws: _map.Laws, fields, counts, key: Key) -> Float[Array, "groups batch"]:
+    """Mean bit of every group of sites in the next token: how many are +1 is binomial."""
+    return 2 * jax.random.binomial(key, counts[:, None], _probability(laws, fields)) / counts[:, None] - 1
+
+
 def _bits_below(laws: _map.Laws, fields, uniforms) -> Float[Array, "groups batch"]:
-    """Bits of the next token: +1 where a uniform number is below its probability (4)."""
+    """Bits of the next token: +1 where a uniform number is below its probability (B4)."""
     return jnp.where(_probability(laws, fields) > uniforms, 1.0, -1.0)
 
 
 def _probability(laws: _map.Laws, fields) -> Float[Array, "groups batch"]:
-    """Of +1, (4)."""
+    """Of +1, (B4)."""
     return (1 + jnp.tanh(laws.beta[None] * fields)) / 2
 
 
-def _write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:
+def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_map.Rings, Overlaps]:
     """The window after the next token, given the mean of its bits over the sites that share a column of the tables."""
     _, features, groups = tables.shape
     slot = (rings.slot + 1) % rings.keys.shape[0]
@@ -190,7 +205,7 @@ def _write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_
     return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot])
 
 
-def _groups(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
+def groups_of(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:
     """Sites whose patterns are the same have the same field: only how many of their bits are +1 enters the overlaps."""
     tables, _ = _sites_of(model)
     first, place = distinct_columns(tables.reshape(-1, tables.shape[2]))

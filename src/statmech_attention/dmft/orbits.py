@@ -36,7 +36,7 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
 
 
 def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
-    r"""A point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method, with the Jacobian (12).
+    r"""A point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method, with the Jacobian (B12).
 
     Args:
         model: `Dynamics` of one network.
@@ -73,7 +73,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
 def floquet_multipliers(
     model: Dynamics, window: Window, period: int, *, turns: int = 100
 ) -> Complex[np.ndarray, " state"]:
-    r"""Eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$ along a periodic orbit, of (12), the largest first.
+    r"""Eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$ along a periodic orbit, of (B12), the largest first.
 
     They span far more orders of magnitude than a product of matrices can hold. So an orthonormal basis is carried around the orbit
     until it comes back to itself, in blocks of multipliers of like modulus; each block's eigenvalues are computed by

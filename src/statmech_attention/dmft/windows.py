@@ -52,7 +52,7 @@ def start(model: Dynamics) -> Window:
 
 
 def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
-    r"""The window after some tokens that are given, by (1) and (8).
+    r"""The window after some tokens that are given, by (B1) and (B8).
 
     Args:
         model: `Dynamics`.

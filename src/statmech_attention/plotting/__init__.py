@@ -37,7 +37,7 @@ from statmech_attention.plotting.pruning import (
     rank_correlations,
     scores_and_drops,
 )
-from statmech_attention.plotting.regimes import bifurcation, exponents, multipliers
+from statmech_attention.plotting.regimes import bifurcation, exponents, multipliers, regime_map, regime_ribbon
 from statmech_attention.plotting.sampling import (
     SAMPLERS,
     approach,
@@ -121,6 +121,8 @@ __all__ = [
     "pruning_curves",
     "rank_correlations",
     "reference_line",
+    "regime_map",
+    "regime_ribbon",
     "scores_and_drops",
     "slider",
     "sliders",

@@ -3,23 +3,26 @@
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.colors import to_rgb
 
-from statmech_attention.plotting.style import DARK, FEATURE_COLOURS, REGIME_COLOURS, REGIMES, axes_or_new
+from statmech_attention.plotting.style import DARK, MUTED, REGIME_COLOURS, REGIMES, axes_or_new
 
 _FEW = 80  # values, below which a network counts as periodic where nobody says
 _MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
 def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes=None):
-    """Values that an overlap visits against a parameter: all of them pale, a section through them dark, or by regime.
+    """Values that an overlap visits against a parameter, by regime: all of them pale, a section through them dark on top.
+
+    Periodic networks come first and small, so that they hide neither tori nor chaos.
 
     Args:
         parameter: `(networks,)`.
         visited: `(networks, levels)`, whether a value is taken.
         values: `(levels,)`.
         regimes: `(networks,)` numbers of `dmft.Regime`; one dark colour where None.
-        sections: `(networks, levels)`, drawn on top; where None, everything visited is drawn in the regime's colour. Networks
-            that are periodic are drawn whole; without regimes, those that visit fewer than 80 values.
+        sections: `(networks, levels)`, drawn on top; where None, everything visited is drawn dark. Networks that are periodic are
+            drawn whole; without regimes, those that visit fewer than 80 values.
         axes: Matplotlib axes; a new figure where None.
 
     Returns:
@@ -32,28 +35,86 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     if visited.shape != (len(parameter), len(values)):
         raise ValueError(f"visited: wanted shape {(len(parameter), len(values))}, got {visited.shape}.")
     axes = axes_or_new(axes)
-    shown = visited
-    if sections is not None:
-        shown = np.asarray(sections)
-        if regimes is None:
-            shown = np.where(visited.sum(axis=1, keepdims=True) < _FEW, visited, shown)
-        place, level = _dots(visited)
-        axes.plot(
-            parameter[place], values[level], ".", color="0.86", markersize=0.8, markeredgewidth=0, rasterized=True
-        )
-    groups = [(None, np.ones(len(parameter), bool))]
+    groups = {None: np.ones(len(parameter), bool)}
     if regimes is not None:
-        groups = [(REGIMES[number], np.asarray(regimes) == number) for number in np.unique(regimes)]
-    for name, mine in groups:
-        place, level = _dots((visited if name == "periodic" else shown) & mine[:, None])
-        colour = REGIME_COLOURS.get(name, DARK)
-        axes.plot(
-            parameter[place], values[level], ".", color=colour, markersize=1.4, markeredgewidth=0, rasterized=True
-        )
+        groups = {REGIMES[number]: np.asarray(regimes) == number for number in np.unique(regimes)}
+
+    def dots(table, colour, size):
+        place, level = _dots(table)
+        look = {"markersize": size, "markeredgewidth": 0, "rasterized": True}
+        axes.plot(parameter[place], values[level], ".", color=colour, **look)
+
+    whole = visited.sum(axis=1) < _FEW if regimes is None else groups.get("periodic", np.zeros(len(parameter), bool))
+    for name, mine in groups.items():
+        if sections is not None and np.any(mine & ~whole):
+            dots(visited & (mine & ~whole)[:, None], _pale(REGIME_COLOURS.get(name, DARK)), 0.8)
+    for name, mine in groups.items():
+        shown = visited if sections is None else np.where(whole[:, None], visited, np.asarray(sections))
+        dots(shown & mine[:, None], REGIME_COLOURS.get(name, DARK), 1.0 if name == "periodic" else 1.6)
         if name is not None:
-            axes.plot([], [], "o", color=colour, label=name)
+            axes.plot([], [], "o", color=REGIME_COLOURS[name], label=name)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="$m^o$")
     return axes
+
+
+def regime_ribbon(parameter, regimes, *, axes=None):
+    """The regime of every network as a strip of colours.
+
+    Args:
+        parameter: `(networks,)`, evenly spaced.
+        regimes: `(networks,)` numbers of `dmft.Regime`.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes.
+    """
+    axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
+    _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
+    axes.set(yticks=[], xlabel=r"inverse temperature $\beta$")
+    return axes
+
+
+def regime_map(parameter, other, regimes, *, axes=None):
+    """The regime over two parameters.
+
+    Args:
+        parameter: `(networks,)`, to the right, evenly spaced.
+        other: `(others,)`, upwards, evenly spaced.
+        regimes: `(networks, others)` numbers of `dmft.Regime`.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with one legend entry a regime.
+
+    Raises:
+        ValueError: shapes that do not fit each other.
+    """
+    regimes, parameter, other = np.asarray(regimes), np.asarray(parameter), np.asarray(other)
+    if regimes.shape != (len(parameter), len(other)):
+        raise ValueError(f"regimes: wanted shape {(len(parameter), len(other))}, got {regimes.shape}.")
+    axes = axes_or_new(axes)
+    _colours(regimes.T, parameter, other, axes)
+    for number in np.unique(regimes):
+        axes.plot([], [], "s", color=REGIME_COLOURS[REGIMES[number]], label=REGIMES[number])
+    axes.set(xlabel=r"inverse temperature $\beta$", ylabel=r"$\gamma$")
+    return axes
+
+
+def _colours(table, parameter, other, axes) -> None:
+    """A table of numbers of regimes as an image, a cell around each pair of values; its first row is below."""
+    colours = np.array([to_rgb(colour) for colour in REGIME_COLOURS.values()])
+    steps = [(places[-1] - places[0]) / (len(places) - 1) if len(places) > 1 else 1.0 for places in (parameter, other)]
+    extent = [
+        places[end] + sign * step / 2
+        for places, step in zip((parameter, other), steps, strict=True)
+        for end, sign in ((0, -1), (-1, 1))
+    ]
+    axes.imshow(colours[table], origin="lower", aspect="auto", extent=extent, interpolation="nearest")
+
+
+def _pale(colour):
+    """A colour mixed with three parts of white."""
+    return tuple(0.25 * part + 0.75 for part in to_rgb(colour))
 
 
 def _dots(table):
@@ -89,7 +150,7 @@ def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     for number in reversed(range(values.shape[1])):
         error = None if errors is None else np.asarray(errors)[:, number]
-        colour = FEATURE_COLOURS[number % len(FEATURE_COLOURS)]
+        colour = str(0.25 + 0.5 * number / values.shape[1])  # grey: colours are those of regimes
         label = rf"$\lambda_{{{number + 1}}}$"
         if number == 0 and regimes is not None:
             axes.plot(parameter, values[:, 0], "-", color="0.75", linewidth=0.8, zorder=1)
@@ -119,8 +180,9 @@ def multipliers(values: Mapping, *, axes=None):
     axes.plot(np.cos(angle), np.sin(angle), color="0.6", linewidth=0.9)
     axes.axhline(0, color="0.85", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.85", linewidth=0.8, zorder=0)
-    for (name, numbers), marker in zip(values.items(), "oxs+^d", strict=False):
-        numbers = np.asarray(numbers)
-        axes.plot(numbers.real, numbers.imag, marker, label=name, markersize=6, markerfacecolor="none", linewidth=0)
+    looks = zip(values.items(), "oxs+^d", (DARK, MUTED["rose"], MUTED["green"]) * 2, strict=False)
+    for (name, numbers), marker, colour in looks:
+        numbers, look = np.asarray(numbers), {"color": colour, "markersize": 6, "markerfacecolor": "none"}
+        axes.plot(numbers.real, numbers.imag, marker, label=name, linewidth=0, **look)
     axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     return axes

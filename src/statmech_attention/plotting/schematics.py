@@ -90,8 +90,8 @@ def attention_loop(*, axes=None):
         axes.text(x, y + (0.36 if above else -0.36), words, ha="center", va="bottom" if above else "top", fontsize=11)
     for start, end in (((0.8, 1.2), (1.8, 1.2)), ((2.6, 0.91), (2.6, -0.46)), ((1.8, -0.75), (0.8, -0.75))):
         arrow(axes, start, end, size=14)
-    arrow(axes, (0, -0.46), (0, 0.91), size=14, colour=COLOURS["gp"])
-    axes.text(0.1, 0.22, "draw", ha="left", va="center", fontsize=11, color=COLOURS["gp"])
+    arrow(axes, (0, -0.46), (0, 0.91), size=14, colour=DARK)
+    axes.text(0.1, 0.22, "draw", ha="left", va="center", fontsize=11, color=DARK)
     axes.text(2.7, 0.22, "window", ha="left", va="center", fontsize=11)
     axes.text(1.3, 1.3, "$W^{q,k,v}$", ha="center", va="bottom", fontsize=11)
     axes.text(1.3, -0.65, "$W^o$", ha="center", va="bottom", fontsize=11)

@@ -35,15 +35,8 @@ MUTED = {
 }
 DARK = "#333333"  # of outlines, arrows, and dots that stand for nothing else
 
-# One a stored pattern.
-FEATURE_COLOURS = (
-    COLOURS["theory"],
-    COLOURS["adversarial 1"],
-    MUTED["wine"],
-    MUTED["green"],
-    MUTED["cyan"],
-    COLOURS["neutral"],
-)
+# One a stored pattern; none of them stands for anything else.
+FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
 
 # By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
 REGIME_COLOURS = {
