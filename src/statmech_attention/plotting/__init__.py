@@ -18,7 +18,12 @@ from statmech_attention.plotting.matrices import (
     output_order_parameter,
     path_blocks,
 )
-from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared
+from statmech_attention.plotting.one_shot import (
+    accuracy_slider,
+    against_temperature,
+    best_temperatures,
+    entries_compared,
+)
 from statmech_attention.plotting.panels import (
     against_width,
     groups,
@@ -72,6 +77,7 @@ __all__ = [
     "REGIME_COLOURS",
     "SAMPLERS",
     "Slider",
+    "accuracy_slider",
     "against_sites",
     "against_temperature",
     "against_width",
