@@ -26,6 +26,7 @@ QUICK = (
     "one_shot/evidence-2x4-seed0.nc",
     "one_shot/network-2x4-seed0.nc",
     "one_shot/theory-2x4-seed0.nc",
+    "skips/skips-seed2.nc",
     "sampling/weights-all-noise1-width10-seed0.nc",
 )
 

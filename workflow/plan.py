@@ -19,7 +19,7 @@ from statmech_attention.notebooks import runs
 from statmech_attention.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
-# What each stage runs. Those on networks need the stages before them; the last two need no network, and a configuration lists them.
+# What each stage runs. Those on networks need the stages before them; those in ALONE need no network, and a configuration lists them.
 STAGES = {
     "train": experiments.Trained,
     "theory": experiments.Theory,
@@ -28,9 +28,10 @@ STAGES = {
     "posterior": experiments.Samples,
     "weights": experiments.Samples,
     "sampling": experiments.HiddenMarkovWeights,
+    "skips": experiments.Skips,
     "dynamics": experiments.Diagram,
 }
-ALONE = ("sampling", "dynamics")
+ALONE = ("sampling", "skips", "dynamics")
 ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)
 # It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter.
 SAMPLERS = ("posterior", "weights")
@@ -137,12 +138,12 @@ def _jobs_alone(folder: Path, stage: str, run) -> list[Job]:
     """Those of a run that needs no network; of samples one for every width, so that each is made again by itself."""
     known = runs.parameters_of(_notebook(stage))
     _only(run, set(known) - {"progress"}, stage)
-    needed = {"sampling": ("folder", "widths"), "dynamics": ("folder", "diagram")}[stage]
+    needed = {"sampling": ("folder", "widths"), "skips": ("folder",), "dynamics": ("folder", "diagram")}[stage]
     if not set(needed) <= set(run):
         raise Wrong(f"{stage}: wanted {' and '.join(needed)} of each run, got {run!r}.")
     given = _converted(stage, known, run)
     place = Path(given.pop("folder")).absolute()
-    if stage == "dynamics":
+    if stage != "sampling":
         found = [(given, _experiment(stage, place, known, given))]
     else:
         widths = given.get("widths", known["widths"].default)

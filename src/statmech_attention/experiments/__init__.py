@@ -1,8 +1,8 @@
 """The recorded experiments: each is run once, resumable, and made again when its parameters, inputs or revision change.
 
 On images Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
-HiddenMarkovWeights, the weights of networks for the hidden Markov chains, and Diagram, diagrams of 1-bit self-attention. The
-notebooks of `book/runs` run them.
+HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, and Diagram,
+diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
@@ -14,12 +14,13 @@ from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
 from statmech_attention.experiments.samples import Samples
+from statmech_attention.experiments.skips import Skips
 from statmech_attention.experiments.theory import Theory
 from statmech_attention.experiments.trained import Trained
 from statmech_attention.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 
 _EXPERIMENTS = {
-    one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Diagram)
+    one.name: one for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Skips, Diagram)
 }
 
 
@@ -48,6 +49,7 @@ __all__ = [
     "HiddenMarkovWeights",
     "Pruning",
     "Samples",
+    "Skips",
     "Theory",
     "Trained",
     "experiment_file",
