@@ -188,6 +188,18 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
     assert set(stale(plan, configured(recorded, dynamics=[changed])).values()) == {"steps was 20000"}
 
 
+def test_skip_connections_on_the_hidden_markov_chains_are_a_job(plan, recorded, tmp_path_factory):
+    place = tmp_path_factory.mktemp("skips")
+    run = {"folder": str(place), "seed": 3, "widths": [10, 30]}
+    found = [job for job in plan.jobs(configured(recorded, skips=[run])) if job.stage == "skips"]
+    assert [(job.name, job.reason, job.needs) for job in found] == [("skips-seed3", "not there", [])]
+    assert "widths=10,30" in found[0].command
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "skips.md").values()}
+    kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
+    results.save(xr.Dataset({"numbers": 1.0}), place / "skips-seed3.nc", parameters=kept)
+    assert set(stale(plan, configured(recorded, skips=[{**run, "draws": 5}])).values()) == {"draws was 12"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -195,6 +207,7 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
         ({"dynamics": [{"folder": "x"}]}, "dynamics: wanted folder and diagram"),
         ({"dynamics": [{"folder": "x", "diagram": "phases"}] * 2}, "phases-seed1-beta0-3 is there twice"),
         ({"dynamics": [{"folder": "x", "diagram": "maps"}]}, "dynamics: diagram"),
+        ({"skips": [{"seed": 1}]}, "skips: wanted folder of each run"),
         ({"sampling": [{"folder": "x"}]}, "sampling: wanted folder and widths"),
         ({"sampling": [{"folder": "x", "widths": [10, 10]}]}, "there twice"),
         ({"sampling": [{"folder": "x", "widths": [0]}]}, "sampling: widths"),
@@ -230,7 +243,7 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )
     alone = sum(len(run["widths"]) for run in configuration["sampling"])
-    alone += sum(len(configuration[stage]) for stage in ("calibration", "evidences", "dynamics"))
+    alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics"))
     assert len(found) == of_networks + alone
 
 

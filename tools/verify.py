@@ -28,6 +28,7 @@ QUICK = (
     "one_shot/theory-2x4-seed0.nc",
     "sampling/calibration-examples8-noise0.01-seed0.nc",
     "sampling/evidences-examples100-seed0.nc",
+    "skips/skips-seed2.nc",
     "sampling/weights-all-noise1-width10-seed0.nc",
 )
 

@@ -28,6 +28,7 @@ STAGES = {
     "posterior": experiments.Samples,
     "weights": experiments.Samples,
     "sampling": experiments.HiddenMarkovWeights,
+    "skips": experiments.Skips,
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
     "dynamics": experiments.Diagram,
@@ -35,6 +36,7 @@ STAGES = {
 # With the parameters that each run has to name.
 ALONE = {
     "sampling": ("folder", "widths"),
+    "skips": ("folder",),
     "calibration": ("folder",),
     "evidences": ("folder",),
     "dynamics": ("folder", "diagram"),

@@ -128,3 +128,12 @@ def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
     assert math.isnan(agreement(np.eye(4), np.ones((4, 4)), (2, 2)).value)
+
+
+def test_the_value_alone_is_the_same_value():
+    random = np.random.default_rng(4)
+    one, two = symmetric(random, 6), symmetric(random, 6)
+    for options in ({}, {"entries": "blocks"}, {"compared": "signs", "entries": "off-diagonal"}):
+        alone = agreement(one, two, (3, 2), renumber=False, **options)
+        assert alone.value == pytest.approx(agreement(one, two, (3, 2), **options).value)
+        assert all(math.isnan(value) for value in alone[1:])

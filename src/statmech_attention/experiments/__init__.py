@@ -1,8 +1,9 @@
 """The recorded experiments: each is run once, resumable, and made again when its parameters, inputs or revision change.
 
 On images Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
-HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Calibration, whether error bars hold the truth, Evidences,
-the evidence over widths and temperatures, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
+HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, Calibration,
+whether error bars hold the truth, Evidences, the evidence over widths and temperatures, and Diagram, diagrams of 1-bit
+self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
@@ -16,13 +17,25 @@ from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
 from statmech_attention.experiments.samples import Samples
+from statmech_attention.experiments.skips import Skips
 from statmech_attention.experiments.theory import Theory
 from statmech_attention.experiments.trained import Trained
 from statmech_attention.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 
 _EXPERIMENTS = {
     one.name: one
-    for one in (Trained, Theory, Pruning, EvidenceLost, Samples, HiddenMarkovWeights, Calibration, Evidences, Diagram)
+    for one in (
+        Trained,
+        Theory,
+        Pruning,
+        EvidenceLost,
+        Samples,
+        HiddenMarkovWeights,
+        Skips,
+        Calibration,
+        Evidences,
+        Diagram,
+    )
 }
 
 
@@ -53,6 +66,7 @@ __all__ = [
     "HiddenMarkovWeights",
     "Pruning",
     "Samples",
+    "Skips",
     "Theory",
     "Trained",
     "experiment_file",

@@ -20,7 +20,12 @@ from statmech_attention.plotting.matrices import (
     path_blocks,
     path_correlations,
 )
-from statmech_attention.plotting.one_shot import against_temperature, best_temperatures, entries_compared
+from statmech_attention.plotting.one_shot import (
+    accuracy_slider,
+    against_temperature,
+    best_temperatures,
+    entries_compared,
+)
 from statmech_attention.plotting.panels import (
     against_width,
     groups,
@@ -77,6 +82,7 @@ __all__ = [
     "REGIME_COLOURS",
     "SAMPLERS",
     "Slider",
+    "accuracy_slider",
     "against_sites",
     "against_temperature",
     "against_width",

@@ -1,4 +1,4 @@
-"""Panels on the theory of trained networks: temperatures, two order parameters compared."""
+"""Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,12 @@ import numpy as np
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from statmech_attention.model.paths import path_indices
-from statmech_attention.plotting.panels import against_width, mean_and_error
-from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
+from statmech_attention.plotting.interactive import Panel, Slider, slider
+from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
 
 _GROUPS = ("same path", "same head in layer 1", "other pairs")
-_GROUP_COLOURS = (COLOURS["theory"], COLOURS["gp"], "0.6")
+_GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 
 
 def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None):
@@ -46,16 +47,19 @@ def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None)
     return axes
 
 
-def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: str = "theory", axes=None):
+def best_temperatures(
+    widths, temperatures, *, label: str, limit=None, colour: str = "theory", style: str = "--", axes=None
+):
     """The best temperature against the width: a dot a draw, geometric means as a line.
 
     Args:
         widths: `(widths,)`.
         temperatures: `(draws, widths)`.
-        label: for the legend.
-        limit: `(draws,)`, those of the Gaussian-process limit, whose geometric mean is a dashed line; none where None.
+        label: for the legend; that of the limit's line is "GP limit, " and this.
+        limit: `(draws,)`, those of the Gaussian-process limit, whose geometric mean is a horizontal line; none where None.
         colour: a name in `COLOURS` or a Matplotlib colour.
-        axes: Matplotlib axes; a new figure where None.
+        style: Matplotlib line style of the limit.
+        axes: Matplotlib axes, which keep in view what an earlier call has drawn; a new figure where None.
 
     Returns:
         The axes, both logarithmic; dots of draws that coincide are larger.
@@ -64,6 +68,7 @@ def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: s
         ValueError: temperatures that do not fit the widths.
     """
     temperatures = np.asarray(temperatures, float)
+    before = axes.get_ylim() if axes is not None and axes.lines else ()
     axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
     # Means are taken of logarithms; the axis is in temperatures.
     line, band = axes.lines[-1], axes.collections[-1]
@@ -75,9 +80,11 @@ def best_temperatures(widths, temperatures, *, label: str, limit=None, colour: s
             np.full(len(values), width), values, s=14 * counts, color=line.get_color(), alpha=0.35, linewidths=0
         )
     if limit is not None:
-        axes.axhline(np.exp(np.mean(np.log(limit))), color=COLOURS["gp"], linestyle="--", label="GP limit")
+        middle = np.exp(np.mean(np.log(limit)))
+        axes.axhline(middle, color=COLOURS["gp"], linestyle=style, label=f"GP limit, {label}")
     every = np.concatenate([temperatures.ravel(), np.ravel([] if limit is None else limit)])
-    axes.set(yscale="log", ylabel="best temperature $T$", ylim=(every.min() / 1.4, 1.4 * every.max()))
+    ends = (*before, every.min() / 1.4, 1.4 * every.max())
+    axes.set(yscale="log", ylabel="best temperature $T$", ylim=(min(ends), max(ends)))
     powers_of_ten(axes.yaxis)
     return axes
 
@@ -116,3 +123,49 @@ def entries_compared(matrix, other, heads, *, axes=None):
         scale("symlog", linthresh=0.1)
         axis.set_minor_locator(NullLocator())
     return axes
+
+
+def accuracy_slider(
+    widths, temperatures, values: Mapping, limits: Mapping, *, first: int = 0, description: str
+) -> Slider:
+    """Accuracy against temperature on every test set, one width a place of a slider, with the limit beside it.
+
+    Args:
+        widths: `(widths,)`, in the slider's order.
+        temperatures: `(temperatures,)`.
+        values: by test set `(widths, temperatures)`, mean accuracies.
+        limits: by test set `(temperatures,)`, those of the Gaussian-process limit.
+        first: the width shown at first.
+        description: alternative text.
+
+    Returns:
+        `Slider`; the picture for where no script runs has a line a width, from dark (first) to light (last).
+
+    Raises:
+        ValueError: accuracies that do not fit widths and temperatures, test sets without a limit.
+    """
+    widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
+    wanted = (len(widths), len(temperatures))
+    values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
+    for name, one in values.items():
+        if one.shape != wanted or name not in limits or limits[name].shape != wanted[1:]:
+            raise ValueError(f"values, limits: wanted shapes {wanted} and {wanted[1:]} for {name!r}, got {one.shape}.")
+    drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])
+    ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
+    frames = []
+    for place in range(len(widths)):
+        panels = []
+        for name, one in values.items():
+            lines = {f"{name}, this width": one[place], f"{name}, GP limit": limits[name]}
+            colours = dict(zip(lines, ("theory", "gp"), strict=True))
+            points = {label: (temperatures, 100 * line) for label, line in lines.items()}
+            look = dict(ylim=ylim, xscale="log", colours=colours)
+            panels.append(Panel(points, f"temperature, {name}", "" if panels else "accuracy in %", **look))
+        frames.append(panels)
+    figure, axes = new_figure(1, len(values), figsize=(2.7 * len(values), 3.2), sharey=True, squeeze=False)
+    for panel, (name, one) in zip(axes[0], values.items(), strict=True):
+        lines = {width: row[None] for width, row in zip(widths, one, strict=True)}
+        against_temperature(temperatures, lines, limit=limits[name][None], axes=panel)
+        panel.set(title=name, ylabel="test accuracy" if panel is axes[0, 0] else "")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
+    return slider(frames, widths, label="width N", picture=figure, description=description, first=first)

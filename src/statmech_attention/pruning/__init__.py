@@ -18,6 +18,7 @@ from statmech_attention.pruning.importance import (
     rank_correlation,
     taylor_importance,
 )
+from statmech_attention.pruning.predictor import predictor_contributions, without_layers
 from statmech_attention.pruning.removal import (
     greedy_order,
     head_drops,
@@ -26,6 +27,7 @@ from statmech_attention.pruning.removal import (
     pruning_curve,
     removal_order,
 )
+from statmech_attention.pruning.shares import head_shares, kernel_shares, layer_shares, path_weights
 from statmech_attention.pruning.smaller import prune
 
 __all__ = [
@@ -38,17 +40,23 @@ __all__ = [
     "head_evidence",
     "head_indices",
     "head_scores",
+    "head_shares",
     "head_weight_norms",
     "heads_left",
+    "kernel_shares",
+    "layer_shares",
     "log_evidence",
     "masked_outputs",
     "order_parameters_left",
     "path_contributions",
     "path_covariance",
+    "path_weights",
+    "predictor_contributions",
     "prune",
     "pruning_curve",
     "rank_correlation",
     "removal_order",
     "taylor_importance",
     "without_head",
+    "without_layers",
 ]

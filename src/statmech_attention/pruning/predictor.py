@@ -1,0 +1,61 @@
+r"""The theory's own predictor, path by path: heads are removed from it as from a trained network, without solving anew."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.model.accuracy import Estimate
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.heads import head_indices
+from statmech_attention.pruning.removal import pruning_curve
+from statmech_attention.pruning.shares import path_weights
+from statmech_attention.theory.kernels import kernel
+
+
+def predictor_contributions(
+    train: AttentionedInputs, labels, test: AttentionedInputs, order_parameter, *, temperature
+) -> Float[Array, "examples paths"]:
+    r"""What each path adds to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with
+    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
+
+    Args:
+        train: attentioned training inputs; input variance 1.
+        labels: $Y$, `(training examples,)`.
+        test: attentioned test inputs.
+        order_parameter: $U$, `(paths, paths)`.
+        temperature: $T > 0$.
+
+    Returns:
+        `(test examples, paths)`; their sums over paths are the mean of `predict`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, $T \le 0$.
+    """
+    labels = jnp.asarray(checks.array("labels", labels, "examples"))
+    checks.same("labels", "labels", len(labels), "training examples", len(train.values))
+    gram = kernel(train, train, jnp.asarray(order_parameter))
+    solved = jnp.linalg.solve(gram + checks.positive("temperature", temperature) * jnp.eye(len(labels)), labels)
+    summed = jnp.einsum("e,epi->pi", solved, train.values)
+    weights = path_weights(order_parameter, train.heads)
+    return jnp.einsum("epi,pi->ep", test.values, weights @ summed) / summed.shape[1]
+
+
+def without_layers(contributions, labels, heads) -> Estimate:
+    """Accuracy of the whole network, and without all heads of one layer or of all, where skips let the rest through.
+
+    Args:
+        contributions: what every path adds to the output, `(examples, paths)`.
+        labels: `(examples,)`, every one +1 or -1.
+        heads: number of heads in every layer, or layers of other kinds; without a skip nothing passes a layer without heads.
+
+    Returns:
+        `Estimate`, each `(layers + 2,)`: whole, without the heads of layer 1, 2, .., without any.
+
+    Raises:
+        ValueError: as for `pruning_curve`.
+    """
+    layer = head_indices(heads)[:, 0]
+    orders = [[], *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)), np.arange(len(layer))]
+    curves = [pruning_curve(contributions, labels, heads, order) for order in orders]
+    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
