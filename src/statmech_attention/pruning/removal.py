@@ -57,7 +57,7 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
         raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
     contributions = jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
     offsets = network.offsets if isinstance(network, TrainedNetwork) else None
-    return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)
+    return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 
 def masked_outputs(contributions, heads, kept, *, bias: float = 0.0) -> Float[np.ndarray, "networks examples *outputs"]:
