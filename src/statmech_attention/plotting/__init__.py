@@ -30,9 +30,9 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import (
+    CRITERIA,
     importances_compared,
     pruning_curves,
-    rank_correlations,
     scores_and_drops,
 )
 from statmech_attention.plotting.regimes import bifurcation, exponents, multipliers
@@ -66,6 +66,7 @@ from statmech_attention.plotting.tasks import (
 
 __all__ = [
     "COLOURS",
+    "CRITERIA",
     "HIDDEN_MARKOV_PATHS",
     "Panel",
     "REGIMES",
@@ -111,7 +112,6 @@ __all__ = [
     "predicted_and_measured",
     "principal_overlaps",
     "pruning_curves",
-    "rank_correlations",
     "reference_line",
     "scores_and_drops",
     "slider",
