@@ -1,6 +1,5 @@
 """Measures of importance read from records, and how their rank correlations are pooled over networks."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,8 +7,11 @@ import pytest
 import scipy.stats
 import xarray as xr
 
-from statmech_attention import results
+from statmech_attention import pruning, results
 from statmech_attention.experiments import importances
+from statmech_attention.training import save_network
+
+from .conftest import random_network
 
 HEADS = 4
 WIDTHS = [10.0, 100.0]
@@ -27,6 +29,10 @@ def write(folder, name, seed, *, evidence=True, widths=WIDTHS):
             "score": (("criterion", "head"), random.random((5, HEADS))),
             "drop": (("test_set", "head"), random.random((2, HEADS))),
             "drop_error": (("test_set", "head"), random.random((2, HEADS))),
+            "theory_accuracy": (("test_set", "draw", "width"), random.random((2, 2, len(widths)))),
+            "theory_drop": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
+            "theory_drop_fitted": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
+            "theory_anew_accuracy": (("test_set", "draw", "head"), random.random((2, 2, HEADS))),
         },
         coords={
             "definition": ["both", "either", "weighted"],
@@ -36,6 +42,8 @@ def write(folder, name, seed, *, evidence=True, widths=WIDTHS):
         },
     )
     results.save(pruned, folder / f"pruning-{name}.nc", parameters={})
+    layers, heads = map(int, name.split("-")[0].split("x"))
+    save_network(random_network((heads,) * layers), folder / f"network-{name}.nc", parameters={})
     if not evidence:
         return pruned, None
     lost = xr.Dataset(
@@ -52,14 +60,16 @@ def test_measures_and_drops_are_those_recorded(tmp_path):
     found = importances.recorded_heads(tmp_path, [100])
     assert list(found) == ["1x4-seed1", "2x2-seed0"]
     one = found["2x2-seed0"]
-    wanted = {f"theory, {kind}, N = 100" for kind in ("both", "either")} | {
-        "weights",
-        "values",
-        "Taylor",
-        "leave one out",
-    }
-    assert set(found["1x4-seed1"].measures) == wanted
+    wanted = {f"theory, {kind}, N = 100" for kind in ("both", "either", "weighted")}
+    wanted |= {"own drop, N = 100", "own drop, fitted, N = 100", "own drop, anew"}
+    wanted |= {"weights", "values", "Taylor", "leave one out", "trained, both"}
+    assert set(found["1x4-seed1"].measures) == wanted and found["1x4-seed1"].heads == (4,)
     assert set(one.measures) == wanted | {"evidence lost, N = 10", "evidence lost (rescaled), N = 10"}
+    assert one.heads == (2, 2)
+    own = pruned["theory_drop"].values[0, :, 1].mean(axis=0)
+    np.testing.assert_allclose(one.measures["own drop, N = 100"], own)
+    anew = pruned["theory_accuracy"].values[0, :, :1] - pruned["theory_anew_accuracy"].values[0]
+    np.testing.assert_allclose(one.measures["own drop, anew"], anew.mean(axis=0))
     np.testing.assert_allclose(
         one.measures["theory, either, N = 100"], pruned["theory_score"].values[1, :, 1].mean(axis=0)
     )
@@ -70,11 +80,21 @@ def test_measures_and_drops_are_those_recorded(tmp_path):
     np.testing.assert_array_equal(one.measures["Taylor"], pruned["score"].values[2])
     np.testing.assert_array_equal(one.drops["outside"], pruned["drop"].values[1])
     np.testing.assert_array_equal(one.errors["inside"], pruned["drop_error"].values[0])
-    coefficient = one.correlation("Taylor", "outside").value
+
+
+def test_measures_order_heads_by_drops_and_by_each_other(tmp_path):
+    pruned, _ = write(tmp_path, "2x2-seed0", 0)
+    write(tmp_path, "1x4-seed1", 1, evidence=False)
+    networks = importances.recorded_heads(tmp_path, [100])
+    found = importances.ordered(networks, "Taylor", "outside")
     wanted = scipy.stats.spearmanr(pruned["score"].values[2], pruned["drop"].values[1]).statistic
-    assert coefficient == pytest.approx(wanted)
-    assert math.isnan(found["1x4-seed1"].correlation("evidence lost, N = 10", "inside").value)
-    assert math.isnan(one.correlation("Taylor", "elsewhere").value)
+    assert found.each[1] == pytest.approx(wanted) and found.value == pytest.approx(found.each.mean())
+    # Evidence lost is there for one network alone.
+    one = importances.ordered(networks, "evidence lost, N = 10", "own drop, anew", within=True)
+    parts = [networks["2x2-seed0"].measures[name] for name in ("evidence lost, N = 10", "own drop, anew")]
+    assert one.each.tolist() == pruning.ordering([parts[0]], [parts[1]], [(2, 2)], within=True).each.tolist()
+    with pytest.raises(ValueError, match="measure: wanted one that a network has together with 'outside'"):
+        importances.ordered(networks, "shoe size", "outside")
 
 
 def test_missing_records_and_widths_are_said(tmp_path):
@@ -99,28 +119,11 @@ def test_pooled_intervals_are_those_of_scipy():
     assert math.isnan(none.value) and none.networks == 0
 
 
-def test_chance_is_that_of_all_orders():
-    orders = np.array(list(itertools.permutations(range(4))))
-    each = np.array([scipy.stats.spearmanr(order, range(4)).statistic for order in orders])
-    means = np.add.outer(each, each).ravel() / 2
-    low, high = importances.by_chance([4, 4], level=0.8)
-    # Shares below the ends, within 5 standard errors; the law is discrete.
-    error = 5 * math.sqrt(0.1 * 0.9 / 20_000)
-    for end, sign in ((low, 1), (high, -1)):
-        assert np.mean(sign * means < sign * end - 1e-9) <= 0.1 + error
-        assert np.mean(sign * means <= sign * end + 1e-9) >= 0.1 - error
-    wide = importances.by_chance([4])
-    assert wide[1] - wide[0] > high - low
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: importances.pooled([0.1], level=1), "level: wanted"),
         (lambda: importances.pooled([0.1, np.inf]), "values: wanted finite"),
-        (lambda: importances.by_chance([]), "heads: wanted at least 2"),
-        (lambda: importances.by_chance([4, 1]), "heads: wanted at least 2"),
-        (lambda: importances.by_chance([4], draws=0), "draws and level"),
     ],
 )
 def test_numbers_out_of_range_are_refused(call, message):

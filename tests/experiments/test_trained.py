@@ -46,6 +46,14 @@ def test_it_is_done_once_and_again_when_a_parameter_changes(tmp_path, small, cou
         assert len(counted) == wanted
 
 
+def test_biases_are_recorded_where_there_are_any(tmp_path, small):
+    without = small("Trained", tmp_path, **SETTINGS)
+    assert "biases" not in without.parameters
+    path = small("Trained", tmp_path, biases=True, **SETTINGS).run(progress=False)
+    assert results.record(path)["parameters"]["biases"] is True and load_network(path).offsets is not None
+    assert without.reason and not experiments.experiment_of(path).reason
+
+
 def test_it_is_done_again_when_its_numbers_are_meant_to_change(tmp_path, small, counted, monkeypatch):
     training = small("Trained", tmp_path, **SETTINGS)
     training.run(progress=False)

@@ -37,14 +37,6 @@ def test_curves_are_means_over_draws_beside_the_random_band():
     assert set(axes.get_legend_handles_labels()[1]) == {"random orders", *curves}
 
 
-def test_rank_correlations_stand_in_the_order_given_with_their_intervals():
-    axes = plotting.rank_correlations({"Taylor": (0.8, 0.3, 1.0), "weights": (-0.2, -0.7, 0.5)})
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["Taylor", "weights"]
-    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.8, 0]])
-    np.testing.assert_allclose(axes.collections[1].get_segments()[0], [[-0.7, 1], [0.5, 1]])
-    assert axes.yaxis_inverted()
-
-
 def test_every_network_its_mean_and_interval_are_drawn():
     axes = plotting.importances_compared(ROWS, ["a", "b", "c"], chance=(-0.3, 0.4))
     assert [text.get_text() for text in axes.get_yticklabels()] == list(ROWS) and axes.yaxis_inverted()

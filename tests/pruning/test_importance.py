@@ -153,3 +153,17 @@ def test_rank_correlation_of_several_networks_is_the_mean():
         pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], resamples=0)
     with pytest.raises(ValueError, match=r"level: wanted a number in \(0, 1\), got 1.5"):
         pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], level=1.5)
+
+
+def test_normalised_by_layer_every_layer_has_length_one():
+    found = pruning.normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], (2, 2, 1))
+    np.testing.assert_allclose(found, [0.6, 0.8, 0.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="the network's heads"):
+        pruning.normalised_by_layer([1.0], (2,))
+
+
+def test_confidence_is_the_mean_of_the_largest_weight():
+    sharp = np.zeros((1, 1, 3, 2))
+    sharp[0, 0, [0, 2], [0, 1]] = 1.0  # the two queries look at one key each
+    even = np.full((1, 2, 4, 2), 0.25)
+    np.testing.assert_allclose(pruning.head_confidence([sharp, even]), [1.0, 0.25, 0.25])

@@ -1,5 +1,7 @@
 """What a removal costs, against networks that are run layer by layer with the heads' values at zero."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,3 +114,14 @@ def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
     slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
     found = pruning.taylor_importance(contributions, labels, CHAIN)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
+
+
+def test_every_removal_tries_all_choices_that_leave_a_network():
+    heads = (2, 3)
+    parameters, inputs, labels = network_of(heads)
+    found = pruning.every_removal(contributions_of(parameters, inputs), labels, heads, 2)
+    assert found.removed.tolist() == [pair for pair in map(list, itertools.combinations(range(5), 2)) if pair != [0, 1]]
+    wanted = [right_answers(parameters, inputs, labels, pair).mean() for pair in found.removed.tolist()]
+    np.testing.assert_allclose(found.accuracy, wanted, atol=1e-12)
+    with pytest.raises(ValueError, match="count: wanted so few heads"):
+        pruning.every_removal(contributions_of(parameters, inputs), labels, heads, 4)

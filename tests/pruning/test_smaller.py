@@ -1,5 +1,6 @@
 """Smaller networks, against the layer-by-layer network with the heads' values at zero."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention import pruning
 from statmech_attention.training import load_network, save_network, trained_network
+from statmech_attention.training.path_form import initial
 
 from .networks import CHAIN, EXAMPLES, chain_network, forward_with_heads_silenced, network_of, silenced
 
@@ -124,3 +126,18 @@ def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(rem
         smaller.order_parameters, sma.weights_order_parameters(weights, smaller.heads), strict=True
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-9, atol=1e-11)
+
+
+def test_biases_stay_and_offsets_go_with_their_paths():
+    parameters = jax.tree.map(lambda array: 3.0 * array, initial(jax.random.key(4), (2, 3), 8, 4, 12, biases=True))
+    network = trained_network(parameters)
+    inputs = jax.random.normal(jax.random.key(5), (30, 5, 12))
+    seen = sma.attentioned_inputs(inputs, network.attention, "mean")
+    contributions = pruning.path_contributions(network, seen)
+    np.testing.assert_allclose(contributions.sum(axis=1) + network.bias, network.outputs(seen), atol=1e-6)
+    smaller = sma.prune(network, [1, 3])
+    kept = np.array([[True, False, True, False, True]])
+    wanted = smaller.outputs(sma.attentioned_inputs(inputs, smaller.attention, "mean"))
+    masked = pruning.masked_outputs(contributions, (2, 3), kept, bias=network.bias)[0]
+    np.testing.assert_allclose(masked, wanted, atol=1e-6)
+    assert abs(network.bias) > 0.01 and np.ptp(network.offsets) > 0.01

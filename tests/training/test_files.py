@@ -33,6 +33,13 @@ def test_stored_network_is_small_and_gives_the_same_outputs(task, tmp_path):
         loaded.outputs(attentioned.keep_heads(((0, 1), (0,))))
 
 
+def test_biases_are_stored(tmp_path):
+    network = trained_network(initial(jax.random.key(2), (2, 2), 16, 8, 192, biases=True))
+    loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
+    np.testing.assert_array_equal(loaded.offsets, network.offsets)
+    assert loaded.bias == network.bias != 0
+
+
 def test_stored_networks_of_unequal_layers(tmp_path):
     network = trained_network(parameters_of((3, 1, 2)))
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))

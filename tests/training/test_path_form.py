@@ -8,7 +8,7 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.layers import Linear, SkipHeads, chain
 from statmech_attention.tasks._sequences import normalised_patches
-from statmech_attention.training.path_form import effective_vectors, initial, outputs
+from statmech_attention.training.path_form import effective_vectors, initial, outputs, trained_network
 
 from .conftest import SKIPS, parameters_of, relative
 
@@ -86,3 +86,24 @@ def test_initial_scale_and_its_variance_after_conversion():
         assert 0.99 < float(jnp.max(jnp.abs(array))) * np.sqrt(inputs) <= 1
     # Uniform in plus or minus one: the prior variance that training starts from is a third.
     assert float(jnp.var(parameters.weights().values[0])) == pytest.approx(1 / 3, rel=0.02)
+
+
+@pytest.mark.parametrize("heads", [(2, 3), SKIPS])
+def test_biases_are_those_of_a_network_with_one_more_feature(task, heads):
+    """The projection's bias is a weight on a feature that is 1 in every token and that queries and keys do not see."""
+    parameters = jax.tree.map(lambda array: 3 * array, initial(jax.random.key(1), heads, 20, 8, 192, biases=True))
+    plain = initial(jax.random.key(1), heads, 20, 8, 192)
+    assert relative(parameters.projection, 3 * plain.projection) == 0
+    by_paths, _, sample = both_outputs(task, heads)
+    found = jax.jit(by_paths)(parameters)
+    blind = [
+        [jnp.pad(layer, ((0, 0), (0, 0), (0, 1))) for layer in side] for side in (parameters.queries, parameters.keys)
+    ]
+    wider = parameters._replace(projection=jnp.column_stack([parameters.projection, parameters.projection_bias]))
+    inputs = jnp.concatenate([sample.inputs, jnp.ones((*sample.inputs.shape[:2], 1))], axis=2)
+    attention = sma.attention_from_queries_and_keys(*blind)
+    wanted = sma.forward(wider.weights(), inputs, attention, "mean", heads) + parameters.readout_bias
+    assert relative(found, wanted) < 1e-5
+    network = trained_network(parameters, heads=heads)
+    seen = sma.attentioned_inputs(sample.inputs, network.attention, "mean", heads)
+    assert relative(network.outputs(seen), wanted) < 1e-5

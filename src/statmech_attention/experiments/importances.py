@@ -1,7 +1,7 @@
 """How well measures of a head's importance order the heads of trained networks, from what was recorded of them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,13 +10,12 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.stats import t as student
 
-from statmech_attention import checks, results
-from statmech_attention.pruning.importance import RankCorrelation, rank_correlation
+from statmech_attention import results
+from statmech_attention.pruning.ordering import Ordering, ordering
+from statmech_attention.training import load_network
 
 CEILING = "leave one out"
-# Of what `pruning` records by criterion, that which needs no order parameter.
-_WITHOUT_THEORY = ("weights", "values", "Taylor", CEILING)
-_DEFINITIONS = ("both", "either")
+_DEFINITIONS = ("both", "either", "weighted")
 
 
 class Pooled(NamedTuple):
@@ -40,19 +39,39 @@ class HeadsOfNetwork(NamedTuple):
 
     Attributes:
         measures: by name a number for every head; theory and evidence lost are means over draws of training sequences.
-        drops: by test set what the removal of every head costs in accuracy.
+        drops: by test set what the removal of every head costs the trained network in accuracy.
         errors: their standard errors.
+        heads: the layers, as `heads` spells them.
     """
 
     measures: dict[str, Float[np.ndarray, " heads"]]
     drops: dict[str, Float[np.ndarray, " heads"]]
     errors: dict[str, Float[np.ndarray, " heads"]]
+    heads: tuple
 
-    def correlation(self, measure: str, test_set: str) -> RankCorrelation:
-        """Rank correlation of a measure with the drops, with its bootstrap interval over heads; NaN where one is missing."""
-        if measure not in self.measures or test_set not in self.drops:
-            return RankCorrelation(np.nan, np.nan, np.nan)
-        return rank_correlation(self.measures[measure], self.drops[test_set])
+
+def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
+    """How a measure orders the heads of networks, by what removing them costs or by another measure.
+
+    Args:
+        networks: the result of `recorded_heads`, or some of them.
+        measure: a name among the measures.
+        by: a test set, for the drops of the trained networks there; or another measure, such as the theory's own drops.
+        within: within layers.
+
+    Returns:
+        `Ordering` over the networks that have both.
+
+    Raises:
+        ValueError: no network has both.
+    """
+    pairs = [
+        (one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.heads) for one in networks.values()
+    ]
+    pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
+    if not pairs:
+        raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
+    return ordering(*zip(*pairs, strict=True), within=within)
 
 
 def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, HeadsOfNetwork]:
@@ -63,7 +82,9 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, Hea
         widths: $N$ of the theory's scores; evidence lost is given at all widths at which it was recorded.
 
     Returns:
-        By name, such as "2x4-seed0".
+        By name, such as "2x4-seed0". Measures are the theory's scores, as "theory, either, N = 10"; the drops in distribution
+        of the theory's own predictor, as "own drop, N = 10" and "own drop, fitted, N = 10", and "own drop, anew"; evidence
+        lost; and all that was recorded by criterion.
 
     Raises:
         FileNotFoundError: no pruning was recorded.
@@ -76,7 +97,10 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, Hea
     for path in files:
         evidence = path.with_name(path.name.replace("pruning", "evidence", 1))
         found[path.stem.removeprefix("pruning-")] = _heads(
-            results.load(path), results.load(evidence) if evidence.is_file() else None, widths
+            results.load(path),
+            results.load(evidence) if evidence.is_file() else None,
+            widths,
+            load_network(path.with_name(path.name.replace("pruning", "network", 1))).heads,
         )
     wanted = [f"theory, {kind}, N = {width:g}" for width in widths for kind in _DEFINITIONS]
     missing = [name for name in wanted if not any(name in one.measures for one in found.values())]
@@ -85,14 +109,21 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, Hea
     return found
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence) -> HeadsOfNetwork:
+def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence, heads: tuple) -> HeadsOfNetwork:
     scores = pruned["theory_score"].mean("draw")
+    known = [width for width in widths if width in pruned["width"]]
     measures = {
         f"theory, {kind}, N = {width:g}": scores.sel(definition=kind, width=width).values
         for kind in _DEFINITIONS
-        for width in widths
-        if width in pruned["width"]
+        for width in known
     }
+    own = pruned.isel(test_set=0).mean("draw")
+    for width in known:
+        measures[f"own drop, N = {width:g}"] = own["theory_drop"].sel(width=width).values
+        measures[f"own drop, fitted, N = {width:g}"] = own["theory_drop_fitted"].sel(width=width).values
+    # At the narrowest width, the only one solved anew.
+    narrow = own["theory_accuracy"].sel(width=float(pruned["width"].min()))
+    measures["own drop, anew"] = narrow.values - own["theory_anew_accuracy"].values
     if evidence is not None:
         lost = evidence["lost"].mean("draw")
         measures |= {
@@ -100,12 +131,13 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence) ->
             for coefficients, kind in (("kept", ""), ("rescaled", " (rescaled)"))
             for width in evidence["width"].values
         }
-    measures |= {name: pruned["score"].sel(criterion=name).values for name in _WITHOUT_THEORY}
+    measures |= {str(name): pruned["score"].sel(criterion=name).values for name in pruned["criterion"].values}
     sets = [str(name) for name in pruned["test_set"].values]
     return HeadsOfNetwork(
         measures,
         dict(zip(sets, pruned["drop"].values, strict=True)),
         dict(zip(sets, pruned["drop_error"].values, strict=True)),
+        heads,
     )
 
 
@@ -134,31 +166,3 @@ def pooled(values, *, level=0.95, bounds=(-1.0, 1.0)) -> Pooled:
     half = student.ppf(0.5 + level / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     ends = np.clip([values.mean() - half, values.mean() + half], *bounds)
     return Pooled(float(values.mean()), float(ends[0]), float(ends[1]), len(values))
-
-
-def by_chance(heads: Sequence[int], *, level=0.95, draws: int = 20_000, seed: int = 0) -> tuple[float, float]:
-    """The central share of mean rank correlations over networks, if a measure had nothing to do with the drops.
-
-    Args:
-        heads: how many heads each network has.
-        level: the share.
-        draws: how often the heads of all networks are ordered at random.
-        seed: of these orders.
-
-    Returns:
-        The two ends.
-
-    Raises:
-        ValueError: no network, or one of fewer than two heads; numbers out of range.
-    """
-    if not len(heads) or not all(checks.is_whole(count, 2) for count in heads):
-        raise ValueError(f"heads: wanted at least 2 of every network, and at least one network, got {list(heads)}.")
-    if not checks.is_whole(draws, 1) or not 0 < level < 1:
-        raise ValueError(f"draws and level: wanted a whole number and a number in (0, 1), got {draws!r} and {level!r}.")
-    random, total = np.random.default_rng(seed), np.zeros(int(draws))
-    for count in heads:
-        ranks = np.arange(count) - (count - 1) / 2
-        orders = random.permuted(np.tile(ranks, (int(draws), 1)), axis=1)
-        total += orders @ ranks / (ranks @ ranks)
-    low, high = np.quantile(total / len(heads), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

@@ -8,13 +8,15 @@ from typing import ClassVar
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
 
 from statmech_attention import checks, results
-from statmech_attention.experiments.experiment import Part
+from statmech_attention.experiments.experiment import Part, axis
 from statmech_attention.experiments.networks import OnNetwork, seen_by
 from statmech_attention.experiments.pruning_measures import Contributions, by_criterion, by_theory, costs
-from statmech_attention.pruning import head_drops, path_contributions, path_covariance
+from statmech_attention.experiments.pruning_theory import Hits, predictors
+from statmech_attention.experiments.theory_points import Sequences, draw_of
+from statmech_attention.layers.chains import chain
+from statmech_attention.pruning import head_confidence, head_drops, path_contributions, path_covariance
 from statmech_attention.results.again import Again, difference
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite
@@ -29,8 +31,8 @@ class Pruning(OnNetwork):
     """Scores of the heads of a trained network in several ways, and what their removal costs.
 
     Scores come from the theory's order parameters, from the network's weights, and from sequences of the validation
-    classes; what a removal costs is measured on the test sets. A run takes a minute or two, and an interrupted one
-    starts again. The record's dimensions are named in full: `theory_` marks what has a definition of the score, a draw
+    classes; what a removal costs is measured on the test sets, for the trained network and for the theory's own predictor.
+    A run takes a few minutes, and an interrupted one starts again. The record's dimensions are named in full: `theory_` marks what has a definition of the score, a draw
     of the theory's training sequences and a width; the rest has a criterion.
 
     Attributes:
@@ -42,7 +44,8 @@ class Pruning(OnNetwork):
     test_examples: int
 
     name: ClassVar[str] = "pruning"
-    revision: ClassVar[int] = 1  # 1: as first recorded
+    # 1: as first recorded; 2: the theory's own drops, every choice of a quarter of the heads, more criteria.
+    revision: ClassVar[int] = 2
     unit: ClassVar[str] = "batch"
     needs: ClassVar[tuple[str, ...]] = ("network", "theory")
 
@@ -61,8 +64,8 @@ class Pruning(OnNetwork):
 
     @property
     def total(self) -> int:
-        counts = self._counts(self.suite())
-        return sum(-(-count // _BATCH) for count in counts.values())
+        counts, draws = self._counts(self.suite()), results.load(self.file("theory")).sizes["draw"]
+        return sum(-(-count // _BATCH) for count in counts.values()) + draws * sum(chain(self.chain).heads)
 
     def make(self, state, progress):
         return (yield Part("pruning", self._measured, self.total))
@@ -72,7 +75,7 @@ class Pruning(OnNetwork):
         network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
         name = str(recorded["test_set"].values)
         seen = self._seen(network, suite, name, self.test_examples, lambda: None)
-        drop = head_drops(*seen, network.heads).mean[0]
+        drop = head_drops(*seen, network.heads, bias=network.bias).mean[0]
         # A sequence whose output is close to zero may fall on the other side elsewhere.
         return Again(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
 
@@ -82,19 +85,47 @@ class Pruning(OnNetwork):
     def _measured(self, step) -> xr.Dataset:
         network, suite, seed = self.network(), self.suite(), self.seed
         order_parameters = _theory(self.file("theory"), network)
-        seen = {name: self._seen(network, suite, name, count, step) for name, count in self._counts(suite).items()}
+        trains = self._trains(suite, network)
+        temperatures = results.load(self.file("theory"))["best_temperature"]
+        without = predictors(trains, order_parameters, temperatures, step)
+        seen, by_set = {}, []
+        for name, count in self._counts(suite).items():
+            hits = Hits(without, network.heads) if name else None
+            seen[name] = self._seen(network, suite, name, count, step, hits)
+            by_set += [hits.drops()] if hits else []
         validation = seen.pop(None)
-        covariance = _covariance(network, suite, self.examples, seed)
-        dataset = costs(network, seen).merge(by_criterion(network, validation, covariance, seen, seed))
-        return dataset.merge(by_theory(network, order_parameters, covariance, seen))
+        few = Contributions(np.asarray(path_contributions(network, trains[0].inputs)), np.asarray(trains[0].labels))
+        measured = self._attention_measures(network, suite)
+        dataset = costs(network, seen).merge(by_criterion(network, validation, few, *measured, seen, seed))
+        dataset = dataset.merge(by_theory(network, order_parameters, measured[1], seen))
+        return dataset.merge(xr.concat(by_set, axis("test_set", seen)))
 
-    def _seen(self, network: TrainedNetwork, suite: OneShotSuite, name, examples: int, step) -> Contributions:
+    def _trains(self, suite: OneShotSuite, network: TrainedNetwork) -> list[Sequences]:
+        """The theory's training sequences, draw by draw."""
+        made = results.record(self.file("theory"))["parameters"]
+        counts = {"examples": made["examples"], "tests": 1}
+        return [
+            draw_of(suite, network, seed=self.seed, number=number, **counts).train for number in range(made["draws"])
+        ]
+
+    def _seen(
+        self, network: TrainedNetwork, suite: OneShotSuite, name, examples: int, step, hits=None
+    ) -> Contributions:
         parts = []
         for sample in pruning_samples(suite, name, examples=examples, seed=self.seed):
-            contributions = path_contributions(network, seen_by(network, [sample.inputs]))
-            parts.append(Contributions(np.asarray(contributions), np.asarray(sample.labels)))
+            seen, labels = seen_by(network, [sample.inputs]), np.asarray(sample.labels)
+            parts.append(Contributions(np.asarray(path_contributions(network, seen)), labels))
+            if hits:
+                hits.add(np.asarray(seen.values), labels)
             step()
         return Contributions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _attention_measures(self, network: TrainedNetwork, suite: OneShotSuite):
+        """Confidence of the heads and covariance of the paths, on some of the sequences of the validation classes."""
+        few = min(self.examples, _COVARIANCE_EXAMPLES)
+        samples = list(pruning_samples(suite, None, examples=few, seed=self.seed))
+        confidence = sum(len(one.labels) * head_confidence(network.attention(one.inputs)) for one in samples) / few
+        return confidence, path_covariance(seen_by(network, (one.inputs for one in samples)))
 
 
 def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, seed: int) -> Iterator[OneShotSample]:
@@ -122,12 +153,6 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, see
             yield suite.task.sample(batch_key, count, suite.split.validation)
         else:
             yield suite.test(batch_key, count, name)
-
-
-def _covariance(network: TrainedNetwork, suite: OneShotSuite, examples: int, seed: int) -> Float[Array, "paths paths"]:
-    """Of the paths, on some of the sequences of the validation classes."""
-    samples = pruning_samples(suite, None, examples=min(examples, _COVARIANCE_EXAMPLES), seed=seed)
-    return path_covariance(seen_by(network, (sample.inputs for sample in samples)))
 
 
 def _theory(path: Path, network: TrainedNetwork) -> xr.DataArray:

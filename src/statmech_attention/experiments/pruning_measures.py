@@ -9,19 +9,21 @@ from jaxtyping import Float
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning import (
     DEFINITIONS,
+    every_removal,
     greedy_order,
     head_drops,
     head_indices,
     head_scores,
     head_weight_norms,
+    normalised_by_layer,
     pruning_curve,
-    rank_correlation,
     removal_order,
     taylor_importance,
 )
 from statmech_attention.training.network import TrainedNetwork
 
 _RANDOM_ORDERS = 100
+_SHARE = 0.25  # of the heads, of which every choice is tried
 _DEFINITIONS = (*DEFINITIONS, "weighted")
 
 
@@ -64,8 +66,8 @@ def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset
     Returns:
         Accuracies, drops with their errors, and the share of all parameters that is removed with a number of heads.
     """
-    whole = [pruning_curve(*one, network.heads, []) for one in seen.values()]
-    drops = [head_drops(*one, network.heads) for one in seen.values()]
+    whole = [pruning_curve(*one, network.heads, [], bias=network.bias) for one in seen.values()]
+    drops = [head_drops(*one, network.heads, bias=network.bias) for one in seen.values()]
     indices = head_indices(network.heads)
     dimension, features = network.queries[0].shape[1:]
     width = network.width
@@ -89,21 +91,32 @@ def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset
 
 
 def by_criterion(
-    network: TrainedNetwork, validation: Contributions, covariance, seen: dict[str, Contributions], seed: int
+    network: TrainedNetwork,
+    validation: Contributions,
+    few: Contributions,
+    confidence: Float[np.ndarray, " heads"],
+    covariance,
+    seen: dict[str, Contributions],
+    seed: int,
 ) -> xr.Dataset:
     """Scores that need no theory, and what follows from removing heads in their order.
 
     Args:
         network: a `TrainedNetwork`.
         validation: the sequences that gradients and leave-one-out drops are measured on.
+        few: the theory's own training sequences, the same on as little data as the theory has.
+        confidence: the result of `head_confidence`.
         covariance: the result of `path_covariance`.
         seen: the test sets by name.
         seed: of the random orders.
 
     Returns:
-        Scores, orders, curves and rank correlations by criterion; the greedy order and the mean over random ones.
+        Scores, orders and curves by criterion; the greedy order and the mean over random ones; every choice of a quarter of
+        the heads.
     """
-    heads, left_out = network.heads, head_drops(*validation, network.heads)
+    bias = {"bias": network.bias}
+    heads, left_out = network.heads, head_drops(*validation, network.heads, **bias)
+    taylor = taylor_importance(*validation, heads, **bias)
     scores = {
         **{
             f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, heads)
@@ -113,18 +126,25 @@ def by_criterion(
         "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, heads),
         "weights": head_weight_norms(network),
         "values": head_weight_norms(network, values_only=True),
-        "Taylor": taylor_importance(*validation, heads),
-        "Taylor, signed": taylor_importance(*validation, heads, signed=True),
+        "confidence": confidence,
+        "Taylor": taylor,
+        "Taylor, by layer": normalised_by_layer(taylor, heads),
+        "Taylor, signed": taylor_importance(*validation, heads, signed=True, **bias),
+        "Taylor, few": taylor_importance(*few, heads, **bias),
+        "leave one out, few": head_drops(*few, heads, **bias).mean,
         "leave one out": left_out.mean,
     }
-    followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen)
-    greedy = greedy_order(*validation, heads)
+    followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen, network.bias)
+    greedy = greedy_order(*validation, heads, **bias)
     rng = np.random.default_rng(seed)
     orders = [removal_order(rng.random(len(left_out.mean)), heads) for _ in range(_RANDOM_ORDERS)]
-    random = np.array([[pruning_curve(*one, heads, order).mean for one in seen.values()] for order in orders])
-    greedy_curves = [pruning_curve(*one, heads, greedy) for one in seen.values()]
+    random = np.array([[pruning_curve(*one, heads, order, **bias).mean for one in seen.values()] for order in orders])
+    greedy_curves = [pruning_curve(*one, heads, greedy, **bias) for one in seen.values()]
     curve = ("test_set", "removed")
+    choices = [every_removal(*one, heads, max(round(_SHARE * len(confidence)), 1), **bias) for one in seen.values()]
     return followed.assign(
+        choice_removed=(("choice", "of_choice"), choices[0].removed),
+        choice_accuracy=(("test_set", "choice"), np.array([one.accuracy for one in choices])),
         leave_one_out_error=("head", left_out.error),
         greedy_order=("removal", greedy),
         greedy_curve=(curve, np.array([one.mean for one in greedy_curves])),
@@ -153,33 +173,30 @@ def by_theory(
     for place, kind in enumerate(_DEFINITIONS):
         for index in np.ndindex(matrices.shape[:2]):
             scores[(place, *index)] = head_scores_by(kind, matrices[index], covariance, network.heads)
-    followed = _followed(scores, ("definition", "draw", "width"), network.heads, seen)
+    followed = _followed(scores, ("definition", "draw", "width"), network.heads, seen, network.bias)
     followed = followed.rename({name: f"theory_{name}" for name in followed})
     return followed.assign_coords(
         definition=list(_DEFINITIONS), width=order_parameters["width"].values, test_set=list(seen)
     )
 
 
-def _followed(scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Contributions]) -> xr.Dataset:
-    """Orders of removal, curves and rank correlations with the drops, for scores with leading axes."""
+def _followed(
+    scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Contributions], bias: float
+) -> xr.Dataset:
+    """Orders of removal and curves, for scores with leading axes."""
     leading, removals = scores.shape[:-1], _removals(heads)
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
-    correlations = np.empty((3, *leading, len(seen)))
-    drops = [head_drops(*one, heads).mean for one in seen.values()]
     for index in np.ndindex(leading):
         orders[index] = removal_order(scores[index], heads)
         for place, one in enumerate(seen.values()):
-            curves[(slice(None), *index, place)] = pruning_curve(*one, heads, orders[index])
-            correlations[(slice(None), *index, place)] = rank_correlation(scores[index], drops[place])
-    names = ("correlation", "correlation_low", "correlation_high")
+            curves[(slice(None), *index, place)] = pruning_curve(*one, heads, orders[index], bias=bias)
     return xr.Dataset(
         {
             "score": ((*axes, "head"), scores),
             "order": ((*axes, "removal"), orders),
             "curve": ((*axes, "test_set", "removed"), curves[0]),
             "curve_error": ((*axes, "test_set", "removed"), curves[1]),
-            **{name: ((*axes, "test_set"), values) for name, values in zip(names, correlations, strict=True)},
         }
     )
 

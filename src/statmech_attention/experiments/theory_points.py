@@ -128,6 +128,26 @@ def one_width(
     return dataset
 
 
+@jax.jit
+def predictor_vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
+    r"""$v$ with $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, (9): no kernel of test sequences is needed.
+
+    Args:
+        train: training inputs.
+        labels: `(examples,)`.
+        order_parameter: $U$, `(paths, paths)`.
+        temperature: $T$.
+
+    Returns:
+        `(paths, features)`.
+    """
+    gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
+    coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
+    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
+    gains = jnp.asarray(train.chain.path_gains)[:, None]
+    return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
+
+
 def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
     batches = (sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH))
     return Sequences(seen_by(network, batches), sample.labels)
@@ -140,20 +160,10 @@ def _start(wider: xr.Dataset, index: int) -> tuple:
 
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
-    vectors = _vectors(draw.train.inputs, draw.train.labels, order_parameter, jnp.asarray(temperature))
+    vectors = predictor_vectors(draw.train.inputs, draw.train.labels, order_parameter, jnp.asarray(temperature))
     means = (jnp.einsum("epi,pi->e", seen.inputs.values, vectors) for seen in (draw.validation, *draw.tests.values()))
     labels = (seen.labels for seen in (draw.validation, *draw.tests.values()))
     return [float(accuracy(mean, right)) for mean, right in zip(means, labels, strict=True)]
-
-
-@jax.jit
-def _vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
-    r"""$v$ with $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, (9): no kernel of test sequences is needed."""
-    gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
-    coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
-    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
-    gains = jnp.asarray(train.chain.path_gains)[:, None]
-    return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
 
 
 def _tested(draw: Draw, rows: list[list[float]], temperatures: Sequence[float]) -> xr.Dataset:

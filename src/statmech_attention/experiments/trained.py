@@ -30,6 +30,7 @@ class Trained(OnNetwork):
         learning_rate: Adam's.
         weight_decay: times the parameters, added to the gradient.
         validate_every: steps between validations, after each of which the state is kept.
+        biases: of the input projection and of the readout.
     """
 
     width: int
@@ -39,10 +40,16 @@ class Trained(OnNetwork):
     learning_rate: float
     weight_decay: float
     validate_every: int
+    biases: bool = False
 
     name: ClassVar[str] = "network"
     revision: ClassVar[int] = 1  # 1: as first recorded
     double: ClassVar[bool] = False
+
+    @property
+    def parameters(self):
+        # Networks without biases were recorded before there were any.
+        return {name: value for name, value in super().parameters.items() if name != "biases" or value}
 
     def make(self, state, progress):
         def compute(step):
@@ -65,7 +72,7 @@ class Trained(OnNetwork):
 
     def _train(self, **options) -> Training:
         suite, names = self.suite(), ("width", "dimension", "seed", "epochs", "batch")
-        names += ("learning_rate", "weight_decay", "validate_every")
+        names += ("learning_rate", "weight_decay", "biases", "validate_every")
         return train(
             suite.task, suite.split, heads=self.chain, **({name: getattr(self, name) for name in names} | options)
         )

@@ -37,9 +37,9 @@ from statmech_attention.plotting.panels import (
     reference_line,
 )
 from statmech_attention.plotting.pruning import (
+    CRITERIA,
     importances_compared,
     pruning_curves,
-    rank_correlations,
     scores_and_drops,
 )
 from statmech_attention.plotting.regimes import bifurcation, exponents, multipliers, regime_map, regime_ribbon
@@ -74,6 +74,7 @@ from statmech_attention.plotting.tasks import (
 
 __all__ = [
     "COLOURS",
+    "CRITERIA",
     "HIDDEN_MARKOV_PATHS",
     "Knob",
     "Matrix",
@@ -125,7 +126,6 @@ __all__ = [
     "predicted_and_measured",
     "principal_overlaps",
     "pruning_curves",
-    "rank_correlations",
     "reference_line",
     "regime_map",
     "regime_ribbon",

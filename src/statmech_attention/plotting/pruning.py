@@ -15,18 +15,20 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")  # of layers or network
 CRITERIA = {
     "theory, both": (COLOURS["theory"], "o--"),
     "theory, either": (COLOURS["theory"], "o-"),
-    "theory, weighted": (COLOURS["denoising"], "o-"),
+    "theory, weighted": (COLOURS["theory"], "o:"),
+    "theory, own drop": (COLOURS["theory"], "*-"),
     "trained, both": (MUTED["purple"], "s--"),
     "trained, either": (MUTED["purple"], "s-"),
-    "trained, weighted": (MUTED["rose"], "s-"),
+    "trained, weighted": (MUTED["purple"], "s:"),
     "kernels": ("0.45", "P-"),
     "weights": ("#B8860B", "^-"),
     "values": ("#B8860B", "^--"),
     "Taylor": (MUTED["green"], "v-"),
     "Taylor, signed": (MUTED["green"], "v--"),
-    "leave one out": ("black", "D-"),
-    "greedy": ("black", "D--"),
-    "evidence lost": (MUTED["indigo"], "X-"),
+    "confidence": (MUTED["cyan"], "<-"),
+    "leave one out": ("0.3", "D-"),
+    "greedy": ("0.3", "D--"),
+    "evidence lost": (MUTED["rose"], "X-"),
 }
 _OPEN = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
@@ -105,26 +107,6 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
     return axes
 
 
-def rank_correlations(found: Mapping, *, axes=None):
-    """Rank correlations with their intervals, one row a criterion, the first on top.
-
-    Args:
-        found: by name a coefficient, the lower and the upper end of its interval.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; line `i` is the dot of row `i`.
-    """
-    axes = axes_or_new(axes)
-    for row, (name, (value, low, high)) in enumerate(found.items()):
-        colour = _colour(name)
-        # Percentile intervals need not hold the coefficient itself.
-        axes.hlines(row, low, high, color=colour, linewidth=1.6)
-        axes.plot(value, row, "o", color=colour, markersize=6)
-    axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
-    return _correlation_rows(axes, list(found), room=0.5)
-
-
 def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None, axes=None):
     """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
 
@@ -158,15 +140,12 @@ def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None,
         axes.plot(value, row, "|", color=colour, markersize=14, markeredgewidth=2.2)
     for network, marker in zip(networks, cycle(_MARKERS), strict=False):
         axes.plot([], [], marker, color="0.3", label=network, **_OPEN)
-    return _correlation_rows(axes, list(rows), room=0.6)
+    axes.set(xlim=(-1.05, 1.05), xlabel="rank correlation with the drop", ylim=(len(rows) - 0.4, -0.6))
+    axes.set_yticks(range(len(rows)), list(rows))
+    return axes
 
 
 def _colour(name: str) -> str:
-    """That of a criterion, whatever its width and coefficients: of "theory, both, N = 10" that of "theory, both"."""
-    return CRITERIA.get(name.split(", N")[0].split(" (")[0], ("0.4", ""))[0]
-
-
-def _correlation_rows(axes, names: list[str], room: float):
-    axes.set(xlim=(-1.05, 1.05), xlabel="rank correlation with the drop", ylim=(len(names) - 1 + room, -room))
-    axes.set_yticks(range(len(names)), names)
-    return axes
+    """That of a criterion, whatever its width and data: of "theory, both, N = 10" that of "theory, both"."""
+    found = [criterion for criterion in CRITERIA if name.startswith(criterion)]
+    return CRITERIA[max(found, key=len)][0] if found else "0.4"

@@ -12,14 +12,19 @@ from statmech_attention.pruning.heads import head_indices, heads_left
 from statmech_attention.pruning.importance import (
     DEFINITIONS,
     RankCorrelation,
+    head_confidence,
     head_scores,
     head_weight_norms,
+    normalised_by_layer,
     path_covariance,
     rank_correlation,
     taylor_importance,
 )
+from statmech_attention.pruning.ordering import Ordering, ordering
 from statmech_attention.pruning.predictor import predictor_contributions, without_layers
 from statmech_attention.pruning.removal import (
+    Removals,
+    every_removal,
     greedy_order,
     head_drops,
     masked_outputs,
@@ -34,8 +39,12 @@ __all__ = [
     "COEFFICIENTS",
     "DEFINITIONS",
     "HeadEvidence",
+    "Ordering",
     "RankCorrelation",
+    "Removals",
+    "every_removal",
     "greedy_order",
+    "head_confidence",
     "head_drops",
     "head_evidence",
     "head_indices",
@@ -47,7 +56,9 @@ __all__ = [
     "layer_shares",
     "log_evidence",
     "masked_outputs",
+    "normalised_by_layer",
     "order_parameters_left",
+    "ordering",
     "path_contributions",
     "path_covariance",
     "path_weights",

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from statmech_attention import checks
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import path_heads
+from statmech_attention.pruning.heads import head_indices, path_heads
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.training.network import TrainedNetwork
 
@@ -99,7 +99,9 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
     return jnp.einsum("epi,eqi->pq", centred, centred) / (examples * features)
 
 
-def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> Float[np.ndarray, " heads"]:
+def taylor_importance(
+    contributions, labels, heads, *, signed: bool = False, bias: float = 0.0
+) -> Float[np.ndarray, " heads"]:
     r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
 
     $I_{l,h} = \frac1P \sum_\mu \left| \frac{\partial}{\partial g} (f_\mu - y_\mu)^2 \right|$ with
@@ -111,6 +113,7 @@ def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> 
         heads: number of heads in every layer.
         signed: instead the rise of the mean squared error to first order when the gate closes,
             $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$.
+        bias: of the readout.
 
     Returns:
         `(all heads,)`.
@@ -122,10 +125,46 @@ def taylor_importance(contributions, labels, heads, *, signed: bool = False) -> 
     """
     contributions, heads = checked_contributions(contributions, heads)
     labels = np.asarray(checks.labels(labels, len(contributions), axes=heads.readout.axes))
-    residual = contributions.sum(axis=1) - labels
+    residual = contributions.sum(axis=1) + bias - labels
     through = np.moveaxis(contributions, 1, -1) @ path_heads(heads)
     slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
+
+
+def normalised_by_layer(scores, heads) -> Float[np.ndarray, " heads"]:
+    r"""Scores over the root of the sum of squares of their layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
+
+    Args:
+        scores: `(all heads,)`, in the order of `head_indices`.
+        heads: number of heads in every layer, or layers of other kinds among them.
+
+    Returns:
+        `(all heads,)`; those of a layer whose scores are all zero stay zero.
+
+    Raises:
+        ValueError: another number of scores than heads, NaN or infinity.
+
+    Source: Michel et al. (2019), who normalise Taylor importance so before they compare heads of different layers.
+    """
+    scores = np.asarray(checks.array("scores", scores, "heads"))
+    layer = head_indices(heads)[:, 0]
+    checks.same("scores", "scores", len(scores), "the network's heads", len(layer))
+    lengths = np.sqrt(np.bincount(layer, scores**2))
+    return scores / np.where(lengths > 0, lengths, 1.0)[layer]
+
+
+def head_confidence(matrices) -> Float[np.ndarray, " heads"]:
+    r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
+
+    Args:
+        matrices: attention matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.
+
+    Returns:
+        `(all heads,)`, between one over the number of keys and 1.
+
+    Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
+    """
+    return np.concatenate([np.asarray(layer).max(axis=2).mean(axis=(0, 2)) for layer in matrices])
 
 
 def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:

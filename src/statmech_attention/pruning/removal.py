@@ -5,7 +5,9 @@ $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left 
 connection the factor is 1.
 """
 
+import itertools
 import math
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,16 +21,30 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import different_heads, head_indices, path_gates
 from statmech_attention.training.network import TrainedNetwork
 
+_AT_ONCE = 100  # networks; their outputs are in memory together
+
+
+class Removals(NamedTuple):
+    """What is left of the accuracy without some heads.
+
+    Attributes:
+        removed: numbers of the heads that are gone.
+        accuracy: without them.
+    """
+
+    removed: Int[np.ndarray, "choices removals"]
+    accuracy: Float[np.ndarray, " choices"]
+
 
 def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
+    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 
     Args:
         network: a `TrainedNetwork` or `Weights`.
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
-        `(examples, paths)`, or `(examples, paths, outputs)`; their sums over paths are the outputs.
+        `(examples, paths)`, or `(examples, paths, outputs)`; their sums over paths are the outputs, but for the readout's bias.
 
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
@@ -39,10 +55,12 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
         vectors = path_vectors(network, attentioned)
     else:
         raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
-    return jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
+    contributions = jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
+    offsets = network.offsets if isinstance(network, TrainedNetwork) else None
+    return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 
-def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
+def masked_outputs(contributions, heads, kept, *, bias: float = 0.0) -> Float[np.ndarray, "networks examples *outputs"]:
     r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
 
     Args:
@@ -50,6 +68,7 @@ def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks ex
         heads: number of heads in every layer.
         kept: `(networks, all heads)` booleans, one row for every network asked for; a layer without heads lets nothing
             through.
+        bias: of the readout, which no removal touches.
 
     Returns:
         `(networks, examples)`, or `(networks, examples, outputs)`.
@@ -62,16 +81,17 @@ def masked_outputs(contributions, heads, kept) -> Float[np.ndarray, "networks ex
     count = sum(heads.heads)
     if kept.dtype != bool or kept.ndim != 2 or kept.shape[1] != count:
         raise ValueError(f"kept: wanted booleans of shape (networks, {count}), got {kept.dtype} {kept.shape}.")
-    return _gated(contributions, heads, kept)
+    return _gated(contributions, heads, kept, bias)
 
 
-def head_drops(contributions, labels, heads) -> Estimate:
+def head_drops(contributions, labels, heads, *, bias: float = 0.0) -> Estimate:
     """By how much the accuracy falls when one head is removed, for every head.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         heads: number of heads in every layer.
+        bias: of the readout, which no removal touches.
 
     Returns:
         `Estimate`, each `(all heads,)`; positive where the head is of use. Without the only head of a layer every
@@ -84,7 +104,7 @@ def head_drops(contributions, labels, heads) -> Estimate:
     labels = _labels(labels, len(contributions), heads)
     count = sum(heads.heads)
     kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
-    hits = right(_gated(contributions, heads, kept), labels)
+    hits = right(_gated(contributions, heads, kept, bias), labels)
     return _estimate(hits[:1] - hits[1:])
 
 
@@ -112,13 +132,14 @@ def removal_order(scores, heads) -> Int[np.ndarray, " removals"]:
     return np.array(order, int)
 
 
-def greedy_order(contributions, labels, heads) -> Int[np.ndarray, " removals"]:
+def greedy_order(contributions, labels, heads, *, bias: float = 0.0) -> Int[np.ndarray, " removals"]:
     """Heads in the order that costs least accuracy at every step, given those removed before.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         heads: number of heads in every layer.
+        bias: of the readout, which no removal touches.
 
     Returns:
         Numbers of heads; all but one of every layer, and of one with a skip all. Of equal ones the first goes first.
@@ -134,13 +155,13 @@ def greedy_order(contributions, labels, heads) -> Int[np.ndarray, " removals"]:
         candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
         trials = np.repeat(kept[None], len(candidates), axis=0)
         trials[np.arange(len(candidates)), candidates] = False
-        accuracy = right(_gated(contributions, heads, trials), labels).mean(axis=1)
+        accuracy = right(_gated(contributions, heads, trials, bias), labels).mean(axis=1)
         order.append(candidates[np.argmax(accuracy)])
         kept[order[-1]] = False
     return np.array(order, int)
 
 
-def pruning_curve(contributions, labels, heads, order) -> Estimate:
+def pruning_curve(contributions, labels, heads, order, *, bias: float = 0.0) -> Estimate:
     """Accuracy against the number of heads removed.
 
     Args:
@@ -148,6 +169,7 @@ def pruning_curve(contributions, labels, heads, order) -> Estimate:
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         heads: number of heads in every layer.
         order: numbers of heads, the first to go first.
+        bias: of the readout, which no removal touches.
 
     Returns:
         `Estimate`, each `(removals + 1,)`, the whole network first.
@@ -160,11 +182,42 @@ def pruning_curve(contributions, labels, heads, order) -> Estimate:
     kept = np.ones((len(order) + 1, sum(heads.heads)), bool)
     for removals, number in enumerate(order, start=1):
         kept[removals:, number] = False
-    return _estimate(right(_gated(contributions, heads, kept), labels))
+    return _estimate(right(_gated(contributions, heads, kept, bias), labels))
 
 
-def _gated(contributions, heads, kept) -> Float[np.ndarray, "networks examples *outputs"]:
-    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1))
+def every_removal(contributions, labels, heads, count: int, *, bias: float = 0.0) -> Removals:
+    """Accuracy without any so many heads: all choices, of which an order of heads can name but one.
+
+    Args:
+        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        heads: number of heads in every layer.
+        count: how many are removed at once; as many subsets as there are binomially, so few.
+        bias: of the readout, which no removal touches.
+
+    Returns:
+        `Removals`; choices that leave a layer without the heads it needs are not among them.
+
+    Raises:
+        ValueError: as `head_drops`; more heads than may be removed.
+    """
+    contributions, heads = checked_contributions(contributions, heads)
+    labels, layer = _labels(labels, len(contributions), heads), head_indices(heads)[:, 0]
+    fewest = np.array([one.fewest for one in heads.layers])
+    chosen = np.array(list(itertools.combinations(range(len(layer)), checks.whole("count", count))), int)
+    kept = np.ones((len(chosen), len(layer)), bool)
+    kept[np.arange(len(chosen))[:, None], chosen] = False
+    left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
+    allowed = np.all(left >= fewest, axis=1)
+    if not np.any(allowed):
+        raise ValueError(f"count: wanted so few heads that a network is left of {heads.spelled}, got {count}.")
+    parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
+    accuracy = [right(_gated(contributions, heads, part, bias), labels).mean(axis=1) for part in parts]
+    return Removals(chosen[allowed], np.concatenate(accuracy))
+
+
+def _gated(contributions, heads, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:
+    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1)) + bias
 
 
 def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:

@@ -67,8 +67,10 @@ def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -
     # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
     rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
     overlaps = (network.order_parameters[layer][np.ix_(left, left)] for layer, left in enumerate(partial))
+    offsets = None if network.offsets is None else rescaling.astype(network.offsets.dtype) * network.offsets[partial[0]]
     return replace(
         network,
+        offsets=offsets,
         queries=_taken(network.queries, kept),
         keys=_taken(network.keys, kept),
         vectors=rescaling[:, None].astype(network.vectors.dtype) * network.vectors[partial[0]],

@@ -49,6 +49,8 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
         variables[f"order_parameter_{layer}"] = (partial, network.order_parameters[layer - 1])
+    if network.offsets is not None:
+        variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
         variables[name] = (("validation",), network.curve[:, column])
     attributes = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
@@ -94,6 +96,7 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
         np.stack([dataset[name].values for name in CURVE], axis=1),
         int(dataset.attrs["best_step"]),
         chain(heads).spelled,
+        *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
 
 

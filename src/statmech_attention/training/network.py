@@ -28,6 +28,8 @@ class TrainedNetwork:
         curve: one row a validation, with columns `CURVE`.
         best_step: after how many steps these weights were reached.
         heads: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
+        offsets: what the bias of the input projection adds along every path, `(paths,)`; None without biases.
+        bias: of the readout.
     """
 
     queries: tuple[Float[np.ndarray, "_heads dimension features"], ...]
@@ -39,6 +41,8 @@ class TrainedNetwork:
     curve: Float[np.ndarray, "validations 5"]
     best_step: int
     heads: tuple[int | Kind, ...]
+    offsets: Float[np.ndarray, " paths"] | None = None
+    bias: float = 0.0
 
     @property
     def attention(self) -> QueryKeyAttention | tuple[()]:
@@ -48,7 +52,7 @@ class TrainedNetwork:
         return attention_from_queries_and_keys(*layers) if layers[0] else ()
 
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
-        r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$.
+        r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
 
         Args:
             attentioned: `attentioned_inputs(inputs, network.attention, "mean", network.heads)`.
@@ -59,7 +63,8 @@ class TrainedNetwork:
         Raises:
             ValueError: other paths or features than the network's.
         """
-        return jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
+        found = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
+        return found if self.offsets is None else found + float(self.offsets.sum()) + self.bias
 
     def vectors_for(self, attentioned: AttentionedInputs) -> Float[Array, "paths features"]:
         """`vectors` in the precision of inputs that must fit the network.

@@ -88,6 +88,7 @@ def train(
     batch: int = 128,
     learning_rate: float = 3e-4,
     weight_decay: float = 5e-5,
+    biases: bool = False,
     validate_every: int = 1000,
     checkpoint=None,
     stop_after: int | None = None,
@@ -110,6 +111,7 @@ def train(
         batch: sequences a step; the last batch of an epoch has what is left.
         learning_rate: Adam's.
         weight_decay: times the parameters, added to the gradient before Adam sees it.
+        biases: of the input projection and of the readout, as in the script that the paper's pruning was made with.
         validate_every: steps between validations; there is one after the last step too.
         checkpoint: a file (`.npz`) to write the state to at each validation, and to go on from if it is there. The
             result is the same as without interruption.
@@ -127,6 +129,8 @@ def train(
     if layers.readout.axes:
         raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
+    if biases:
+        settings["biases"] = True
     epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
         stop_after = checks.whole("stop_after", stop_after)
@@ -136,7 +140,7 @@ def train(
     data = Data(task.compact, task.starts, jnp.asarray(task.all_pairs(split.train), jnp.int32))
     begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
-    parameters = initial(begin, layers, width, dimension, task.features)
+    parameters = initial(begin, layers, width, dimension, task.features, biases)
     state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
     # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
     best = jax.tree.map(np.array, parameters)

@@ -36,6 +36,8 @@ class Parameters(NamedTuple):
         projection: $V^{(0)}$.
         values: $V^{(l,h)}$, one array `(matrices, width, width)` a layer; for heads there are $H_l$ of them.
         readout: $a$.
+        projection_bias: added to $V^{(0)} x$; None in a network without biases.
+        readout_bias: added to the output; None in a network without biases.
     """
 
     queries: tuple[Float[Array, "_heads dimension features"], ...]
@@ -43,20 +45,22 @@ class Parameters(NamedTuple):
     projection: Float[Array, "width features"]
     values: tuple[Float[Array, "_heads width width"], ...]
     readout: Float[Array, " width"]
+    projection_bias: Float[Array, " width"] | None = None
+    readout_bias: Float[Array, ""] | None = None
 
     def weights(self) -> Weights:
         r"""The same network in the scaling of (1), (2), (4): $\sqrt{N_0} V^{(0)}$, $\sqrt N V^{(l,h)}$, $\sqrt N a$.
 
         Returns:
             `Weights` for `forward`, which then gives the outputs of this network, with its `heads` where it is not of
-            heads alone.
+            heads alone, and but for its biases.
         """
         width, features = (math.sqrt(size) for size in self.projection.shape)
         values = tuple(width * layer for layer in self.values)
         return Weights(features * self.projection, values, width * self.readout)
 
 
-def initial(key: Key, heads, width: int, dimension: int, features: int) -> Parameters:
+def initial(key: Key, heads, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
     """Parameters before training, uniform in plus or minus the inverse root of the number of inputs, in float32.
 
     Args:
@@ -65,16 +69,17 @@ def initial(key: Key, heads, width: int, dimension: int, features: int) -> Param
         width: $N$.
         dimension: $G$, of queries and keys.
         features: $N_0$.
+        biases: of the input projection and of the readout; the other parameters are the same with and without.
 
     Returns:
         `Parameters`.
     """
     kinds = chain(heads).layers
     layers = len(kinds)
-    keys = jax.random.split(key, 3 * layers + 2)
+    keys = [*jax.random.split(key, 3 * layers + 2), *jax.random.split(jax.random.fold_in(key, 1))]
 
-    def uniform(number: int, *shape: int):
-        bound = 1 / math.sqrt(shape[-1])
+    def uniform(number: int, *shape: int, inputs: int | None = None):
+        bound = 1 / math.sqrt(shape[-1] if inputs is None else inputs)
         return jax.random.uniform(keys[number], shape, jnp.float32, -bound, bound)
 
     return Parameters(
@@ -83,6 +88,8 @@ def initial(key: Key, heads, width: int, dimension: int, features: int) -> Param
         uniform(3 * layers, width, features),
         tuple(uniform(2 * layers + layer, kind.value_matrices, width, width) for layer, kind in enumerate(kinds)),
         uniform(3 * layers + 1, width),
+        uniform(3 * layers + 2, width, inputs=features) if biases else None,
+        uniform(3 * layers + 3, inputs=width) if biases else None,
     )
 
 
@@ -96,6 +103,25 @@ def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths
     Returns:
         `(paths, features)`, paths with $h_1$ slowest.
     """
+    return _rows(parameters, heads) @ parameters.projection
+
+
+def offsets(parameters: Parameters, heads=None) -> Float[Array, " paths"]:
+    r"""What the projection's bias adds along every path: a token's share of it passes attention as it is, whose weights sum to 1.
+
+    Args:
+        parameters: `Parameters`.
+        heads: the layers, where they are not of heads alone.
+
+    Returns:
+        `(paths,)`; zeros in a network without biases.
+    """
+    rows = _rows(parameters, heads)
+    return jnp.zeros(len(rows)) if parameters.projection_bias is None else rows @ parameters.projection_bias
+
+
+def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
+    """What the projected tokens are multiplied with along every path."""
     layers = chain(tuple(len(values) for values in parameters.values) if heads is None else heads)
     rows = parameters.readout[None, :]
     for layer, values in zip(reversed(layers.layers), reversed(parameters.values), strict=True):
@@ -104,7 +130,7 @@ def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths
             seeds = jnp.concatenate([rows[None], seeds])
         rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
     gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
-    return gains * (rows @ parameters.projection / math.sqrt(layers.divisor))
+    return gains * rows / math.sqrt(layers.divisor)
 
 
 def trained_network(parameters: Parameters, curve=None, best_step: int = 0, heads=None) -> TrainedNetwork:
@@ -133,6 +159,8 @@ def trained_network(parameters: Parameters, curve=None, best_step: int = 0, head
         np.zeros((0, len(CURVE))) if curve is None else np.asarray(curve),
         best_step,
         layers.spelled,
+        None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers)),
+        0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )
 
 
@@ -177,7 +205,10 @@ def outputs(
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
-    return jnp.einsum("eps,esp->e", columns, seen)
+    found = jnp.einsum("eps,esp->e", columns, seen)
+    if parameters.projection_bias is not None:
+        found += jnp.sum(offsets(parameters, layers)) + parameters.readout_bias
+    return found
 
 
 def _branches(

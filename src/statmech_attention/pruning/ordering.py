@@ -1,0 +1,96 @@
+"""How well a score orders the heads of several networks by what their removal costs, against orders at random."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import rankdata
+
+from statmech_attention import checks
+from statmech_attention.pruning.heads import head_indices
+
+
+class Ordering(NamedTuple):
+    """A mean rank correlation over networks, beside what random orders give.
+
+    Attributes:
+        value: the mean of `each`; NaN where no network has one.
+        p: how often heads in random order give at least as much, one-sided: (1 + such orders) / (1 + orders tried).
+        chance: ends of the central 95 % of what random orders give.
+        each: of every network; NaN where all its scores, or all its drops, are equal.
+    """
+
+    value: float
+    p: float
+    chance: tuple[float, float]
+    each: Float[np.ndarray, " networks"]
+
+
+def ordering(
+    scores: Sequence, drops: Sequence, heads: Sequence, *, within: bool = False, orders: int = 20_000, seed: int = 0
+) -> Ordering:
+    r"""Spearman's rank correlation of scores and drops, a mean over networks, with a permutation test.
+
+    Over all heads of a network, or within its layers: the coefficients of the layers, weighted with $H_l - 1$,
+    $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order heads well within layers and badly between them.
+    The test gives every network's heads new places at random, within layers where the coefficient is within layers.
+
+    Args:
+        scores: one array `(all heads,)` a network.
+        drops: the same.
+        heads: of every network the number of heads in every layer, or layers of other kinds among them.
+        within: within layers.
+        orders: how many random orders.
+        seed: of the orders.
+
+    Returns:
+        `Ordering`.
+
+    Raises:
+        ValueError: no network, unequal numbers of heads, NaN or infinity, fewer than one order.
+    """
+    if not len(scores) or not len(scores) == len(drops) == len(heads):
+        raise ValueError(
+            f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
+            f"and {len(heads)}."
+        )
+    orders = checks.whole("orders", orders)
+    random, each, total = np.random.default_rng(seed), np.full(len(scores), np.nan), np.zeros(orders)
+    for number, (score, drop, layers) in enumerate(zip(scores, drops, heads, strict=True)):
+        score, drop = (
+            np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
+        )
+        layer = head_indices(layers)[:, 0]
+        if not len(score) == len(drop) == len(layer):
+            raise ValueError(
+                f"scores: wanted a score and a drop for each of {len(layer)} heads, got {len(score)} and {len(drop)}."
+            )
+        groups = [np.flatnonzero(layer == one) for one in np.unique(layer)] if within else [np.arange(len(layer))]
+        found, chance, weight = 0.0, np.zeros(orders), 0
+        for group in groups:
+            first, second = (_ranks(values[group]) for values in (score, drop))
+            if first is None or second is None:
+                continue
+            found += (len(group) - 1) * float(first @ second)
+            chance += (len(group) - 1) * (random.permuted(np.tile(second, (orders, 1)), axis=1) @ first)
+            weight += len(group) - 1
+        if weight:
+            each[number] = found / weight
+            total += chance / weight
+    networks = int(np.isfinite(each).sum())
+    if not networks:
+        return Ordering(np.nan, np.nan, (np.nan, np.nan), each)
+    value, total = float(np.nanmean(each)), total / networks
+    # The same sum in another order may differ in the last digit.
+    p = (1 + int(np.sum(total >= value - 1e-12))) / (1 + orders)
+    low, high = np.quantile(total, [0.025, 0.975])
+    return Ordering(value, p, (float(low), float(high)), each)
+
+
+def _ranks(values: Float[np.ndarray, " heads"]) -> Float[np.ndarray, " heads"] | None:
+    """Centred ranks of length one, equal entries averaged; None where all are equal."""
+    ranks = rankdata(values)
+    centred = ranks - ranks.mean()
+    length = np.sqrt(centred @ centred)
+    return centred / length if length else None
