@@ -45,7 +45,8 @@ def record(plan, folder, stage, values, **changes):
     experiment = plan._experiment(stage, folder, known, given)
     inputs = {name: results.digest(path) for name, path in experiment.sources.items()}
     dataset = xr.Dataset({"numbers": ("entry", np.asarray(values, float))})
-    return results.save(dataset, experiment.path, parameters=experiment.parameters, inputs=inputs)
+    record = {"parameters": experiment.parameters, "inputs": inputs, "revision": experiment.revision}
+    return results.save(dataset, experiment.path, **record)
 
 
 @pytest.fixture

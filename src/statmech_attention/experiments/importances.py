@@ -11,7 +11,7 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 from statmech_attention import results
-from statmech_attention.pruning.ordering import Ordering, ordering
+from statmech_attention.pruning.random_orders import Ordering, ordering
 from statmech_attention.training import load_network
 
 CEILING = "leave one out"

@@ -14,11 +14,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from statmech_attention.experiments.theory_points import Sequences, predictor_vectors
+from statmech_attention.experiments.theory_points import Sequences
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
 from statmech_attention.pruning.heads import path_gates
+from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.saddle_point import solve
 
 

@@ -12,10 +12,11 @@ from jaxtyping import Array, Float
 
 from statmech_attention.experiments.networks import seen_by
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.tasks.one_shot import OneShotSample
 from statmech_attention.tasks.one_shot_sets import OneShotSuite
 from statmech_attention.theory.action import gp_order_parameters
-from statmech_attention.theory.kernels import centred_alignment, kernel, kernel_inputs, kernel_scale, principal_overlaps
+from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.training.network import TrainedNetwork
@@ -126,26 +127,6 @@ def one_width(
         own = (f"path_{layer}", f"path_{layer}_other") if values[0].ndim else ()
         dataset[f"start_{layer}"] = (("temperature", *own), np.stack(values))
     return dataset
-
-
-@jax.jit
-def predictor_vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
-    r"""$v$ with $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, (9): no kernel of test sequences is needed.
-
-    Args:
-        train: training inputs.
-        labels: `(examples,)`.
-        order_parameter: $U$, `(paths, paths)`.
-        temperature: $T$.
-
-    Returns:
-        `(paths, features)`.
-    """
-    gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
-    coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
-    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
-    gains = jnp.asarray(train.chain.path_gains)[:, None]
-    return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
 
 
 def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:

@@ -20,8 +20,8 @@ from statmech_attention.pruning.importance import (
     rank_correlation,
     taylor_importance,
 )
-from statmech_attention.pruning.ordering import Ordering, ordering
-from statmech_attention.pruning.predictor import predictor_contributions, without_layers
+from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors, without_layers
+from statmech_attention.pruning.random_orders import Ordering, ordering
 from statmech_attention.pruning.removal import (
     Removals,
     every_removal,
@@ -63,6 +63,7 @@ __all__ = [
     "path_covariance",
     "path_weights",
     "predictor_contributions",
+    "predictor_vectors",
     "prune",
     "pruning_curve",
     "rank_correlation",

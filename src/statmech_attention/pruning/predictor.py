@@ -1,5 +1,6 @@
 r"""The theory's own predictor, path by path: heads are removed from it as from a trained network, without solving anew."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -9,15 +10,35 @@ from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import pruning_curve
-from statmech_attention.pruning.shares import path_weights
-from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.kernels import kernel, kernel_inputs, kernel_scale
+
+
+@jax.jit
+def predictor_vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
+    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$: no kernel of test inputs is needed.
+
+    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
+
+    Args:
+        train: attentioned training inputs; input variance 1.
+        labels: `(examples,)`.
+        order_parameter: $U$, `(paths, paths)`.
+        temperature: $T$.
+
+    Returns:
+        `(paths, features)`.
+    """
+    gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
+    coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
+    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
+    gains = jnp.asarray(train.chain.path_gains)[:, None]
+    return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
 
 
 def predictor_contributions(
     train: AttentionedInputs, labels, test: AttentionedInputs, order_parameter, *, temperature
 ) -> Float[Array, "examples paths"]:
-    r"""What each path adds to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with
-    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
+    r"""What each path adds to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the vectors of `predictor_vectors`.
 
     Args:
         train: attentioned training inputs; input variance 1.
@@ -34,11 +55,9 @@ def predictor_contributions(
     """
     labels = jnp.asarray(checks.array("labels", labels, "examples"))
     checks.same("labels", "labels", len(labels), "training examples", len(train.values))
-    gram = kernel(train, train, jnp.asarray(order_parameter))
-    solved = jnp.linalg.solve(gram + checks.positive("temperature", temperature) * jnp.eye(len(labels)), labels)
-    summed = jnp.einsum("e,epi->pi", solved, train.values)
-    weights = path_weights(order_parameter, train.heads)
-    return jnp.einsum("epi,pi->ep", test.values, weights @ summed) / summed.shape[1]
+    temperature = checks.positive("temperature", temperature)
+    vectors = predictor_vectors(train, labels, jnp.asarray(order_parameter), temperature)
+    return jnp.einsum("epi,pi->ep", test.values, vectors)
 
 
 def without_layers(contributions, labels, heads) -> Estimate:
