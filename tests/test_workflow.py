@@ -183,7 +183,7 @@ def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
     parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "dynamics.md").values()}
     kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
     path = place / "exponents-seed1-beta1-1.5.nc"
-    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept)
+    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, revision=plan.STAGES["dynamics"].revision)
     assert stale(plan, configured(recorded, dynamics=[run])) == {}
     changed = {**run, "steps": 30000}
     assert set(stale(plan, configured(recorded, dynamics=[changed])).values()) == {"steps was 20000"}
