@@ -267,7 +267,7 @@ def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
     return found
 
 
-def _predicted(problem: Problem, width: float, temperature: float):
+def _predicted(problem: Problem, width: float | int, temperature: float):
     """Mean and variance of the theory; at infinite width of the GP limit."""
     solved = solve(problem.train, problem.labels, width=float(width), temperature=temperature)
     return tuple(np.asarray(values) for values in solved.predict(problem.test))

@@ -89,11 +89,10 @@ class Evidences(Experiment):
 
     def again(self) -> Again:
         """The first draw at the largest width and the highest temperature, and its GP limit."""
-        trial = self.trial(0)
-        found = self._at_width(trial, 0, self.widths[-1], self.temperatures[-1:]).merge(self._limit(trial))
-        recorded = results.load(self.path).isel(draw=0, width=-1)
-        one, other = (part.sel(temperature=self.temperatures[-1:]) for part in (found, recorded))
-        return Again("a draw at one width and temperature", largest_difference(one, other, list(found)), 1e-6)
+        trial, last = self.trial(0), self.temperatures[-1:]
+        found = self._at_width(trial, 0, self.widths[-1], last).merge(self._limit(trial).sel(temperature=last))
+        recorded = results.load(self.path).isel(draw=0, width=-1).sel(temperature=last)
+        return Again("a draw at one width and temperature", largest_difference(found, recorded, list(found)), 1e-6)
 
     def _at_width(self, trial: HiddenMarkovTrial, number: int, width: int, temperatures=None) -> xr.Dataset:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), number), width)

@@ -44,7 +44,8 @@ def posterior(
     r"""Draws from $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
 
     The law of the order parameters (13) under the posterior (8) of all weights, at any width; the saddle point (11)
-    is its limit. Given $U$ the output is Gaussian with mean (9) and variance (30).
+    is its limit. Given $U$ the output is Gaussian with mean (9) and variance (30). Networks with fewer neurons than paths
+    at low temperature need `tempered_posterior`.
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
