@@ -15,10 +15,9 @@ import xarray as xr
 from jaxtyping import Float
 
 from statmech_attention.experiments.theory_points import Sequences
-from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
-from statmech_attention.pruning.heads import path_gates
+from statmech_attention.pruning.heads import path_gates, whole_and_without_each
 from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.saddle_point import solve
 
@@ -51,7 +50,8 @@ def predictors(
     Returns:
         `Predictors`.
     """
-    gates = _gates(trains[0].inputs.heads)[1:]
+    heads = trains[0].inputs.heads
+    gates = path_gates(heads, whole_and_without_each(heads))[1:]
     count = len(gates)
     overlaps, heats = order_parameters.values.astype(float), temperatures.transpose("draw", "width").values
     widths = order_parameters["width"].values
@@ -86,7 +86,8 @@ class Hits:
     """Counts, batch by batch, how many sequences of a test set the predictors have right."""
 
     def __init__(self, theory: Predictors, heads: tuple):
-        self._theory, self._gates, self._examples = theory, _gates(heads), 0
+        self._theory, self._examples = theory, 0
+        self._gates = path_gates(heads, whole_and_without_each(heads))
         count = theory.anew.shape[1]
         draws, widths = theory.whole.shape[:2]
         self._cut, self._fitted = np.zeros((draws, widths, count + 1)), np.zeros((draws, widths, count))
@@ -119,9 +120,3 @@ class Hits:
                 "theory_anew_accuracy": (("draw", "head"), self._anew / self._examples),
             }
         )
-
-
-def _gates(heads) -> Float[np.ndarray, "networks paths"]:
-    """What a path's coefficient is multiplied with, with all heads and then without each of them."""
-    count = sum(chain(heads).heads)
-    return path_gates(heads, np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)]))

@@ -114,6 +114,7 @@ def slider(
     picture.savefig(png, format="png", dpi=90)
     plt.close(picture)
     filled = string.Template(_HTML).substitute(
+        LOADER=LOADER,
         DESCRIPTION=html.escape(description),
         PICTURE=base64.b64encode(png.getvalue()).decode(),
         FIGURE=figure.to_json(),
@@ -205,22 +206,25 @@ def _layout(panels: Sequence[Panel], said: Sequence[str], label: str, first: int
     }
 
 
-_HTML = """\
-<div style="max-width:44rem">
-<img alt="$DESCRIPTION" style="max-width:100%" src="data:image/png;base64,$PICTURE">
-<script>
-(function () {
+# The beginning of a figure's script, where it stands in the page: Plotly is loaded once for all of them.
+LOADER = """\
   // A page of a built book says where the book's files are; elsewhere the picture stays.
   const place = document.currentScript.parentNode, root = document.documentElement.dataset.content_root;
   if (root === undefined) return;
-  const figure = $FIGURE;
-  const knob = figure.layout.sliders[0], last = knob.steps.length - 1, panels = figure.layout.grid.columns;
   window.plotlyLoaded = window.plotlyLoaded || new Promise(resolve => {
     const script = document.createElement("script");
     script.src = root + "_static/plotly.min.js";
     script.onload = resolve;
     document.head.append(script);
   });
+"""
+_HTML = """\
+<div style="max-width:44rem">
+<img alt="$DESCRIPTION" style="max-width:100%" src="data:image/png;base64,$PICTURE">
+<script>
+(function () {
+$LOADER  const figure = $FIGURE;
+  const knob = figure.layout.sliders[0], last = knob.steps.length - 1, panels = figure.layout.grid.columns;
   const arrangement = () => {
     const rows = place.clientWidth < 560 ? panels : 1;
     return {grid: {rows: rows, columns: panels / rows, pattern: "independent"}, height: 120 + 300 * rows};

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from statmech_attention import checks
-from statmech_attention.plotting.interactive import Panel, Slider, axes_of, lines_of
+from statmech_attention.plotting.interactive import LOADER, Panel, Slider, axes_of, lines_of
 
 
 class Matrix(NamedTuple):
@@ -109,6 +109,7 @@ def sliders(
     picture.savefig(png, format="png", dpi=90)
     plt.close(picture)
     filled = string.Template(_HTML).substitute(
+        LOADER=LOADER,
         DESCRIPTION=html.escape(description),
         PICTURE=base64.b64encode(png.getvalue()).decode(),
         FRAMES=to_json_plotly([{"data": graph_objects.Figure(frame.data).to_dict()["data"]} for frame in shown]),
@@ -210,16 +211,7 @@ _HTML = """\
 <img alt="$DESCRIPTION" style="max-width:100%" src="data:image/png;base64,$PICTURE">
 <script>
 (function () {
-  // A page of a built book says where the book's files are; elsewhere the picture stays.
-  const place = document.currentScript.parentNode, root = document.documentElement.dataset.content_root;
-  if (root === undefined) return;
-  const frames = $FRAMES, layouts = $LAYOUTS, knobs = $KNOBS;
-  window.plotlyLoaded = window.plotlyLoaded || new Promise(resolve => {
-    const script = document.createElement("script");
-    script.src = root + "_static/plotly.min.js";
-    script.onload = resolve;
-    document.head.append(script);
-  });
+$LOADER  const frames = $FRAMES, layouts = $LAYOUTS, knobs = $KNOBS;
   window.plotlyLoaded.then(() => {
     const picture = place.querySelector("img"), plot = document.createElement("div"), inputs = [];
     plot.setAttribute("role", "img");

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from statmech_attention.layers.chains import chain
 from statmech_attention.layers.kind import Kind
@@ -105,6 +105,16 @@ def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
         np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
         for layer in range(len(branches))
     ]
+
+
+def whole_and_without_each(heads) -> Bool[np.ndarray, "networks heads"]:
+    """Which heads are there in the whole network, the first row, and without each of them.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+    """
+    count = sum(chain(heads).heads)
+    return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
 
 def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import rankdata
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices, path_heads
+from statmech_attention.pruning.random_orders import unit_ranks
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.training.network import TrainedNetwork
 
@@ -230,9 +230,5 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
 
 
 def _spearman(first, second):
-    """Along the last axis; ranks of equal entries are averaged; NaN where all are equal."""
-    ranks = [rankdata(values, axis=-1) for values in (first, second)]
-    centred = [rank - rank.mean(axis=-1, keepdims=True) for rank in ranks]
-    size = np.sqrt((centred[0] ** 2).sum(axis=-1) * (centred[1] ** 2).sum(axis=-1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (centred[0] * centred[1]).sum(axis=-1) / np.where(size > 0, size, np.nan)
+    """Along the last axis; NaN where all entries are equal."""
+    return (unit_ranks(first) * unit_ranks(second)).sum(axis=-1)

@@ -69,8 +69,8 @@ def ordering(
         groups = [np.flatnonzero(layer == one) for one in np.unique(layer)] if within else [np.arange(len(layer))]
         found, chance, weight = 0.0, np.zeros(orders), 0
         for group in groups:
-            first, second = (_ranks(values[group]) for values in (score, drop))
-            if first is None or second is None:
+            first, second = (unit_ranks(values[group]) for values in (score, drop))
+            if np.isnan(first @ second):
                 continue
             found += (len(group) - 1) * float(first @ second)
             chance += (len(group) - 1) * (random.permuted(np.tile(second, (orders, 1)), axis=1) @ first)
@@ -88,9 +88,16 @@ def ordering(
     return Ordering(value, p, (float(low), float(high)), each)
 
 
-def _ranks(values: Float[np.ndarray, " heads"]) -> Float[np.ndarray, " heads"] | None:
-    """Centred ranks of length one, equal entries averaged; None where all are equal."""
-    ranks = rankdata(values)
-    centred = ranks - ranks.mean()
-    length = np.sqrt(centred @ centred)
-    return centred / length if length else None
+def unit_ranks(values: Float[np.ndarray, "*sets heads"]) -> Float[np.ndarray, "*sets heads"]:
+    """Centred ranks of length one along the last axis, equal entries averaged; NaN where all are equal.
+
+    Args:
+        values: finite numbers.
+
+    Returns:
+        The same shape; the product of two such sets is Spearman's coefficient.
+    """
+    ranks = rankdata(values, axis=-1)
+    centred = ranks - ranks.mean(axis=-1, keepdims=True)
+    length = np.sqrt((centred**2).sum(axis=-1, keepdims=True))
+    return centred / np.where(length > 0, length, np.nan)

@@ -18,7 +18,7 @@ from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import different_heads, head_indices, path_gates
+from statmech_attention.pruning.heads import different_heads, head_indices, path_gates, whole_and_without_each
 from statmech_attention.training.network import TrainedNetwork
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
@@ -102,9 +102,7 @@ def head_drops(contributions, labels, heads, *, bias: float = 0.0) -> Estimate:
     """
     contributions, heads = checked_contributions(contributions, heads)
     labels = _labels(labels, len(contributions), heads)
-    count = sum(heads.heads)
-    kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
-    hits = right(_gated(contributions, heads, kept, bias), labels)
+    hits = right(_gated(contributions, heads, whole_and_without_each(heads), bias), labels)
     return _estimate(hits[:1] - hits[1:])
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.theory.coordinates import Factors, branch_rows
+from statmech_attention.theory.coordinates import Factors, branch_rows, overlaps_of
 
 
 def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
@@ -26,8 +26,7 @@ def order_parameters_of_normals(
     point: Float[Array, " numbers"], widths: tuple[int, ...], factors: Factors
 ) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output."""
-    overlaps = [factor @ factor.T for factor in _factors(point, widths, factors)]
-    return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
+    return overlaps_of(_factors(point, widths, factors), factors)
 
 
 def order_parameter_of_normals(point, widths: tuple[int, ...], factors: Factors) -> Float[Array, "paths paths"]:

@@ -177,7 +177,12 @@ def _entry_places(factors: Factors) -> list[np.ndarray]:
 @jax.jit
 def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
     """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output."""
-    overlaps = [factor @ factor.T for factor in order_parameter_factors(point, factors)]
+    return overlaps_of(order_parameter_factors(point, factors), factors)
+
+
+def overlaps_of(found: list, factors: Factors) -> tuple[Float[Array, "..."], ...]:
+    r"""The order parameters $A_l A_l^\top$ of their factors, the last a scalar for one output."""
+    overlaps = [factor @ factor.T for factor in found]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
