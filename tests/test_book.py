@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,30 +25,6 @@ kernelspec: {{display_name: Python 3, language: python, name: python3}}
 {}
 ```
 """
-
-
-def requirements(path: Path) -> list[str]:
-    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
-    return [line for line in lines if line]
-
-
-def test_pyproject_and_requirements_say_the_same():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    assert [*project["dependencies"], *extras["book"], *extras["tests"]] == requirements(ROOT / "requirements.txt")
-    assert extras["images"] == requirements(ROOT / "requirements-images.txt")
-
-
-@pytest.mark.parametrize("minor", ["3.11", "3.12", "3.13"])
-def test_the_tested_versions_lie_within_the_bounds(minor):
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    pinned = dict(line.split("==") for line in requirements(ROOT / "constraints" / f"python{minor}.txt"))
-    pinned = {canonicalize_name(name): version for name, version in pinned.items()}
-    for requirement in map(Requirement, requirements(ROOT / "requirements.txt")):
-        assert {">=", "<"} <= {bound.operator for bound in requirement.specifier}, f"{requirement}: floor, ceiling"
-        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name
 
 
 def test_every_page_of_the_table_of_contents_is_there():

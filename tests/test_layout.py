@@ -15,6 +15,7 @@ SOURCE = Path(statmech_attention.__file__).parent
 
 # From the ground up. A room imports from the lines above its own; beside it only where that is said.
 FLOORS = (
+    ("installed",),
     ("checks", "results"),
     ("compiling",),
     ("layers",),
@@ -108,7 +109,7 @@ def test_no_attribute_of_a_package_hides_a_module():
 
 
 def test_the_face_of_the_package_imports_the_theory_and_what_is_below_it():
-    assert rooms_imported(SOURCE / "__init__.py") == {"layers", "model", "theory"}
+    assert rooms_imported(SOURCE / "__init__.py") == {"installed", "layers", "model", "theory"}
 
 
 def test_the_import_of_the_package_loads_nothing_that_waits_to_be_asked():

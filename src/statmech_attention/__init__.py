@@ -9,6 +9,8 @@ import importlib as _importlib
 import jax as _jax
 
 from statmech_attention import layers
+from statmech_attention.installed import absent as _absent
+from statmech_attention.installed import version as _version
 from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model.attention import (
     attention_from_products,
@@ -33,7 +35,7 @@ from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.trust_region import Outcome
 
-__version__ = "0.1.0"
+__version__ = _version()
 
 # Rooms whose libraries nobody waits for who does not use them, and the names of theirs that stand here too.
 _LATER = {
@@ -130,3 +132,5 @@ __all__ = [
     "train_weights",
     "weights_order_parameters",
 ]
+if _absent("sampling"):  # `import *` and `help` would stop at what is refused
+    __all__.remove("sampling")

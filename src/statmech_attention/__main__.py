@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention.notebooks import runs
+from statmech_attention.installed import MissingExtra, report
 
 _EXAMPLES = """\
 examples:
@@ -26,11 +26,22 @@ def main(arguments: list[str] | None = None) -> int:
         The exit status: 0 done, 1 the notebook failed, 2 nothing was started.
     """
     options = _parser().parse_args(arguments)
+    everything = options.command == "list" and not options.chapters
+    try:
+        from statmech_attention.notebooks import runs
+    except MissingExtra as error:
+        if everything:
+            print(report())
+            return 0
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     try:
         if options.command == "list":
-            _list(options.chapters or runs.chapters())
+            _list(runs, options.chapters or runs.chapters())
         else:
-            _run(options)
+            _run(runs, options)
+        if everything and (lacking := report()):
+            print(lacking)
     except runs.Refused as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -72,7 +83,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _list(chapters: list[str]) -> None:
+def _list(runs, chapters: list[str]) -> None:
     for chapter in chapters:
         print(chapter)
         parameters = runs.parameters_of(chapter)
@@ -84,7 +95,7 @@ def _list(chapters: list[str]) -> None:
         print()
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(runs, options: argparse.Namespace) -> None:
     parameters = dict(options.parameter)
     if len(parameters) < len(options.parameter):
         names = [name for name, _ in options.parameter]

@@ -124,7 +124,7 @@ def test_unknown_name_is_refused():
 
 def test_missing_torch_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(FileNotFoundError, match=f"torch.*requirements-images.txt.*{VARIABLE}"):
+    with pytest.raises(FileNotFoundError, match=rf"torch.*statmech-attention\[images\].*{VARIABLE}"):
         load("mnist", tmp_path)
 
 

@@ -22,6 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
+from statmech_attention.installed import need
+
+need("book", "notebooks with parameters")
+
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from statmech_attention.installed import version
 from statmech_attention.notebooks.execution import RunFailed, execute
 from statmech_attention.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
-from statmech_attention.results.provenance import package_version, source_hash
+from statmech_attention.results.provenance import source_hash
 
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
 
@@ -190,6 +191,6 @@ def _publish(partial: Path, target: Path, source: Path) -> None:
     notebook = nbformat.read(partial, as_version=4)
     record = notebook.metadata.setdefault("papermill", {})
     record["input_path"], record["output_path"] = _name(source), target.name
-    notebook.metadata["statmech_attention"] = {"version": package_version(), "source": source_hash()}
+    notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
     nbformat.write(notebook, partial)
     os.replace(partial, target)

@@ -1,5 +1,9 @@
 """Figures of the book: one style sheet, drawings of the network, and one function a panel."""
 
+from statmech_attention.installed import need as _need
+
+_need("plot", "plotting")
+
 from statmech_attention.plotting.dynamics import (
     against_sites,
     overlap_series,

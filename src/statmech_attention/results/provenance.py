@@ -6,6 +6,8 @@ import platform
 from collections.abc import Iterable
 from pathlib import Path
 
+from statmech_attention.installed import version
+
 _PACKAGE = Path(__file__).parents[1]
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 
@@ -42,11 +44,6 @@ def source_hash() -> str:
     return hash_files(files, _PACKAGE)
 
 
-def package_version() -> str:
-    """The version of `statmech_attention`, or "not installed" if it is only on the Python path."""
-    return _version("statmech-attention")
-
-
 def provenance() -> dict[str, str]:
     """What a result must carry so that somebody can tell later how it was made.
 
@@ -60,7 +57,7 @@ def provenance() -> dict[str, str]:
     # A CPU calls itself "cpu" twice; a GPU has a name of its own.
     kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})
     return {
-        "package": package_version(),
+        "package": version(),
         "python": platform.python_version(),
         **{name: _version(name) for name in _LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",

@@ -2,6 +2,10 @@
 
 import warnings as _warnings
 
+from statmech_attention.installed import need as _need
+
+_need("sampling", "sampling")
+
 with _warnings.catch_warnings():
     # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of. Ours are of text.
     _warnings.filterwarnings("ignore", message="IProgress not found")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-_REQUIREMENTS = "pip install -r requirements-images.txt"
+from statmech_attention.installed import need
+
 _OMNIGLOT = {"images_background": 964, "images_evaluation": 659}
 _DRAWINGS = 20
 # SHA-256 of the originals: MNIST's and FashionMNIST's unpacked files; for Omniglot the ink of all drawings in order.
@@ -51,8 +52,8 @@ def decode(name: str, root: Path, size: int, variable: str):
         datasets = _torchvision()
     except ImportError as error:
         raise FileNotFoundError(
-            f"{name}: no decoded images in {root / 'decoded'}, and torch to read the originals is missing ({error}). "
-            f"Run `{_REQUIREMENTS}`, or set {variable} to a folder whose subfolder `decoded` was made elsewhere."
+            f"{name}: no decoded images in {root / 'decoded'}; {error}, "
+            f"or set {variable} to a folder whose subfolder `decoded` was made elsewhere."
         ) from error
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -69,6 +70,7 @@ def decode(name: str, root: Path, size: int, variable: str):
 
 
 def _torchvision():
+    need("images", "reading the originals")
     import torch
 
     # Beside a CPU-only torch, torchvision's import fails for want of two operators that data sets never use.

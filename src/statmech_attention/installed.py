@@ -1,0 +1,76 @@
+"""What is installed: the version of the package, and the libraries that only some of its rooms need.
+
+These come with extras, `pip install 'statmech-attention[plot]'`. A room that needs one asks for it before it imports it.
+"""
+
+import importlib.metadata
+import importlib.util
+
+NAME = "statmech-attention"
+# By extra the libraries that are asked for, all of them listed under it in pyproject.toml.
+EXTRAS = {
+    "sampling": ("numpyro",),
+    "plot": ("matplotlib", "plotly"),
+    "book": ("jupytext", "nbformat", "papermill", "pydantic"),
+    "images": ("torch", "torchvision"),
+}
+_SERVES = {
+    "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
+    "plot": "the figures: statmech_attention.plotting",
+    "book": "pages of the book with other parameters, in a checkout: list, run",
+    "images": "the image data sets, the first time they are read: sma.tasks.OneShot on real images",
+}
+
+
+class MissingExtra(ImportError):
+    """A library that is not installed, with the extra that brings it."""
+
+
+def version() -> str:
+    """The version of the package, which stands in pyproject.toml, or "not installed" if it is only on the Python path."""
+    try:
+        return importlib.metadata.version(NAME)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def absent(extra: str) -> list[str]:
+    """The libraries of an extra that are not installed.
+
+    Args:
+        extra: a key of `EXTRAS`.
+
+    Returns:
+        Their names; none of them is imported.
+    """
+    return [library for library in EXTRAS[extra] if importlib.util.find_spec(library) is None]
+
+
+def need(extra: str, what: str) -> None:
+    """Go on only with an extra.
+
+    Args:
+        extra: a key of `EXTRAS`.
+        what: needs it, for the error message.
+
+    Raises:
+        MissingExtra: a library of it is not installed.
+    """
+    if missing := absent(extra):
+        raise MissingExtra(
+            f"{what}: wanted {' and '.join(EXTRAS[extra])}, got no {' and no '.join(missing)}. {_mend(extra)}",
+            name=missing[0],
+        )
+
+
+def report() -> str:
+    """What is not installed and what it would serve: a text of two lines for every such extra, empty if all is there."""
+    lines = []
+    for extra, serves in _SERVES.items():
+        if missing := absent(extra):
+            lines += [f"  {extra:<10}{serves}", f"  {'':<10}lacks {', '.join(missing)}: {_mend(extra)}"]
+    return "\n".join(["Not installed, and not needed for the rest:", *lines]) if lines else ""
+
+
+def _mend(extra: str) -> str:
+    return f"pip install '{NAME}[{extra}]'"
