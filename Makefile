@@ -17,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test doctor book check readme serve verify bench images workflow reproduce smoke clean distclean
+.PHONY: help venv test lint doctor book check readme serve verify bench images workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -27,6 +27,9 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 
 test: venv  ## run the tests
 	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile $(TESTS)
+
+lint: venv  ## look over the code with ruff
+	@$(python) -m ruff check . && $(python) -m ruff format --check .
 
 doctor: venv  ## say what this machine gives, and check that JAX does not hang on it
 	@$(python) tools/doctor.py
