@@ -58,8 +58,7 @@ def need(extra: str, what: str) -> None:
     """
     if missing := absent(extra):
         raise MissingExtra(
-            f"{what}: wanted {' and '.join(EXTRAS[extra])}, got no {' and no '.join(missing)}. {_mend(extra)}",
-            name=missing[0],
+            f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. {_mend(extra)}", name=missing[0]
         )
 
 
