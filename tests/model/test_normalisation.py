@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import hypothesis
+import hypothesis.strategies as st
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -120,6 +122,19 @@ def test_a_layer_without_a_norm_and_scales_of_one_change_nothing():
     for scales, norm in (((ones, None), "post"), ((None, ones), "pre"), ((None, None, ones), "pre")):
         found = sma.attentioned_inputs(inputs, matrices, heads=heads, scales=scales, norm=norm).values
         np.testing.assert_allclose(found, bare, rtol=1e-14)
+
+
+@hypothesis.given(factor=st.floats(0.1, 10), layer=st.integers(0, 1), seed=st.integers(0, 1000))
+def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
+    """On every path with post-norm; with pre-norm on those that pass the layer's heads, and not on its skip."""
+    rng = np.random.default_rng(seed)
+    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))] * 2
+    heads, scales = (sma.SkipHeads(2), sma.SkipHeads(2)), rng.uniform(0.5, 2, size=(2, 2, 3))
+    larger = scales * np.where(np.arange(2) == layer, factor, 1)[:, None, None]
+    through = sma.path_indices(heads)[:, layer] >= 0
+    for norm, factors in (("post", np.full(9, factor)), ("pre", np.where(through, factor, 1))):
+        bare, found = (sma.attentioned_inputs(inputs, matrices, "last", heads, one, norm) for one in (scales, larger))
+        np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
 
 
 def test_a_smaller_network_keeps_the_scales_of_the_whole():
