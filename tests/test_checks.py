@@ -15,6 +15,8 @@ RNG = np.random.default_rng(110)
 EXAMPLES, TOKENS, FEATURES, HEADS = 3, 4, 5, (2, 2)
 INPUTS = RNG.normal(size=(EXAMPLES, TOKENS, FEATURES))
 MATRICES = [RNG.uniform(size=(EXAMPLES, 2, TOKENS, TOKENS)) for _ in HEADS]
+ROWS = RNG.dirichlet(np.ones(TOKENS), size=(EXAMPLES, 2, TOKENS))
+SCALES = [RNG.uniform(0.5, 2, size=(EXAMPLES, TOKENS)) for _ in HEADS]
 PRODUCTS = [RNG.normal(size=(2, FEATURES, FEATURES)) for _ in HEADS]
 QUERIES = [RNG.normal(size=(2, 3, FEATURES)) for _ in HEADS]
 XI = RNG.normal(size=(EXAMPLES, 4, FEATURES))
@@ -43,6 +45,10 @@ def wrapped(values=XI, heads=HEADS):
 
 def weights():
     return sma.Weights(jnp.ones((3, FEATURES)), tuple(jnp.ones((count, 3, 3)) for count in HEADS), jnp.ones(3))
+
+
+def scaled(scales, norm="post"):
+    return sma.attentioned_inputs(INPUTS, MATRICES, scales=scales, norm=norm)
 
 
 def key():
@@ -125,6 +131,10 @@ BAD = {
         (lambda: sma.attention_matrices(INPUTS[:, :3], MATRICES), r"layer 1: wanted shape \(3, heads, 3, 3\)"),
         (lambda: sma.attention_matrices(INPUTS, [MATRICES[0], MATRICES[1][..., :3]]), "attention of layer 2: wanted"),
         (lambda: sma.attention_matrices(INPUTS, [with_entry(MATRICES[0], NAN)]), rf"attention\[0\]: {FINITE}"),
+        (
+            lambda: sma.attention_matrices(INPUTS, [MATRICES[0], ROWS]),
+            r"attention of layer 2: .* queries before keys.* Swap them with np\.swapaxes\(matrix, -1, -2\)",
+        ),
     ],
     "attentioned_inputs": [
         (lambda: sma.attentioned_inputs(INPUTS[0], MATRICES), r"inputs: wanted shape \(examples, tokens, features\)"),
@@ -137,6 +147,46 @@ BAD = {
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, -1), r"readout: .* an index in 0\.\.3, got -1"),
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, True), "readout: wanted .* got True"),
         (lambda: sma.attentioned_inputs(INPUTS, MATRICES, 0.5), "readout: wanted .* got 0.5"),
+    ],
+    "attentioned_inputs.scales": [
+        (lambda: scaled(SCALES, "both"), "norm: wanted 'post' or 'pre', got 'both'"),
+        (lambda: scaled(None, "layer"), "norm: wanted 'post' or 'pre', got 'layer'"),
+        (lambda: scaled(SCALES[0]), r"scales: wanted a sequence .* For one layer write \(scales,\)"),
+        (lambda: scaled(1.0), "scales: wanted a sequence .* got float"),
+        (lambda: scaled(SCALES[:1]), "scales: wanted 2 arrays for 2 layers and norm='post', got 1"),
+        (lambda: scaled([*SCALES, SCALES[0]]), "wanted 2 arrays .* a norm below the first layer scales the inputs"),
+        (lambda: scaled([*SCALES, *SCALES], "pre"), "scales: wanted 2 or 3 arrays for 2 layers and norm='pre', got 4"),
+        (
+            lambda: scaled([SCALES[0], SCALES[1][:2]]),
+            r"scales of layer 2: wanted shape \(3, 4\), got \(2, 4\)\. .* belong to",
+        ),
+        (lambda: scaled([SCALES[0], SCALES[1][..., None]]), r"scales of layer 2: wanted shape \(examples, tokens\)"),
+        (
+            lambda: scaled([SCALES[0], with_entry(SCALES[1], 0.0)]),
+            "scales of layer 2: wanted positive numbers, got 0.0",
+        ),
+        (lambda: scaled([with_entry(SCALES[0], -2.0), None]), "scales of layer 1: wanted positive numbers, got -2.0"),
+        (lambda: scaled([SCALES[0], with_entry(SCALES[1], INF)]), f"scales of layer 2: {FINITE}"),
+    ],
+    "normalisation_scales": [
+        (lambda: sma.normalisation_scales(weights(), INPUTS[0], MATRICES), "inputs: wanted shape"),
+        (
+            lambda: sma.normalisation_scales(weights(), INPUTS, MATRICES[:1]),
+            r"wanted heads \(2,\) .* got heads \(2, 2\)",
+        ),
+        (lambda: sma.normalisation_scales(weights(), INPUTS, MATRICES, norm="mid"), "norm: wanted 'post' or 'pre'"),
+        (
+            lambda: sma.normalisation_scales(weights(), INPUTS, MATRICES, epsilon=-1.0),
+            "epsilon: wanted a finite number",
+        ),
+        (lambda: sma.normalisation_scales(weights(), INPUTS, MATRICES, epsilon=INF), "epsilon: wanted a finite number"),
+        (lambda: sma.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
+    ],
+    "mean_free": [
+        (
+            lambda: sma.mean_free(sma.sample_weights(key(), **SIZES | {"width": 1})),
+            "weights: wanted widths of at least 2",
+        ),
     ],
     "AttentionedInputs.keep_heads": [
         (lambda: wrapped().keep_heads((0, 1)), r"kept: wanted a list of heads for every layer, .* got \(0, 1\)"),
@@ -184,6 +234,10 @@ BAD = {
         (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"wanted heads \(2,\) .* got heads \(2, 2\)"),
         (lambda: sma.forward(weights(), INPUTS[:2], MATRICES), "attention of layer 1: wanted"),
         (lambda: sma.forward(weights(), INPUTS, MATRICES, "middle"), "readout: wanted"),
+        (
+            lambda: sma.forward(weights(), INPUTS, MATRICES, scales=SCALES[:1]),
+            "scales: wanted 2 arrays",
+        ),
         (
             lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES),
             r"weights: wanted each layer to take the width below it, got \[3, 3, 3\] into \[3, 3, 4\]",

@@ -27,6 +27,7 @@ from statmech_attention.model.network import (
     sample_weights,
     weights_order_parameters,
 )
+from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
@@ -112,6 +113,8 @@ __all__ = [
     "kernel",
     "layers",
     "load_network",
+    "mean_free",
+    "normalisation_scales",
     "path_indices",
     "path_kernel",
     "predict",

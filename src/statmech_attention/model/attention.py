@@ -15,6 +15,9 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 
+# How far from one a sum over the keys of a softmax may be; half precision is off by as much.
+_SUM = 5e-3
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -142,13 +145,15 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
         attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
             the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
             elsewhere for these very inputs. Their columns need not sum to one: the theory holds for
-            any matrices.
+            any matrices, scaled ones and diagonal gates among them. But where the last axis sums to one
+            and the keys' does not, queries and keys are taken to have changed places; a function of
+            the inputs that returns such matrices is let through.
 
     Returns:
         One array `(examples, heads, keys, queries)` a layer.
 
     Raises:
-        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer.
+        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, queries before keys.
     """
     if callable(attention):
         return attention(inputs)
@@ -161,6 +166,7 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
                 f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
                 "Matrices belong to the inputs they were computed from."
             )
+        _check_keys_first(layer, matrix)
     return matrices
 
 
@@ -227,6 +233,20 @@ def _layers(name: str, values, axes: str) -> tuple:
     if not layers:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
     return layers
+
+
+def _check_keys_first(layer: int, matrix) -> None:
+    """Refuse what other libraries call attention: queries before keys, the last axis summing to one."""
+    if not checks.concrete(matrix):
+        return
+    matrix = np.asarray(matrix)
+    by_query, by_last = (np.allclose(matrix.sum(axis=axis), 1, rtol=0, atol=_SUM) for axis in (2, 3))
+    if by_last and not by_query and matrix.min() >= 0:
+        raise ValueError(
+            f"attention of layer {layer}: wanted (examples, heads, keys, queries), columns that sum to one over keys, got a "
+            "last axis that does: queries before keys, as PyTorch has them. Swap them with np.swapaxes(matrix, -1, -2). Where "
+            "they are meant so, pass a function of the inputs that returns them."
+        )
 
 
 def _mask(mask):

@@ -19,6 +19,7 @@ from statmech_attention.layers.outputs import readout_weights
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.attention import chain_and_matrices
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.scales import scaled_forward, token_scales
 
 
 class Weights(NamedTuple):
@@ -71,7 +72,9 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
     )
 
 
-def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> Float[Array, "examples *outputs"]:
+def forward(
+    weights: Weights, inputs, attention, readout="last", heads=None, scales=None, norm="post"
+) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
     $x^0 = V^{(0)} x / \sqrt{N_0}$, $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
@@ -83,19 +86,22 @@ def forward(weights: Weights, inputs, attention, readout="last", heads=None) -> 
         attention: anything `attention_matrices` takes.
         readout: "first", "last", a token's index, or "mean".
         heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
+        norm: "post" or "pre".
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit each other.
+        ValueError: shapes that do not fit each other, scales that are not positive.
     """
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
-    _check_fit(weights, inputs.shape[2], chain)
+    check_fit(weights, inputs.shape[2], chain)
+    around = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
-    for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
-        hidden = layer.forward(values, hidden, matrix)
+    for layer, values, matrix, *own in zip(chain.layers, weights.values, matrices, *around, strict=True):
+        hidden = scaled_forward(layer, values, hidden, matrix, *own)
     read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
@@ -132,7 +138,7 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
     """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
-    _check_fit(weights, features, chain)
+    check_fit(weights, features, chain)
     rows = _partial_weights(weights, chain)[0] @ weights.projection
     rows = rows / root(weights.projection.shape[0] * features * chain.divisor)
     rows = rows.reshape(chain.paths, chain.outputs, features)
@@ -170,11 +176,12 @@ def _chain_of(weights: Weights, heads) -> Chain:
     """The chain asked for, or else one of heads alone."""
     plain = tuple(values.shape[0] for values in weights.values)
     chain = Chain.of(plain if heads is None else heads)
-    _check_fit(weights, weights.projection.shape[1], chain)
+    check_fit(weights, weights.projection.shape[1], chain)
     return chain
 
 
-def _check_fit(weights: Weights, features: int, chain: Chain) -> None:
+def check_fit(weights: Weights, features: int, chain: Chain) -> None:
+    """Refuse weights that are not of these layers and features."""
     ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
     axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):

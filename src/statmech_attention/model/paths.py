@@ -16,6 +16,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.outputs import readout_weights
 from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
 
 @jax.tree_util.register_dataclass
@@ -55,8 +56,11 @@ class AttentionedInputs:
         return AttentionedInputs(self.values[..., grid.ravel(), :], smaller.spelled)
 
 
-def attentioned_inputs(inputs, attention, readout="last", heads=None) -> AttentionedInputs:
+def attentioned_inputs(inputs, attention, readout="last", heads=None, scales=None, norm="post") -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
+
+    With norms whose statistics are frozen every $\Omega$ has a diagonal matrix of scales beside it:
+    $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
 
     Args:
         inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows.
@@ -64,12 +68,19 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None) -> Attenti
         readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens.
         heads: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
             matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
+        scales: $r^l_t(x) > 0$, one over what the norms of a network divide the tokens by, as from `normalisation_scales`:
+            one array `(examples, tokens)` a layer, None for a layer without a norm. With pre-norm there may be one more, of
+            a norm before the readout. A norm below the first layer, as of an embedding, scales the inputs. Gains that the
+            norms have learned belong to the prior of the values above them, biases are left out.
+        norm: "post" where a norm follows the layer, skip included, as in BERT; "pre" where it comes before the heads, beside
+            the skip, as in GPT-2.
 
     Returns:
-        `AttentionedInputs` with values `(examples, paths, features)`.
+        `AttentionedInputs` with values `(examples, paths, features)`. Of a smaller network, `keep_heads`, the scales are those
+        of the whole one.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, an unknown readout.
+        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive.
 
     Source: Tiberi et al. (2024), equations (7) and (23). The cost is that of the readout's column
     alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
@@ -77,14 +88,15 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None) -> Attenti
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     weights = readout_weights(readout, inputs.shape[1])
-    return AttentionedInputs(_seen(inputs, matrices, weights, chain), chain.spelled)
+    around = token_scales(scales, norm, chain, inputs)
+    return AttentionedInputs(_seen(inputs, matrices, weights, around, chain), chain.spelled)
 
 
 @quick_jit(static=("chain",))
-def _seen(inputs, matrices, weights, chain):
+def _seen(inputs, matrices, weights, around: TokenScales, chain):
     columns = jnp.broadcast_to(weights.astype(inputs.dtype), (inputs.shape[0], 1, inputs.shape[1]))
-    for layer, matrix in reversed(list(zip(chain.layers, matrices, strict=True))):
-        columns = layer.attended(columns, matrix).reshape(inputs.shape[0], -1, inputs.shape[1])
+    for layer, *own in reversed(list(zip(chain.layers, matrices, *around, strict=True))):
+        columns = scaled_attended(layer, columns, *own).reshape(inputs.shape[0], -1, inputs.shape[1])
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 

@@ -1,0 +1,97 @@
+"""The statistics of normalisation layers, read off a network so that they can be frozen."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.kind import root
+from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.network import Weights, check_fit
+from statmech_attention.model.scales import scaled_forward, token_scales
+
+
+def normalisation_scales(
+    weights: Weights, inputs, attention, heads=None, norm: str = "post", epsilon=0.0
+) -> tuple[Float[Array, "examples tokens"], ...]:
+    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: what the norms of a network divide by, layer by layer.
+
+    $z^l$ is what enters the norm of layer $l$ in the network whose norms below have done their work: with post-norm the
+    layer's output, with pre-norm its input, and at last the input of the readout. With these scales `forward` is the
+    network with root mean square norms. A layer norm subtracts the mean over $i$ in addition: pass the weights from
+    `mean_free`, here and to `forward`.
+
+    Args:
+        weights: `Weights`, of a trained network or drawn.
+        inputs: `(examples, tokens, features)`.
+        attention: anything `attention_matrices` takes.
+        heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        norm: "post" or "pre".
+        epsilon: $\epsilon \ge 0$, as in the norms of the network.
+
+    Returns:
+        One array `(examples, tokens)` a layer; with pre-norm one more, that of the norm before the readout.
+
+    Raises:
+        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros where epsilon is 0.
+
+    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
+    """
+    inputs = checks.array("inputs", inputs, "examples tokens features")
+    chain, matrices = chain_and_matrices(inputs, attention, heads)
+    check_fit(weights, inputs.shape[2], chain)
+    token_scales(None, norm, chain, inputs)
+    if not checks.concrete(epsilon) or not 0 <= epsilon < np.inf:
+        raise ValueError(
+            f"epsilon: wanted a finite number of at least 0, got {epsilon!r}. Transformers have 1e-12 to 1e-5."
+        )
+    hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
+    for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
+        if norm == "pre":
+            found.append(_scale(hidden, epsilon, len(found) + 1))
+            hidden = scaled_forward(layer, values, hidden, matrix, found[-1], None)
+        else:
+            hidden = scaled_forward(layer, values, hidden, matrix, None, None)
+            found.append(_scale(hidden, epsilon, len(found) + 1))
+            hidden = found[-1][..., None] * hidden
+    return (*found, _scale(hidden, epsilon, len(found) + 1)) if norm == "pre" else tuple(found)
+
+
+def mean_free(weights: Weights) -> Weights:
+    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer norm's subtraction of the mean, in the weights.
+
+    A network that subtracts the mean over its $N$ neurons at every norm, the first of them on $x^0$ (the embedding's) and
+    with pre-norm one before the readout, has the outputs of these weights without subtraction. In $N - 1$ orthonormal
+    directions they are weights of a network of width $N - 1$ whose values and readout have variances
+    $\sigma^2 (N - 1) / N$: (F4).
+
+    Args:
+        weights: `Weights`.
+
+    Returns:
+        `Weights` of the same shapes.
+
+    Raises:
+        ValueError: a width of 1, of which nothing is left.
+    """
+    widths = (weights.projection.shape[-2], *(value.shape[-2] for value in weights.values))
+    if min(widths) < 2:
+        raise ValueError(f"weights: wanted widths of at least 2, since one direction goes, got {widths}.")
+
+    def free(block, *axes):
+        for axis in axes:
+            block = block - jnp.mean(block, axis=axis, keepdims=True)
+        return block
+
+    values = tuple(free(value, -2, -1) for value in weights.values)
+    return Weights(free(weights.projection, -2), values, free(weights.readout, 0))
+
+
+def _scale(hidden, epsilon, norm: int) -> Float[Array, "examples tokens"]:
+    squares = jnp.mean(hidden**2, axis=-1) + epsilon
+    if checks.concrete(squares) and not np.all(np.asarray(squares) > 0):
+        raise ValueError(
+            f"epsilon: norm number {norm} meets a token of zeros, which has no scale. Pass the epsilon of the network's "
+            "norms, as in 1e-5."
+        )
+    return 1 / jnp.sqrt(squares)

@@ -1,0 +1,111 @@
+r"""Scales of tokens, the frozen statistics of normalisation layers: what they do to a layer of any kind.
+
+A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale $r^l_t(x) > 0$ a token and layer
+
+    post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                                                (F1)
+    pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix, and x^{l-1} for the skip   (F2)
+
+so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip, or $\mathrm{diag}(r) \Omega^{(h)}$
+and the identity. Both follow from `forward` and `attended` of a kind; no kind knows of scales.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.kind import Layer
+
+NORMS = ("post", "pre")
+
+
+class TokenScales(NamedTuple):
+    """Scales by where they act, for each layer an array `(examples, tokens)` or None.
+
+    Attributes:
+        before: on what enters the layer's value matrices.
+        after: on all that leaves the layer.
+    """
+
+    before: tuple[Float[Array, "examples tokens"] | None, ...]
+    after: tuple[Float[Array, "examples tokens"] | None, ...]
+
+
+def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples tokens features"]) -> TokenScales:
+    """`scales` as `attentioned_inputs` takes them, checked, and sorted by where they act."""
+    if norm not in NORMS:
+        raise ValueError(f"norm: wanted 'post' or 'pre', got {norm!r}. Post-norm is BERT's, pre-norm GPT-2's.")
+    count = len(chain.layers)
+    nothing = (None,) * count
+    if scales is None:
+        return TokenScales(nothing, nothing)
+    if getattr(scales, "ndim", 3) < 3 or not hasattr(scales, "__len__") or isinstance(scales, str):
+        raise ValueError(
+            "scales: wanted a sequence with one array (examples, tokens) a layer, None for a layer without a norm, "
+            f"got {type(scales).__name__}. For one layer write (scales,)."
+        )
+    wanted = (count, count + 1) if norm == "pre" else (count,)
+    if len(scales) not in wanted:
+        raise ValueError(
+            f"scales: wanted {' or '.join(map(str, wanted))} arrays for {count} layers and norm={norm!r}, got {len(scales)}. "
+            "Pre-norm takes one more for the norm before the readout; a norm below the first layer scales the inputs."
+        )
+    found = [_checked(number, one, inputs) for number, one in enumerate(scales, start=1)]
+    if norm == "post":
+        return TokenScales(nothing, tuple(found))
+    for layer in chain.layers:
+        skips(layer)  # raises where a layer has no pre-norm
+    return TokenScales(tuple(found[:count]), (*nothing[1:], *(found[count:] or (None,))))
+
+
+def scaled_forward(layer: Layer, values, hidden, matrix, before, after) -> Float[Array, "examples tokens width_out"]:
+    """`Layer.forward` with scales."""
+    if before is None:
+        found = layer.forward(values, hidden, matrix)
+    else:
+        found = layer.forward(values, before[..., None] * hidden, matrix)
+        if layer.keeps:  # the layer is linear, and without values it is its skip
+            none = jax.tree.map(jnp.zeros_like, values)
+            found = found + layer.forward(none, (1 - before)[..., None] * hidden, matrix)
+    return found if after is None else after[..., None] * found
+
+
+def scaled_attended(layer: Layer, columns, matrix, before, after) -> Float[Array, "examples branches partial tokens"]:
+    """`Layer.attended` with scales."""
+    found = layer.attended(columns if after is None else after[:, None] * columns, matrix)
+    if before is None:
+        return found
+    return jnp.where(skips(layer)[None, :, None, None], found, before[:, None, None] * found)
+
+
+def skips(layer: Layer) -> Bool[np.ndarray, " branches"]:
+    """Whether a branch lets $x^{l-1}$ pass beside the value matrices, so that a pre-norm leaves it alone."""
+    mixing, kept = np.asarray(layer.mixing(1.0)) != 0, int(layer.keeps)
+    beside, through = mixing[:, :kept].any(axis=1), mixing[:, kept:].any(axis=1)
+    if (beside & through).any():
+        raise ValueError(
+            f"norm: {layer} has branches that mix its skip with value matrices, and 'pre' scales the input of the one alone. "
+            "Take norm='post'."
+        )
+    return beside
+
+
+def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | None:
+    if scale is None:
+        return None
+    scale = checks.array(f"scales of layer {number}", scale, "examples tokens")
+    if scale.shape != inputs.shape[:2]:
+        raise ValueError(
+            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, got {scale.shape}. Scales belong to the inputs that "
+            "they were read off from."
+        )
+    if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
+        raise ValueError(
+            f"scales of layer {number}: wanted positive numbers, got {float(scale.min())}. A scale is one over a token's "
+            "standard deviation, as from normalisation_scales; a layer without a norm has None."
+        )
+    return scale.astype(inputs.dtype)

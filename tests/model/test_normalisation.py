@@ -1,0 +1,195 @@
+"""Norms with frozen statistics, against networks with real norms in plain NumPy loops."""
+
+import math
+from dataclasses import dataclass
+
+import hypothesis
+import hypothesis.strategies as st
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import helmert
+
+import statmech_attention as sma
+from layers import brute_force
+from statmech_attention.layers import Linear
+
+EXAMPLES, TOKENS, FEATURES = 3, 4, 5
+CHAINS = {**brute_force.CHAINS, "heads": ([("heads", 2), ("heads", 3)], (4, 3, 5), None)}
+
+
+def normalised(token, centred, epsilon):
+    """A layer norm of one token, or a root mean square norm."""
+    token = token - token.mean() if centred else token
+    return token / math.sqrt(np.mean(token**2) + epsilon)
+
+
+def network(projection, values, readout, inputs, matrices, layers, *, norm, centred, epsilon=0.0):
+    """The network with norms that compute their statistics, token by token; the last token is read out."""
+    outputs = []
+    for example, tokens in enumerate(inputs):
+        hidden = [projection @ token / math.sqrt(len(token)) for token in tokens]
+        if centred:
+            hidden = [one - one.mean() for one in hidden]
+        left = iter(matrices)
+        for (name, count), value in zip(layers, values, strict=True):
+            seen = [normalised(one, centred, epsilon) for one in hidden] if norm == "pre" else hidden
+            matrix = np.eye(len(tokens))[None] if name == "linear" else next(left)[example]
+            found = []
+            for query in range(len(tokens)):
+                token = hidden[query].copy() if name == "skip" else np.zeros(value.shape[1])
+                for head in range(count):
+                    for key in range(len(tokens)):
+                        token += matrix[head, key, query] * value[head] @ seen[key] / math.sqrt(value.shape[2] * count)
+                found.append(normalised(token, centred, epsilon) if norm == "post" else token)
+            hidden = found
+        last = normalised(hidden[-1], centred, epsilon) if norm == "pre" else hidden[-1]
+        # With pre-norm what a layer adds keeps its mean; the next norm takes it away.
+        outputs.append(readout.T @ last / math.sqrt(len(readout)))
+    return np.array(outputs)
+
+
+def problem(name, seed=0):
+    layers, widths, outputs = CHAINS[name]
+    rng = np.random.default_rng(seed)
+    plain = brute_force.weights(rng, layers, widths, outputs, np.ones(len(layers) + 2), FEATURES)
+    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
+    matrices = brute_force.attention(rng, layers, EXAMPLES, TOKENS)
+    return layers, plain, weights, inputs, matrices, brute_force.spelled(layers, outputs)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm):
+    layers, plain, weights, inputs, matrices, heads = problem(name)
+    wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=centred, epsilon=0.01)
+    weights = sma.mean_free(weights) if centred else weights
+    scales = sma.normalisation_scales(weights, inputs, matrices, heads, norm, epsilon=0.01)
+    assert [one.shape for one in scales] == [(EXAMPLES, TOKENS)] * (len(layers) + (norm == "pre"))
+    options = {"heads": heads, "scales": scales, "norm": norm}
+    np.testing.assert_allclose(sma.forward(weights, inputs, matrices, **options), wanted, rtol=1e-11, atol=1e-12)
+    xi = sma.attentioned_inputs(inputs, matrices, **options)
+    np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("name", ["heads", "all kinds", "a skip alone"])
+def test_a_network_without_mean_is_one_of_a_neuron_less(name, norm):
+    """(F4): exactly, with variances smaller by (N - 1) / N."""
+    layers, plain, weights, inputs, matrices, heads = problem(name)
+    wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=True)
+    bases = [helmert(value.shape[2]) for value in plain[1]] + [helmert(len(plain[2]))]
+    shares = [math.sqrt(len(basis) / (len(basis) + 1)) for basis in bases]
+    values = tuple(
+        share * np.einsum("am,hmn,bn->hab", above, value, below)
+        for value, below, above, share in zip(plain[1], bases, bases[1:], shares, strict=False)
+    )
+    narrow = sma.Weights(bases[0] @ plain[0], values, shares[-1] * bases[-1] @ plain[2])
+    narrow = sma.Weights(jnp.asarray(narrow.projection), tuple(map(jnp.asarray, values)), jnp.asarray(narrow.readout))
+    scales = sma.normalisation_scales(sma.mean_free(weights), inputs, matrices, heads, norm)
+    found = sma.forward(narrow, inputs, matrices, heads=heads, scales=scales, norm=norm)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("readout", ["first", "mean"])
+def test_branches_have_scaled_matrices(norm, readout):
+    """(F1), (F2) by explicit products of matrices."""
+    rng = np.random.default_rng(1)
+    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3)), rng.normal(size=(2, 1, 3, 3))]
+    heads, scales = (2, sma.SkipHeads(1), Linear()), rng.uniform(0.5, 2, size=(4 if norm == "pre" else 3, 2, 3))
+    found = sma.attentioned_inputs(inputs, matrices, readout, heads, scales, norm)
+    for example in range(2):
+        r = [np.diag(one[example]) for one in scales]
+        if norm == "post":
+            first = [one[example, head] @ r[0] for one in matrices[:1] for head in range(2)]
+            second, third, last = [r[1], matrices[1][example, 0] @ r[1]], r[2], np.eye(3)
+        else:
+            first = [r[0] @ one[example, head] for one in matrices[:1] for head in range(2)]
+            second, third, last = [np.eye(3), r[1] @ matrices[1][example, 0]], r[2], r[3]
+        column = np.eye(3)[0] if readout == "first" else np.full(3, 1 / 3)
+        wanted = [inputs[example].T @ one @ other @ third @ last @ column for one in first for other in second]
+        np.testing.assert_allclose(found.values[example], wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_a_layer_without_a_norm_and_scales_of_one_change_nothing():
+    rng = np.random.default_rng(2)
+    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))] * 2
+    heads, ones = (sma.SkipHeads(2), 2), np.ones((2, 3))
+    bare = sma.attentioned_inputs(inputs, matrices, heads=heads).values
+    for scales, norm in (((ones, None), "post"), ((None, ones), "pre"), ((None, None, ones), "pre")):
+        found = sma.attentioned_inputs(inputs, matrices, heads=heads, scales=scales, norm=norm).values
+        np.testing.assert_allclose(found, bare, rtol=1e-14)
+
+
+@hypothesis.given(factor=st.floats(0.1, 10), layer=st.integers(0, 1), seed=st.integers(0, 1000))
+def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
+    """On every path with post-norm; with pre-norm on those that pass the layer's heads, and not on its skip."""
+    rng = np.random.default_rng(seed)
+    inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))] * 2
+    heads, scales = (sma.SkipHeads(2), sma.SkipHeads(2)), rng.uniform(0.5, 2, size=(2, 2, 3))
+    larger = scales * np.where(np.arange(2) == layer, factor, 1)[:, None, None]
+    through = sma.path_indices(heads)[:, layer] >= 0
+    for norm, factors in (("post", np.full(9, factor)), ("pre", np.where(through, factor, 1))):
+        bare, found = (sma.attentioned_inputs(inputs, matrices, "last", heads, one, norm) for one in (scales, larger))
+        np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
+
+
+def test_a_smaller_network_keeps_the_scales_of_the_whole():
+    *_, inputs, matrices, heads = problem("a skip alone")
+    scales = [np.random.default_rng(3).uniform(0.5, 2, size=(EXAMPLES, TOKENS))]
+    whole = sma.attentioned_inputs(inputs, matrices, heads=heads, scales=scales)
+    fewer = sma.attentioned_inputs(inputs, [matrices[0][:, 1:]], heads=(sma.SkipHeads(1),), scales=scales)
+    np.testing.assert_allclose(whole.keep_heads(((1,),)).values, fewer.values, rtol=1e-12)
+
+
+def test_gates_shared_over_units_are_heads_with_diagonal_matrices():
+    """A globally gated deep linear network in loops: branch m of a layer is open by g_m(x)."""
+    rng = np.random.default_rng(4)
+    gates, width = [rng.uniform(size=(EXAMPLES, count)) for count in (3, 2)], 4
+    inputs = rng.normal(size=(EXAMPLES, FEATURES))
+    plain = brute_force.weights(rng, [("heads", 3), ("heads", 2)], (width,) * 3, None, np.ones(4), FEATURES)
+    wanted = []
+    for example, x in enumerate(inputs):
+        hidden = plain[0] @ x / math.sqrt(FEATURES)
+        for gate, value in zip(gates, plain[1], strict=True):
+            gated = sum(gate[example, m] * value[m] @ hidden for m in range(len(value)))
+            hidden = gated / math.sqrt(width * len(value))
+        wanted.append(plain[2] @ hidden / math.sqrt(width))
+    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    found = sma.forward(weights, inputs[:, None], [gate[..., None, None] for gate in gates])
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@dataclass(frozen=True)
+class MixedSkip(Linear):
+    """One branch that is the sum of a skip and of a matrix."""
+
+    keeps = True
+
+    def mixing(self, deviation):
+        return np.array([[1.0, deviation]])
+
+
+def test_a_branch_that_mixes_its_skip_with_values_has_no_pre_norm():
+    inputs, scales = np.ones((2, 3, 4)), [np.ones((2, 3))]
+    with pytest.raises(ValueError, match="mix its skip with value matrices.*Take norm='post'"):
+        sma.attentioned_inputs(inputs, (), heads=(MixedSkip(),), scales=scales, norm="pre")
+
+
+def test_queries_before_keys_are_let_through_as_a_function():
+    inputs = np.random.default_rng(5).normal(size=(2, 3, 4))
+    rows = np.random.default_rng(6).dirichlet(np.ones(3), size=(2, 1, 3))
+    with pytest.raises(ValueError, match="layer 1: .* queries before keys, as PyTorch has them"):
+        sma.attention_matrices(inputs, [rows])
+    found = sma.attention_matrices(inputs, lambda _: (jnp.asarray(rows),))
+    np.testing.assert_array_equal(found[0], rows)
+    for matrix in (
+        np.swapaxes(rows, 2, 3),
+        0.7 * rows,
+        np.full((2, 1, 3, 3), 1 / 3),
+        np.eye(3) * np.ones((2, 1, 1, 1)),
+    ):
+        np.testing.assert_array_equal(sma.attention_matrices(inputs, [matrix])[0], matrix)
