@@ -47,6 +47,8 @@ def test_the_tested_versions_lie_within_the_bounds(minor):
 
     pinned = dict(line.split("==") for line in requirements(ROOT / "constraints" / f"python{minor}.txt"))
     pinned = {canonicalize_name(name): version for name, version in pinned.items()}
+    for requirement in map(Requirement, requirements(ROOT / "requirements-text.txt")):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name
     for requirement in map(Requirement, requirements(ROOT / "requirements.txt")):
         assert {">=", "<"} <= {bound.operator for bound in requirement.specifier}, f"{requirement}: floor, ceiling"
         assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name

