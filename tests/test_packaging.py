@@ -232,6 +232,7 @@ def test_pyproject_and_requirements_say_the_same():
     assert entries == requirements(ROOT / "requirements.txt")
     named = {path.stem.removeprefix("requirements-"): path for path in ROOT.glob("requirements-*.txt")}
     del named["workflow"]  # Snakemake runs beside the package, and need not be in its environment
+    del named["text"]  # installed without what its packages ask for, as no extra can be
     assert {extra: others(extra) for extra in named} == {extra: requirements(path) for extra, path in named.items()}
     assert set(EXTRAS) == {"sampling", "plot", "book", "dev", *named}
 
@@ -245,6 +246,8 @@ def test_an_extra_brings_what_it_rests_on():
 def test_the_tested_versions_lie_within_the_bounds(minor):
     pinned = dict(line.split("==") for line in requirements(ROOT / "constraints" / f"python{minor}.txt"))
     pinned = {canonicalize_name(name): version for name, version in pinned.items()}
+    for requirement in map(Requirement, requirements(ROOT / "requirements-text.txt")):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement.name
     for requirement in map(Requirement, requirements(ROOT / "requirements.txt")):
         bounds = {bound.operator for bound in requirement.specifier}
         assert bounds == {"=="} or {">=", "<"} <= bounds, f"{requirement}: floor and ceiling, or one version"

@@ -44,6 +44,7 @@ def main() -> int:
     print(f"packages  {', '.join(f'{name} {_version(name)}' for name in PACKAGES)}")
     print(f"cores     {os.cpu_count()}, memory {_memory()}")
     print(f"images    {images()}")
+    print(f"text      {text()}")
     print(f"compiled  {compiled()}")
     good = True
     for name, code, threads, remedy in (
@@ -86,6 +87,14 @@ def images() -> str:
     decoded = [name for name in DATA_SETS if list((place / "decoded").glob(f"{name}-*.npz"))]
     missing = "" if len(decoded) == len(DATA_SETS) else "; the first use of another one needs `make images`"
     return f"{', '.join(decoded) or 'none'} in {place}{missing}"
+
+
+def text() -> str:
+    """Whether the pretrained encoder and the sentences are installed, and what reads them."""
+    from statmech_attention.tasks._installed import missing
+
+    absent = ", ".join(missing())
+    return f"without {absent}; `make text` installs it" if absent else "an encoder and sentences are installed"
 
 
 def compiled(folder: Path = ROOT / ".cache" / "compiled") -> str:

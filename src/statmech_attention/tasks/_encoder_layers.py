@@ -1,0 +1,150 @@
+r"""An encoder of BERT's kind, layer by layer, with everything in it that depends on the input in another way than linearly.
+
+Post-norm. Layer $l$ takes tokens $x_t$ to
+
+    x'_t = n( x_t + W_o [ sum_s v^h_s Omega^h_{st} ]_h + b_o ),        Omega^h_{st} = softmax_s( k^h_s . q^h_t / sqrt(d) )
+    x''_t = n'( x'_t + W_2 (g_t * u_t) + b_2 ),                        u_t = W_1 x'_t + b_1,   g_t = Phi(u_t)
+
+with $n(x) = \gamma\, r\,(x - \bar x) + \beta$, $r = (\mathrm{Var}\,x + \epsilon)^{-1/2}$, and gelu written as a gate: $u\,\Phi(u)$. For fixed
+attention $\Omega$, scales $r$ and gates $g$ all of it is linear in $x$, up to constants.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+
+class Affine(NamedTuple):
+    """A matrix, outputs before inputs, and a bias; or the gain and the bias of a norm."""
+
+    weight: Float[Array, "..."]
+    bias: Float[Array, "..."]
+
+
+class LayerWeights(NamedTuple):
+    """Weights of all layers, each array with the layers in front."""
+
+    query: Affine
+    key: Affine
+    value: Affine
+    output: Affine
+    attention_norm: Affine
+    inner: Affine
+    outer: Affine
+    output_norm: Affine
+
+
+class Frozen(NamedTuple):
+    """What depends on the input in another way than linearly, for every layer.
+
+    Attributes:
+        attention: $\\Omega$, key before query.
+        scales: $r$ of the norm behind the heads and of the norm behind the feed-forward block.
+        gates: $g$, one for every unit of the feed-forward block.
+    """
+
+    attention: Float[Array, "layers examples heads tokens tokens"]
+    scales: Float[Array, "layers examples 2 tokens"]
+    gates: Float[Array, "layers examples tokens units"]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Encoder:
+    """Weights of an encoder of BERT's kind, and what is no weight.
+
+    Attributes:
+        words: vectors of the vocabulary.
+        positions: vectors of the positions.
+        kind: what is added to all tokens; BERT has another vector for the second of two sentences.
+        norm: of the embedding layer.
+        layers: weights of all layers.
+        heads: in every layer.
+        epsilon: added to the variance in a norm.
+    """
+
+    words: Float[Array, "vocabulary width"]
+    positions: Float[Array, "positions width"]
+    kind: Float[Array, " width"]
+    norm: Affine
+    layers: LayerWeights
+    heads: int = field(metadata={"static": True})
+    epsilon: float = field(metadata={"static": True})
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return len(self.layers.query.weight)
+
+
+def embedded(encoder: Encoder, ids: Int[Array, "examples tokens"]) -> Float[Array, "examples tokens width"]:
+    """The embedding layer's output: words and positions, normalised."""
+    together = encoder.words[ids] + encoder.positions[None, : ids.shape[1]] + encoder.kind[None, None]
+    return _norm(encoder.norm, together, encoder.epsilon)[0]
+
+
+def through_layers(
+    encoder: Encoder,
+    embeddings: Float[Array, "examples tokens width"],
+    mask: Bool[Array, "examples tokens"] | None = None,
+    frozen: Frozen | None = None,
+    head_gates: Float[Array, "layers heads"] | None = None,
+) -> tuple[Float[Array, "layers examples tokens width"], Frozen]:
+    """Outputs of all layers, and what was computed on the way, or was given as frozen.
+
+    Args:
+        encoder: its weights.
+        embeddings: what enters the first layer.
+        mask: true where there are tokens; not needed where attention is frozen.
+        frozen: attention, scales and gates to be used in the place of the network's own.
+        head_gates: factors of every head's output.
+    """
+
+    def layer(hidden, given):
+        hidden, computed = _layer(encoder, *given, hidden, mask)
+        return hidden, (hidden, computed)
+
+    _, outputs = jax.lax.scan(layer, embeddings, (encoder.layers, frozen, head_gates))
+    return outputs
+
+
+def _layer(encoder, weights, frozen, head_gates, hidden, mask):
+    query, key, value = (
+        _heads(_affine(each, hidden), encoder.heads) for each in (weights.query, weights.key, weights.value)
+    )
+    attention = _attention(query, key, mask) if frozen is None else frozen.attention
+    context = jnp.einsum("eshd,ehst->ethd", value, attention)
+    if head_gates is not None:
+        context = context * head_gates[None, None, :, None]
+    heads_out = _affine(weights.output, context.reshape(hidden.shape))
+    before, after = (None, None) if frozen is None else jnp.moveaxis(frozen.scales, 1, 0)
+    middle, before = _norm(weights.attention_norm, hidden + heads_out, encoder.epsilon, before)
+    units = _affine(weights.inner, middle)
+    gates = jax.scipy.stats.norm.cdf(units) if frozen is None else frozen.gates
+    block_out = _affine(weights.outer, gates * units)
+    hidden, after = _norm(weights.output_norm, middle + block_out, encoder.epsilon, after)
+    return hidden, Frozen(attention, jnp.stack([before, after], axis=1), gates)
+
+
+def _attention(query, key, mask):
+    logits = jnp.einsum("eshd,ethd->ehst", key, query) / query.shape[-1] ** 0.5
+    return jax.nn.softmax(jnp.where(mask[:, None, :, None], logits, -jnp.inf), axis=-2)
+
+
+def _heads(values, heads: int):
+    return values.reshape(*values.shape[:2], heads, -1)
+
+
+def _affine(affine: Affine, values):
+    return values @ affine.weight.T + affine.bias[None, None]
+
+
+def _norm(norm: Affine, values, epsilon: float, scale=None):
+    """Normalised tokens, and the scale of each; with `scale` given, that one in the place of the token's own."""
+    centred = values - jnp.mean(values, axis=-1, keepdims=True)
+    if scale is None:
+        scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1) + epsilon)
+    return norm.weight[None, None] * (scale[..., None] * centred) + norm.bias[None, None], scale

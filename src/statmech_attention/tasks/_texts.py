@@ -1,0 +1,95 @@
+"""Sentences and their classes out of the files that an installed package ships, as they were before that package had them."""
+
+import csv
+import io
+import re
+
+# TREC's coarse classes by their marks in the file, the part of a label in front of its colon.
+_QUESTIONS = {
+    "ABBR": "abbreviation",
+    "DESC": "description",
+    "ENTY": "entity",
+    "HUM": "human",
+    "LOC": "location",
+    "NUM": "number",
+}
+_NEUTRAL = 0.5  # ratings go from -4 to 4
+
+
+def questions(content: bytes) -> list[tuple[str, str]]:
+    """Questions of TREC with their coarse classes, one a line as in `DESC:manner How did .. ?`.
+
+    Args:
+        content: of the file.
+
+    Returns:
+        Pairs of a text and a class.
+
+    Raises:
+        ValueError: a line of another form.
+    """
+    found = []
+    for number, line in enumerate(content.decode().split("\n"), start=1):
+        if line.strip():
+            label, _, text = line.partition(" ")
+            mark = label.partition(":")[0]
+            if mark not in _QUESTIONS:
+                raise ValueError(
+                    f"line {number}: wanted a question after one of {', '.join(_QUESTIONS)}, got {line!r:.60}."
+                )
+            found.append((text, _QUESTIONS[mark]))
+    return found
+
+
+def reviews(content: bytes) -> list[tuple[str, str]]:
+    """Snippets with a clear mean rating, $|r| > 0.5$, and its sign; number, rating and text of a line are parted by tabs.
+
+    Args:
+        content: of the file.
+
+    Returns:
+        Pairs of a text and a class.
+    """
+    lines = [line.split("\t", 2) for line in content.decode().split("\n")[1:] if line.strip()]
+    rated = ((text, float(rating)) for _, rating, text in lines)
+    return [(text, "positive" if rating > 0 else "negative") for text, rating in rated if abs(rating) > _NEUTRAL]
+
+
+def messages(content: bytes) -> list[tuple[str, str]]:
+    """Text messages with their classes, all that the original collection has.
+
+    Where a message began with a quotation mark, whoever made the file took all that follows up to the next such mark for one
+    message: eight of them hold 737 others, each on a line of its own behind its class and a tab. These are parted again.
+
+    Args:
+        content: of the file, comma-separated with the columns `spam` (0 or 1) and `text`.
+
+    Returns:
+        Pairs of a text and a class.
+    """
+    found = []
+    for row in csv.DictReader(io.StringIO(content.decode(), newline="")):
+        first, *others = re.split(r"\n(ham|spam)\t", row["text"])
+        found.append((first, "spam" if row["spam"] == "1" else "ham"))
+        found += zip(others[1::2], others[::2], strict=True)
+    return found
+
+
+def without_doubles(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Every sentence once, the first time it comes up; none at all that comes up in two classes.
+
+    Two sentences that differ in nothing but case and white space are the same, also to the encoder.
+
+    Args:
+        pairs: of a text and a class.
+
+    Returns:
+        Those of them that are left, in their order, white space at the ends taken off.
+    """
+    classes: dict[str, set[str]] = {}
+    first: dict[str, tuple[str, str]] = {}
+    for text, name in pairs:
+        key = " ".join(text.casefold().split())
+        classes.setdefault(key, set()).add(name)
+        first.setdefault(key, (text.strip(), name))
+    return [pair for key, pair in first.items() if key and len(classes[key]) == 1]

@@ -1,0 +1,84 @@
+"""The theory's problem on real attention: sentences, seen through the attention matrices of a pretrained encoder."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from statmech_attention.layers import Outputs, SkipHeads
+from statmech_attention.model.features import Features, fitted_features
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.tasks._encoder_layers import Encoder
+from statmech_attention.tasks.encoder import encoded_batches
+from statmech_attention.tasks.tokens import Tokens
+
+
+class EncodedSentences(NamedTuple):
+    """Attentioned inputs of training and test sentences, and the features that they are given in."""
+
+    train: AttentionedInputs
+    test: AttentionedInputs
+    features: Features
+
+
+def encoded_sentences(
+    encoder: Encoder,
+    train: Tokens,
+    test: Tokens,
+    layers: Sequence[int | Sequence[int]],
+    *,
+    directions: int = 64,
+    skips: bool = False,
+    outputs: int = 1,
+    batch: int = 32,
+) -> EncodedSentences:
+    r"""Sentences as the paper's architecture sees them on the attention of an encoder, (1) to (7), read out at the first token.
+
+    $x^0 = V_0 z / \sqrt{N_0}$ with the tokens $z$ that leave the embedding layer, then a layer (2) on the attention matrices
+    $\Omega^{(l,h)}$ that the encoder has for this sentence. Its feed-forward blocks, norms and values are left out. Features are
+    rotated to the principal components of the training sentences' $\xi^\pi$, centred, and scaled so that there
+    $\langle |\xi^\pi|^2 \rangle / N_0 = 1$; test sentences decide nothing.
+
+    Args:
+        encoder: `pretrained_encoder()`, or another one.
+        train: training sentences, the result of `tokenise`.
+        test: test sentences.
+        layers: for every layer of the network the encoder's layer whose attention it has, counted from 0, or several of them
+            whose heads are side by side: `(2, 4)`, two layers of 12 heads, the third's and the fifth's; `(range(6),)`, one
+            of all 72.
+        directions: $N_0$, number of features.
+        skips: put a skip beside the heads of every layer.
+        outputs: how many; more than one for labels of several classes.
+        batch: sentences that are encoded at a time.
+
+    Returns:
+        `EncodedSentences`; 1200 sentences, 144 paths and 64 features are 90 MB.
+
+    Raises:
+        ValueError: no layer, or one that is not there; more directions than there are features or training inputs.
+    """
+    sides = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+    if not sides or not all(sides):
+        raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
+    counts = [len(side) * encoder.heads for side in sides]
+    heads = (*(SkipHeads(count) if skips else count for count in counts), *([Outputs(outputs)] if outputs > 1 else []))
+    length = max(train.ids.shape[1], test.ids.shape[1])  # one shape, one program
+
+    def seen(tokens: Tokens):
+        for part in encoded_batches(encoder, tokens.padded(length), sum(sides, []), batch=batch):
+            matrices = iter(part.attention)
+            attention = [jnp.concatenate([next(matrices) for _ in side], axis=1) for side in sides]
+            # The readout's column is taken through the attention; no other token is.
+            yield attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
+
+    whole = _joined(seen(train))
+    features = fitted_features(whole, directions)
+    # Test sentences are never held with all features.
+    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(test))), features)
+
+
+def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:
+    parts = [*parts]
+    return replace(parts[0], values=jnp.concatenate([part.values for part in parts]))
