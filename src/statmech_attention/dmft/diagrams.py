@@ -60,6 +60,7 @@ class Attractors(NamedTuple):
     window: Window
 
 
+@checks.objects
 def bifurcation_diagram(
     model: Dynamics,
     window: Window,
@@ -119,6 +120,7 @@ def bifurcation_diagram(
     return Bifurcation(*found, limit, window_of(rings, model))
 
 
+@checks.objects
 def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = False) -> Any:
     r"""Follow attractors along a parameter: every network starts where its neighbour ended.
 
@@ -155,6 +157,7 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
     return structure.unflatten(parts)._replace(window=window)
 
 
+@checks.objects
 def attractors(
     model: Dynamics,
     window: Window,

@@ -39,6 +39,7 @@ class Window:
         return newest_first(self.attention, self.slot)
 
 
+@checks.objects
 def start(model: Dynamics) -> Window:
     r"""The window with one token in it, $x_0 = W^o_1$ with slot 0, where the published runs start.
 
@@ -51,6 +52,7 @@ def start(model: Dynamics) -> Window:
     return window_from_words(model, model.patterns.output.words[:1])
 
 
+@checks.objects
 def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""The window after some tokens that are given, by (B1) and (B8).
 
@@ -74,6 +76,7 @@ def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0)
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
+@checks.objects
 def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
     r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
@@ -96,6 +99,7 @@ def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, 
     return window_of(_after_attention(laws_of(model), ring, slot), model)
 
 
+@checks.objects
 def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
     r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
 

@@ -15,6 +15,8 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 
+_SUMS_TO_ONE = 1e-2  # half precision adds up to this
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ProductAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
-        return _of_products(self, inputs)
+        return _finite(_of_products(self, inputs))
 
 
 @jax.tree_util.register_dataclass
@@ -52,7 +54,7 @@ class QueryKeyAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
-        return _of_queries_and_keys(self, inputs)
+        return _finite(_of_queries_and_keys(self, inputs))
 
 
 def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
@@ -142,13 +144,14 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
         attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
             the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
             elsewhere for these very inputs. Their columns need not sum to one: the theory holds for
-            any matrices.
+            any matrices. Where all rows do instead, they are refused: PyTorch and others have queries before keys. Rows
+            that are meant to are given by a function, `lambda inputs: matrices`.
 
     Returns:
         One array `(examples, heads, keys, queries)` a layer.
 
     Raises:
-        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer.
+        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, queries before keys.
     """
     if callable(attention):
         return attention(inputs)
@@ -161,7 +164,20 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
                 f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
                 "Matrices belong to the inputs they were computed from."
             )
+        _check_order(matrix, layer)
     return matrices
+
+
+def _check_order(matrix, layer: int) -> None:
+    """Refuse softmax over the last axis, PyTorch's: all rows sum to one, and not all columns."""
+    if not checks.concrete(matrix):
+        return
+    rows, columns = (np.abs(np.asarray(matrix, float).sum(axis=axis) - 1).max() for axis in (-1, -2))
+    if rows < _SUMS_TO_ONE < columns:
+        raise ValueError(
+            f"attention of layer {layer}: wanted keys before queries, (examples, heads, keys, queries), got matrices whose rows "
+            "sum to one, and not their columns: queries before keys, as in PyTorch. Pass np.swapaxes(matrices, -1, -2)."
+        )
 
 
 def chain_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
@@ -216,6 +232,17 @@ def _softmax_over_keys(logits, mask, biases) -> tuple:
         one = one if mask is None else jnp.where(mask[None, None], one, -jnp.inf)
         matrices.append(jax.nn.softmax(one, axis=-2))
     return tuple(matrices)
+
+
+def _finite(matrices: tuple) -> tuple:
+    """The matrices, refused where the softmax had logits that are too large for their type."""
+    for layer, matrix in enumerate(matrices, start=1):
+        if checks.concrete(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
+            raise ValueError(
+                f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. Scale inputs, "
+                "queries or keys down."
+            )
+    return matrices
 
 
 def _layers(name: str, values, axes: str) -> tuple:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, partial_paths_left, path_gates
@@ -38,6 +39,7 @@ class HeadEvidence(NamedTuple):
     without: tuple[Solution, ...]
 
 
+@checks.objects
 def log_evidence(solution: Solution) -> Float[Array, ""]:
     r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
 
@@ -140,6 +142,7 @@ def head_evidence(
     return HeadEvidence(lost, whole, without)
 
 
+@checks.objects
 def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that do not go through a head.
 

@@ -76,6 +76,7 @@ def head_scores(order_parameter, heads, definition: str = "both") -> Float[Array
     return scores / jnp.max(scores)
 
 
+@checks.objects
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
@@ -167,6 +168,7 @@ def head_confidence(matrices) -> Float[np.ndarray, " heads"]:
     return np.concatenate([np.asarray(layer).max(axis=2).mean(axis=(0, 2)) for layer in matrices])
 
 
+@checks.objects
 def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
     r"""Frobenius norm of a head's weights, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, as they are while training.
 

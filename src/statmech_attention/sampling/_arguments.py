@@ -6,8 +6,9 @@ from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import check_pair
 
 
-def checked(attentioned, labels, test, *, width, temperature, variance, heads):
+def checked(attentioned, labels, test, *, width, temperature, variance, heads, key):
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
+    checks.key("key", key)
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)

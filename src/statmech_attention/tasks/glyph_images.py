@@ -36,6 +36,7 @@ def glyphs(classes: int = 200, drawings: int = 20, seed: int = 0) -> ImageSet:
     return ImageSet("glyphs", pixels, drawings * np.arange(classes + 1), names)
 
 
+@checks.objects
 def glyph_split(images: ImageSet) -> Split:
     """Classes for training, validation and test in Omniglot's proportions, at least two of each.
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from statmech_attention import checks
+
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
 
@@ -128,6 +130,7 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
     return cache / "statmech_attention"
 
 
+@checks.objects
 def omniglot_split(images: ImageSet) -> Split:
     """The standard few-shot split of Omniglot: 1028 training, 172 validation and 423 test characters.
 

@@ -135,7 +135,7 @@ class OneShot:
         Raises:
             ValueError: fewer than one example, unknown or too few classes.
         """
-        examples = checks.whole("examples", examples)
+        key, examples = checks.key("key", key), checks.whole("examples", examples)
         classes = self._classes("classes", classes)
         asked = classes if asked is None else self._classes("asked", asked)
         checks.same("asked", "asked", len(asked), "classes", len(classes))
@@ -151,9 +151,12 @@ class OneShot:
 
         Returns:
             `Sequences`; the third drawing is never one of the first two.
+
+        Raises:
+            ValueError: something else than pairs of different classes that there are.
         """
-        pairs = jnp.asarray(pairs, jnp.int32)
-        return draw_sequences(key, pairs, pairs, self.starts)
+        pairs = self._pairs(pairs)
+        return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 
     def all_pairs(self, classes) -> Int32[np.ndarray, "pairs 2"]:
         """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
@@ -180,6 +183,14 @@ class OneShot:
             `(examples, tokens, features)`.
         """
         return _tokens(self.compact, sequences)
+
+    def _pairs(self, pairs) -> Int32[Array, "examples 2"]:
+        found = np.asarray(checks.array("pairs", pairs, "examples 2"))
+        most = self.images.classes - 1
+        whole = np.all(found == np.rint(found)) and found.min() >= 0 and found.max() <= most
+        if found.shape[1] != 2 or not whole or np.any(found[:, 0] == found[:, 1]):
+            raise ValueError(f"pairs: wanted pairs of different indices in 0..{most}, (examples, 2), got {pairs!r}.")
+        return jnp.asarray(found, jnp.int32)
 
     def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
         chosen = np.asarray(classes)

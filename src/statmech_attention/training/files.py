@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from statmech_attention import results
+from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.linear import Linear
@@ -18,6 +18,7 @@ from statmech_attention.training.network import CURVE, TrainedNetwork
 _KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads)}
 
 
+@checks.objects
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
     """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
 

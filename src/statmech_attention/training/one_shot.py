@@ -76,6 +76,7 @@ class _Kept(NamedTuple):
     seconds: Float[np.ndarray, ""]
 
 
+@checks.objects
 def train(
     task: OneShot,
     split: Split,
