@@ -10,7 +10,7 @@ import itertools
 import math
 import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 
@@ -37,12 +37,14 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
             value = np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that keeps its gradient
             raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got no array ({error}).") from None
-    if value.dtype.kind in "OSUmM" or not (
+    if getattr(value.dtype, "kind", "O") in "OSUmM" or not (  # a key's has none
         jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)
     ):
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
     if not truth and value.dtype == bool:
-        raise ValueError(f"{name}: wanted numbers, got truth values. Map two classes to +1 and -1: np.where({name}, 1.0, -1.0).")
+        raise ValueError(
+            f"{name}: wanted numbers, got truth values. Map two classes to +1 and -1: np.where({name}, 1.0, -1.0)."
+        )
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")
     if value.ndim != len(axes.split()):
@@ -115,7 +117,9 @@ def is_whole(number, least: int) -> bool:
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
         return False
     # In this order, since the largest of Python's whole numbers are no floats.
-    return bool((isinstance(number, int) or math.isfinite(number)) and int(number) == number and least <= number < 2**63)
+    return bool(
+        (isinstance(number, int) or math.isfinite(number)) and int(number) == number and least <= number < 2**63
+    )
 
 
 def seed(name: str, value) -> int:
@@ -134,7 +138,9 @@ def key(name: str, value):
             f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write {name}=jax.random.key(0)."
         )
     if value.shape != (() if new else (2,)):
-        raise ValueError(f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or use jax.vmap.")
+        raise ValueError(
+            f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or use jax.vmap."
+        )
     return value
 
 
@@ -147,11 +153,61 @@ def path(name: str, value) -> Path:
 
 def listed(name: str, value, entries: str) -> list:
     """`value` as a list of at least one entry; texts, dictionaries and what cannot be gone through twice are none."""
-    if not isinstance(value, (Sequence, np.ndarray, jax.Array)) or isinstance(value, (str, bytes)) or not getattr(value, "ndim", 1):
-        raise ValueError(f"{name}: wanted a list of {entries}, got {value!r}. Write [{value!r}].")
+    if (
+        not isinstance(value, (Sequence, np.ndarray, jax.Array))
+        or isinstance(value, (str, bytes, bytearray))
+        or not getattr(value, "ndim", 1)
+    ):
+        raise ValueError(f"{name}: wanted a list of {entries}, got {value!r}. Write [..] around a single one.")
     if not len(value):
         raise ValueError(f"{name}: wanted a list of at least one of {entries}, got an empty one.")
     return list(value)
+
+
+def choice(name: str, value, known) -> str:
+    """`value` as one of some words."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name}: wanted one of {', '.join(known)}, got {value!r}.")
+    return value
+
+
+def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices"):
+    """`value` as an array of different whole numbers below `count`, at least so many."""
+    try:
+        chosen = np.asarray(value)
+    except (TypeError, ValueError):
+        chosen = np.zeros(())
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    if not whole or chosen.size < least or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
+        some = f", at least {least}" if least else ""
+        raise ValueError(f"{name}: wanted different {what} in 0..{count - 1}{some}, got {value!r}.")
+    return chosen.astype(int)
+
+
+def mapping(name: str, value) -> dict:
+    """`value` as a dictionary whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{name}: wanted a dictionary with names as keys, got {value!r}.")
+    return dict(value)
+
+
+def number(name: str, value) -> float:
+    """`value` as a finite float."""
+    found = real(value)
+    if found is None or not math.isfinite(found):
+        raise ValueError(f"{name}: wanted one finite number, got {value!r}.")
+    return found
+
+
+def index(name: str, value, shape: tuple[int, ...]) -> None:
+    """Raise IndexError for an index that a batch of this shape does not have, where JAX would take the nearest entry."""
+    if not shape:
+        raise IndexError(f"{name}: wanted a batch to take something from, got a single one.")
+    if concrete(*jax.tree.leaves(value)):
+        try:
+            np.empty(shape)[value]
+        except IndexError as error:
+            raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {value!r} ({error}).") from None
 
 
 def objects(function):

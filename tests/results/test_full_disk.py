@@ -13,7 +13,7 @@ SMALL, LARGE = 1_000, 400_000  # numbers; the second are more than fit
 LIMIT = 2**20
 
 # In a process of its own: what went wrong here once ended the process, after the error had been caught.
-WRITE = """
+WRITE = f"""
 import gc, resource, sys
 from pathlib import Path
 import numpy as np, xarray as xr
@@ -22,7 +22,7 @@ from statmech_attention.results.checkpoint import load_state, save_state
 
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 numbers = np.random.default_rng(0).random
-small, large = ({small}, {large})
+small, large = ({SMALL}, {LARGE})
 results.save(xr.Dataset({{"a": ("x", numbers(small))}}), folder / "one.nc", parameters={{}})
 save_state(folder / "state.npz", numbers(small), {{}})
 if limit:
@@ -39,7 +39,7 @@ for write in (
     gc.collect()
 print(results.load(folder / "one.nc").sizes["x"], len(load_state(folder / "state.npz", np.zeros(0), {{}})))
 print(sorted(file.name for file in folder.iterdir()))
-""".format(small=SMALL, large=LARGE)
+"""
 
 
 def written(folder: Path, limit: int) -> list[str]:

@@ -1,6 +1,6 @@
 r"""The last $L$ tokens of a network as its mean field sees them, and where to start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,11 @@ class Window:
     attention: Float[Array, "*batch slots features"]
     slot: Int[Array, ""]
     filled: Int[Array, ""]
+
+    def __getitem__(self, index) -> "Window":
+        """That of one network, or of a smaller batch, out of a batch."""
+        checks.index("window", index, self.keys.shape[:-2])
+        return replace(self, keys=self.keys[index], values=self.values[index], attention=self.attention[index])
 
     def newest_first(self) -> Float[Array, "*batch slots features"]:
         r"""$X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state that Jacobians are taken in."""

@@ -153,9 +153,15 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
     Raises:
         ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, queries before keys.
     """
-    if callable(attention):
+    if isinstance(attention, (ProductAttention, QueryKeyAttention)):
         return attention(inputs)
     inputs = checks.array("inputs", inputs, "examples tokens features")
+    given = callable(attention)
+    if given:
+        try:
+            attention = attention(inputs)
+        except TypeError as error:
+            raise ValueError(f"attention: wanted a function of the inputs, got {attention!r} ({error}).") from error
     matrices = _layers("attention", attention, "examples heads keys queries")
     examples, tokens = inputs.shape[:2]
     for layer, matrix in enumerate(matrices, start=1):
@@ -164,7 +170,8 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
                 f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
                 "Matrices belong to the inputs they were computed from."
             )
-        _check_order(matrix, layer)
+        if not given:
+            _check_order(matrix, layer)
     return matrices
 
 
@@ -248,7 +255,7 @@ def _finite(matrices: tuple) -> tuple:
 def _layers(name: str, values, axes: str) -> tuple:
     if hasattr(values, "ndim") and values.ndim == len(axes.split()):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
-    if not hasattr(values, "__iter__") or isinstance(values, str):
+    if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
     layers = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not layers:
@@ -259,7 +266,10 @@ def _layers(name: str, values, axes: str) -> tuple:
 def _mask(mask):
     if mask is None:
         return None
-    mask = np.asarray(mask)
+    try:
+        mask = np.asarray(mask)
+    except (TypeError, ValueError):
+        raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask!r}.") from None
     if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
     if not mask.any(axis=0).all():

@@ -70,7 +70,9 @@ def alone(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy(f"{path.with_suffix('')}: another process is at it. Wait until it is done, or stop it.") from None
+            raise Busy(
+                f"{path.with_suffix('')}: another process is at it. Wait until it is done, or stop it."
+            ) from None
         except OSError:  # a file system without locks
             pass
         try:

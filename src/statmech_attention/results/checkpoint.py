@@ -57,5 +57,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
         raise ValueError(f"{path}: the checkpoint of another run: {change}. Give another file, or remove this one.")
     structure = jax.tree.structure(like)
     if structure.num_leaves != len(leaves):
-        raise ValueError(f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove this file and start again.")
+        raise ValueError(
+            f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove this file and start again."
+        )
     return jax.tree.unflatten(structure, leaves)

@@ -70,8 +70,8 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **provenance(),
-        "inputs": dict(inputs or {}),
-        "revision": revision,
+        "inputs": {} if inputs is None else checks.mapping("inputs", inputs),
+        "revision": checks.whole("revision", revision, 0),
         "maker": maker,
         "seed": seed,
         "wall_seconds": wall_seconds,
@@ -152,10 +152,14 @@ def reason_to_make(
             return f"{name} was {kept.get(name, 'not there')}"
         if kept[name] != wanted[name]:
             return f"{name} was {kept[name]}"
-    for name, used in (inputs or {}).items():
+    for name, used in ({} if inputs is None else checks.mapping("inputs", inputs)).items():
         if made["inputs"].get(name) != used:
             return f"another {name}"
-    return "" if made["revision"] == revision else f"revision {revision} has other numbers than {made['revision']}"
+    return (
+        ""
+        if made["revision"] == checks.whole("revision", revision, 0)
+        else f"revision {revision} has other numbers than {made['revision']}"
+    )
 
 
 def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of) -> bool:
@@ -240,7 +244,7 @@ def _json(parameters: Mapping[str, Any]) -> str:
             f"parameters: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}."
         )
 
-    return json.dumps(dict(parameters), sort_keys=True, default=plain)
+    return json.dumps(checks.mapping("parameters", parameters), sort_keys=True, default=plain)
 
 
 def _encoding(dataset: xr.Dataset) -> dict:

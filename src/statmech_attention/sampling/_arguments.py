@@ -54,5 +54,4 @@ def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> N
     for name, (value, smallest, why) in least.items():
         if not checks.is_whole(value, smallest):
             raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
-    if chain_method not in ("auto", "parallel", "vectorized"):
-        raise ValueError(f"chain_method: wanted 'auto', 'parallel' or 'vectorized', got {chain_method!r}.")
+    checks.choice("chain_method", chain_method, ("auto", "parallel", "vectorized"))

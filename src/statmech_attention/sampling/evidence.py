@@ -114,8 +114,7 @@ def evidence_by_temperature(
     Raises:
         ValueError: as for `importance`, or no temperatures.
     """
-    if not hasattr(temperatures, "__len__") or not len(temperatures):
-        raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
+    temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
     options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": heads, "key": key}
     # Kernels of the pairs are the same at all temperatures.

@@ -28,8 +28,9 @@ def glyphs(classes: int = 200, drawings: int = 20, seed: int = 0) -> ImageSet:
         `ImageSet` of 32 x 32 images.
 
     Raises:
-        ValueError: fewer than two classes or drawings.
+        ValueError: fewer than two classes or drawings, a seed that is negative or not whole.
     """
+    seed = checks.seed("seed", seed)
     classes, drawings = checks.whole("classes", classes, 2), checks.whole("drawings", drawings, 2)
     pixels = np.concatenate([_draw(np.random.default_rng([seed, index]), drawings) for index in range(classes)])
     names = tuple(f"glyph/{index}" for index in range(classes))

@@ -67,12 +67,16 @@ class OneShot:
     label_seed: int = 0
 
     def __post_init__(self):
+        if not isinstance(self.images, ImageSet):
+            raise ValueError(f"images: wanted an ImageSet, as from glyphs or load, got {type(self.images).__name__}.")
         height, width = self.images.pixels.shape[1:]
-        if height != width or not isinstance(self.patch, int) or self.patch < 1 or height % self.patch:
+        if height != width or not checks.is_whole(self.patch, 1) or height % self.patch:
             raise ValueError(
                 f"patch: wanted a divisor of the side of square images, got {self.patch!r} for {height} x {width}."
             )
+        object.__setattr__(self, "patch", int(self.patch))
         checks.positive("epsilon", self.epsilon)
+        checks.seed("label_seed", self.label_seed)
 
     @property
     def tokens(self) -> int:
@@ -193,17 +197,7 @@ class OneShot:
         return jnp.asarray(found, jnp.int32)
 
     def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
-        chosen = np.asarray(classes)
-        whole = chosen.ndim == 1 and chosen.size > 1 and np.issubdtype(chosen.dtype, np.integer)
-        if (
-            not whole
-            or len(np.unique(chosen)) != chosen.size
-            or chosen.min() < 0
-            or chosen.max() >= self.images.classes
-        ):
-            raise ValueError(
-                f"{name}: wanted at least two different indices in 0..{self.images.classes - 1}, got {classes!r}."
-            )
+        chosen = checks.indices(name, classes, self.images.classes, least=2)
         if np.diff(self.images.starts)[chosen].min() < 2:
             raise ValueError(f"{name}: wanted at least two drawings of every class of {self.images.name}.")
         return jnp.asarray(chosen, jnp.int32)

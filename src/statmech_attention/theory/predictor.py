@@ -123,14 +123,12 @@ def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths 
     checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
     if paths is None:
         return order_parameter
-    count = order_parameter.shape[0] // outputs
-    chosen = np.asarray(paths)
-    whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
-    if not whole or len(set(chosen.tolist())) != chosen.size or chosen.min() < 0 or chosen.max() >= count:
-        raise ValueError(f"paths: wanted different indices in 0..{count - 1}, at least one, got {paths!r}.")
+    if order_parameter.shape[0] % checks.whole("outputs", outputs):
+        raise ValueError(f"outputs: wanted a divisor of the {order_parameter.shape[0]} rows of U, got {outputs}.")
+    count = order_parameter.shape[0] // int(outputs)
     kept = np.zeros(count)
-    kept[chosen] = 1.0
-    kept = np.repeat(kept, outputs)
+    kept[checks.indices("paths", paths, count, least=1)] = 1.0
+    kept = np.repeat(kept, int(outputs))
     return order_parameter * np.outer(kept, kept)
 
 
