@@ -16,7 +16,8 @@ SOURCE = Path(statmech_attention.__file__).parent
 # From the ground up. A room imports from the lines above its own; beside it only where that is said.
 FLOORS = (
     ("installed",),
-    ("checks", "results"),
+    ("checks",),
+    ("results",),
     ("compiling",),
     ("layers",),
     ("model",),

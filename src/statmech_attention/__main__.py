@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except runs.RunFailed as error:
-        print(f"error: {error}\nThe notebook up to there is in {_shown(error.path)}", file=sys.stderr)
+        kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path.is_file() else ""
+        print(f"error: {error}{kept}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("interrupted; what was executed is kept beside the output", file=sys.stderr)

@@ -5,7 +5,14 @@ looked at only where they are known: inside `jax.jit` and `jax.vmap` shapes are 
 checked, values cannot be.
 """
 
+import inspect
+import itertools
 import math
+import os
+import typing
+from collections.abc import Mapping, Sequence
+from functools import wraps
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -14,19 +21,30 @@ from jaxtyping import Array, PRNGKeyArray, UInt32
 
 Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or the old
 
+_OBJECTS = ("statmech_attention", "xarray")
+
 
 def concrete(*arrays) -> bool:
     """True where all values are known, False inside a JAX transformation."""
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
-def array(name: str, value, axes: str, *, double: bool = False):
-    """`value` as a real JAX array with one axis a word of `axes`, finite; `double`: float64."""
-    if not hasattr(value, "dtype"):
-        value = np.asarray(value)
+def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True):
+    """`value` as a real JAX array with one axis a word of `axes`, finite; `double`: float64; `truth`: booleans are 0 and 1."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
-    if value.dtype == object or not (jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)):
+    if not isinstance(value, (jax.Array, np.ndarray)):  # lists, and arrays of other libraries
+        try:
+            value = np.asarray(value)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that keeps its gradient
+            raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got no array ({error}).") from None
+    if getattr(value.dtype, "kind", "O") in "OSUmM" or not (  # a key's has none
+        jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)
+    ):
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
+    if not truth and value.dtype == bool:
+        raise ValueError(
+            f"{name}: wanted numbers, got truth values. Map two classes to +1 and -1: np.where({name}, 1.0, -1.0)."
+        )
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")
     if value.ndim != len(axes.split()):
@@ -53,33 +71,165 @@ def need_double(name: str, value) -> None:
         raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it with {name}.astype('float64').")
 
 
+def real(value) -> float | None:
+    """`value` as a float if it is one known real number; None for all else: texts and truth values too."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if isinstance(value, (str, bytes, bytearray, bool)) or kind in "bcmMOSU" or getattr(value, "ndim", 0):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def positive(name: str, value, *, infinite: bool = False):
     """`value` as a positive float; `infinite`: +inf is allowed too."""
     if not concrete(value):
         if value.ndim:
             raise ValueError(f"{name}: wanted one positive number, got an array of shape {value.shape}. Use jax.vmap.")
         return value
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: wanted one positive number, got {value!r}.") from None
+    number = real(value)
+    if number is None:
+        raise ValueError(f"{name}: wanted one positive number, got {value!r}.")
     if not number > 0 or (math.isinf(number) and not infinite):
         raise ValueError(f"{name}: wanted a positive {'' if infinite else 'finite '}number, got {number}.")
     return number
 
 
-def whole(name: str, value, least: int = 1) -> int:
-    """`value` as a whole number of at least `least`, of any type but bool."""
-    if not is_whole(value, least):
-        raise ValueError(f"{name}: wanted a whole number of at least {least}, got {value!r}.")
+def at_least(name: str, value, least: float) -> float:
+    """`value` as a finite float of at least `least`."""
+    number = real(value)
+    if number is None or not least <= number < math.inf:
+        raise ValueError(f"{name}: wanted a finite number of at least {least:g}, got {value!r}.")
+    return number
+
+
+def whole(name: str, value, least: int = 1, most: int | None = None) -> int:
+    """`value` as a whole number of at least `least` and at most `most`, of any type but bool."""
+    if not is_whole(value, least) or most is not None and value > most:
+        beyond = "" if most is None else f" and at most {most}"
+        raise ValueError(f"{name}: wanted a whole number of at least {least}{beyond}, got {value!r}.")
     return int(value)
 
 
 def is_whole(number, least: int) -> bool:
     """Whether `number` is a whole number, of any type but bool, and not too small."""
-    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
         return False
-    return bool(math.isfinite(number) and int(number) == number and number >= least)
+    # In this order, since the largest of Python's whole numbers are no floats.
+    return bool(
+        (isinstance(number, int) or math.isfinite(number)) and int(number) == number and least <= number < 2**63
+    )
+
+
+def seed(name: str, value) -> int:
+    """`value` as a seed: a whole number that JAX makes a key of."""
+    return whole(name, value, 0, 2**63 - 1)
+
+
+def key(name: str, value):
+    """`value`, refused unless it is one JAX random key, of the new style or the old."""
+    if not isinstance(value, (jax.Array, np.ndarray)):
+        hint = f"jax.random.key({value})" if is_whole(value, 0) else "jax.random.key(0)"
+        raise ValueError(f"{name}: wanted a JAX random key, got {value!r}. Write {name}={hint}.")
+    new = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not new and (value.dtype != np.uint32 or value.ndim == 0):
+        raise ValueError(
+            f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write {name}=jax.random.key(0)."
+        )
+    if value.shape != (() if new else (2,)):
+        raise ValueError(
+            f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or use jax.vmap."
+        )
+    return value
+
+
+def path(name: str, value) -> Path:
+    """`value` as a path."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError(f"{name}: wanted a path, a text or a pathlib.Path, got {value!r}.")
+    return Path(value)
+
+
+def listed(name: str, value, entries: str) -> list:
+    """`value` as a list of at least one entry; texts, dictionaries and what cannot be gone through twice are none."""
+    if (
+        not isinstance(value, (Sequence, np.ndarray, jax.Array))
+        or isinstance(value, (str, bytes, bytearray))
+        or not getattr(value, "ndim", 1)
+    ):
+        raise ValueError(f"{name}: wanted a list of {entries}, got {value!r}. Write [..] around a single one.")
+    if not len(value):
+        raise ValueError(f"{name}: wanted a list of at least one of {entries}, got an empty one.")
+    return list(value)
+
+
+def choice(name: str, value, known) -> str:
+    """`value` as one of some words."""
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(f"{name}: wanted one of {', '.join(known)}, got {value!r}.")
+    return value
+
+
+def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices"):
+    """`value` as an array of different whole numbers below `count`, at least so many."""
+    try:
+        chosen = np.asarray(value)
+    except (TypeError, ValueError):
+        chosen = np.zeros(())
+    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
+    if not whole or chosen.size < least or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
+        some = f", at least {least}" if least else ""
+        raise ValueError(f"{name}: wanted different {what} in 0..{count - 1}{some}, got {value!r}.")
+    return chosen.astype(int)
+
+
+def mapping(name: str, value) -> dict:
+    """`value` as a dictionary whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise ValueError(f"{name}: wanted a dictionary with names as keys, got {value!r}.")
+    return dict(value)
+
+
+def number(name: str, value) -> float:
+    """`value` as a finite float."""
+    found = real(value)
+    if found is None or not math.isfinite(found):
+        raise ValueError(f"{name}: wanted one finite number, got {value!r}.")
+    return found
+
+
+def index(name: str, value, shape: tuple[int, ...]) -> None:
+    """Raise IndexError for an index that a batch of this shape does not have, where JAX would take the nearest entry."""
+    if not shape:
+        raise IndexError(f"{name}: wanted a batch to take something from, got a single one.")
+    if concrete(*jax.tree.leaves(value)):
+        try:
+            np.empty(shape)[value]
+        except IndexError as error:
+            raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {value!r} ({error}).") from None
+
+
+def objects(function):
+    """Decorator: arguments that are annotated with a class of this package, or of xarray, are refused unless they are of it."""
+    classes = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
+        known = tuple(kind for kind in kinds if isinstance(kind, type) and kind.__module__.split(".")[0] in _OBJECTS)
+        if known and all(kind in known or kind is type(None) for kind in kinds):
+            classes[name] = (known, type(None) in kinds)
+    names = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def checked(*arguments, **options):
+        for name, value in itertools.chain(zip(names, arguments, strict=False), options.items()):
+            known, optional = classes.get(name, ((), True))
+            if known and not isinstance(value, known) and not (value is None and optional):
+                wanted = " or ".join(kind.__name__ for kind in known)
+                raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.")
+        return function(*arguments, **options)
+
+    return checked
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:
@@ -94,7 +244,7 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
         raise ValueError(
             f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end heads with Outputs(C)."
         )
-    result = array("labels", value, "examples outputs" if axes else "examples", double=True)
+    result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)
     if axes:
         same("labels", "the outputs axis", result.shape[1], "the network's outputs", axes[0])

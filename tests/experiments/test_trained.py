@@ -5,6 +5,7 @@ import pytest
 
 from statmech_attention import experiments, results
 from statmech_attention.experiments import trained
+from statmech_attention.results.atomic import Busy
 from statmech_attention.training import load_network, train
 
 SETTINGS = dict(layers=1, heads=2, width=12, dimension=4, epochs=1, batch=32, learning_rate=3e-4, weight_decay=5e-5)
@@ -44,6 +45,21 @@ def test_it_is_done_once_and_again_when_a_parameter_changes(tmp_path, small, cou
     for changed, wanted in [({}, 1), ({}, 1), ({"learning_rate": 1e-3}, 2), ({"learning_rate": 1e-3}, 2)]:
         small("Trained", tmp_path, **(SETTINGS | changed)).run(progress=False)
         assert len(counted) == wanted
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks")
+def test_two_runs_do_not_make_the_same_record(tmp_path, small, monkeypatch):
+    refused = []
+
+    def meanwhile(*arguments, **options):
+        with pytest.raises(Busy, match="network-1x2.*: another process is at it. Wait until it is done") as caught:
+            small("Trained", tmp_path, **SETTINGS).run(progress=False)
+        refused.append(caught.value)
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(trained, "train", meanwhile)
+    path = small("Trained", tmp_path, **SETTINGS).run(progress=False)
+    assert len(refused) == 2 and path.is_file() and not list((tmp_path / "checkpoints").iterdir())
 
 
 def test_biases_are_recorded_where_there_are_any(tmp_path, small):

@@ -1,6 +1,7 @@
 """Attention matrices against loops over heads, keys and queries: equation (3)."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -153,3 +154,31 @@ def test_a_bias_of_other_tokens_is_refused(inputs, products):
 def test_relative_biases_refuse_bad_tables(table, tokens, message):
     with pytest.raises(ValueError, match=message):
         sma.relative_bias(table, tokens)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_queries_before_keys_are_refused(dtype):
+    rng = np.random.default_rng(5)
+    ours = jax.nn.softmax(rng.normal(size=(3, 2, 4, 4)), axis=-2).astype(dtype)
+    inputs = rng.normal(size=(3, 4, 5))
+    sma.attentioned_inputs(inputs, (ours, ours))
+    theirs = jnp.swapaxes(ours, -1, -2)
+    for give in (sma.attention_matrices, sma.attentioned_inputs):
+        with pytest.raises(ValueError, match=r"attention of layer 2: wanted .*keys, queries.*np\.swapaxes"):
+            give(inputs, (ours, theirs))
+    # Both may sum to one, neither, and rows that are meant to.
+    for fine in ((ours, np.full((3, 2, 4, 4), 0.25)), (ours, np.asarray(theirs) + 1), lambda _: (theirs,)):
+        sma.attentioned_inputs(inputs, fine)
+    jax.vmap(lambda one: sma.attentioned_inputs(inputs, (one,)).values)(theirs[None])
+
+
+def test_logits_that_overflow_are_refused():
+    inputs = np.full((1, 2, 2), 1e200)
+    for attention in (
+        sma.attention_from_products([np.ones((1, 2, 2))]),
+        sma.attention_from_queries_and_keys([np.ones((1, 2, 2))], [np.ones((1, 2, 2))]),
+    ):
+        with pytest.raises(
+            ValueError, match="attention of layer 1: wanted finite logits, got some that overflow float64"
+        ):
+            attention(inputs)

@@ -1,7 +1,9 @@
 """Running notebooks with other parameters: what is refused, what is kept, what reaches the notebook."""
 
+import errno
 import json
 import math
+import os
 import re
 import sys
 import tempfile
@@ -299,3 +301,78 @@ def test_a_lost_port_is_tried_once_more(results_root, monkeypatch):
         runs.run(write(results_root), output="x.ipynb", progress=False)
     assert len(calls) == 2
     assert not Path("x.ipynb").exists()
+
+
+def test_bad_places_are_refused_before_a_kernel_starts(results_root, no_kernel, capsys):
+    path = str(write(results_root))
+    Path("file").write_text("kept")
+    Path("folder.ipynb").mkdir()
+    for output, message in (
+        ("file/x.ipynb", "output: nothing can be written to .*file"),
+        ("folder.ipynb", "output: folder.ipynb is a folder"),
+    ):
+        assert command("run", path, "--output", output, "--overwrite") == 2
+        assert re.match(f"error: {message}.*\n$", capsys.readouterr().err)
+    for chapter in ("", ".", "..", "/"):
+        assert command("run", chapter) == 2
+        assert re.match("error: .*\n$", capsys.readouterr().err)
+    assert sorted(entry.name for entry in results_root.iterdir()) == ["file", "folder.ipynb", "small.md"]
+
+
+@pytest.mark.parametrize("written", ['{"cells": [{"cell_type"', ""])
+def test_a_full_disk_is_told_and_leaves_nothing(results_root, monkeypatch, capsys, written):
+    import papermill
+
+    def full(_, partial, **__):
+        Path(partial).write_text(written)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(papermill, "execute_notebook", full)
+    assert command("run", str(write(results_root)), "--output", "x.ipynb") == 1
+    assert capsys.readouterr().err == f"error: x.ipynb could not be written: {os.strerror(errno.ENOSPC)}\n"
+    assert [entry.name for entry in results_root.iterdir()] == ["small.md"]
+
+
+def test_what_notebooks_need_is_told_where_it_is_not_installed(results_root, monkeypatch, capsys):
+    from statmech_attention.notebooks import runs
+
+    path = str(write(results_root))
+    monkeypatch.setattr(runs, "find_spec", lambda name: None if name in ("jupytext", "papermill") else name)
+    for arguments in (("run", path), ("list", path)):
+        assert command(*arguments) == 2
+        complaint = capsys.readouterr().err
+        assert complaint == "error: jupytext, papermill not installed. Write pip install 'statmech-attention[book]'.\n"
+
+
+def test_paths_are_seen_from_where_it_is_run(results_root, monkeypatch):
+    from statmech_attention.notebooks import runs
+
+    (results_root / "book").mkdir()
+    parameters = 'folder: str = "../results"  # where the result goes\nname: str = "a"\n'
+    path = write(results_root / "book", parameters=parameters, allowed="  folder: path\n")
+    given = []
+    monkeypatch.setattr(runs, "execute", lambda *arguments, **_: given.append(arguments[2]))
+    monkeypatch.setattr(runs, "_publish", lambda *_: None)
+    for folder in ("mine", results_root / "mine", "book/../mine"):
+        runs.run(path, {"folder": folder if isinstance(folder, str) else str(folder), "name": "x/y"})
+    assert given == [{"folder": os.path.join("..", "mine"), "name": "x/y"}] * 3
+    assert runs.parameters_of(path)["folder"].default == "../results"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "good", "bad", "message"),
+    [
+        ("[2, 4, 8]", ["4", 4, "0.2e1"], ["3", 3, True, "4.5"], r"wanted a whole number in \{2, 4, 8\}"),
+        ("{ge: 3, multiple_of: 3}", ["9", "3e0", 6], ["10", 10, "1e1"], r"in \[3, inf\), a multiple of 3, got"),
+        ("{ge: 1, le: 1000}", ["1e2", "1E+2", 100], ["1e-2", "1e4", "e", "inf", "1e400"], r"in \[1, 1000\], got"),
+    ],
+)
+def test_what_a_cell_would_refuse_is_refused_before(tmp_path, allowed, good, bad, message):
+    from statmech_attention.notebooks import runs
+
+    path = write(tmp_path, parameters="width: int = 6\n" if "3" in allowed else "width: int = 4\n", allowed=f"  width: {allowed}\n")
+    width = runs.parameters_of(path)["width"]
+    assert all(isinstance(width.convert(value), int) for value in good)
+    for value in bad:
+        with pytest.raises(runs.Refused, match=message):
+            width.convert(value)

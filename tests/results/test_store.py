@@ -1,5 +1,7 @@
 """Recorded results: written whole, read back the same, and refused with a reason."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -46,7 +48,7 @@ def test_a_failed_write_keeps_the_old_result(tmp_path, dataset, monkeypatch):
     def broken(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr(xr.Dataset, "to_netcdf", broken)
+    monkeypatch.setattr(Path, "write_bytes", broken)
     with pytest.raises(OSError, match="no space left"):
         results.save(dataset, path, parameters={"other": 1})
     monkeypatch.undo()
@@ -94,4 +96,19 @@ def test_bad_input_is_refused(tmp_path, dataset):
     dataset.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
     with pytest.raises(ValueError, match="without parameters"):
         results.record(tmp_path / "plain.nc")
+    (tmp_path / "folder.nc").mkdir()
+    for call in (results.load, results.record, lambda path: results.save(dataset, path, parameters={})):
+        with pytest.raises(ValueError, match=r"folder\.nc: wanted the name of a file, got a folder"):
+            call(tmp_path / "folder.nc")
     assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("damage", ["{", "[1]", "{}", 3])
+def test_a_damaged_record_is_named(tmp_path, dataset, damage):
+    path = results.save(dataset, tmp_path / "one.nc", parameters=PARAMETERS)
+    with xr.open_dataset(path, engine="h5netcdf") as opened:
+        spoiled = opened.load().assign_attrs(provenance=damage)
+    spoiled.to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"one\.nc: a damaged record.*Remove this file and run again"):
+        results.record(path)
+    assert results.reason_to_make(path, PARAMETERS) == "damaged"

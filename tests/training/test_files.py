@@ -72,7 +72,7 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
 
     network = trained_network(parameters_of((2, Unknown(2))), heads=(2, Unknown(2)))
     with pytest.raises(
-        ValueError, match="heads: wanted numbers and layers of Linear, SkipHeads to record, got .*Unknown"
+        ValueError, match="heads: wanted numbers and layers of Linear, SkipHeads, Outputs to record, got .*Unknown"
     ):
         save_network(network, tmp_path / "network.nc", parameters={})
 
@@ -89,4 +89,18 @@ def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
 def test_another_result_is_not_taken_for_a_network(tmp_path):
     path = sma.results.save(xr.Dataset({"accuracy": 0.5}), tmp_path / "other.nc", parameters={})
     with pytest.raises(ValueError, match="wanted a trained network, got a result with accuracy"):
+        load_network(path)
+
+
+@pytest.mark.parametrize("lost", ["keys_1", "vectors", "bias", "readout_order_parameter", "layers"])
+def test_a_network_without_a_part_of_it_is_named(tmp_path, lost):
+    network = trained_network(initial(jax.random.key(2), (2, 2), 16, 8, 192, biases=True))
+    path = save_network(network, tmp_path / "network.nc", parameters={})
+    dataset = sma.results.load(path)
+    if lost in dataset.attrs:
+        del dataset.attrs[lost]
+    else:
+        dataset = dataset.drop_vars(lost)
+    sma.results.save(dataset, path, parameters={})
+    with pytest.raises(ValueError, match=rf"network\.nc: a damaged network .*{lost}.*Remove this file and train again"):
         load_network(path)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
 
 
@@ -41,6 +42,7 @@ class Terms(NamedTuple):
     weights: Float[Array, "4 features terms"]
 
 
+@checks.objects
 def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
     r"""$C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
 
@@ -54,6 +56,7 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
     return one.words @ other.words.T / one.words.shape[1]
 
 
+@checks.objects
 def correlations(patterns: Patterns) -> Correlations:
     r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (B9) for every set $T$ of odd size.
 

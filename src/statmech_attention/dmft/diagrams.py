@@ -60,13 +60,14 @@ class Attractors(NamedTuple):
     window: Window
 
 
+@checks.objects
 def bifurcation_diagram(
     model: Dynamics,
     window: Window,
     *,
     transient: int,
     steps: int,
-    pairs=((0, 1), (0, 2), (1, 0), (2, 0)),
+    pairs=None,
     width: float = 1e-3,
     levels: int = 2001,
     limit: float = 1.0,
@@ -82,7 +83,7 @@ def bifurcation_diagram(
         window: where to start, one for all or one each.
         transient: steps that are dropped.
         steps: steps that are looked at.
-        pairs: pairs $(a, b)$ of features for `sections`; those of features that there are not are left out.
+        pairs: pairs $(a, b)$ of features for `sections`; where None, (0, 1), (0, 2), (1, 0), (2, 0), as far as there are features.
         width: of the section.
         levels: how many values, evenly from -`limit` to `limit`, a value counts for the nearest.
         limit: 1 holds all; less is a closer look, and what is outside is left out.
@@ -97,7 +98,7 @@ def bifurcation_diagram(
     transient, steps = checks.whole("transient", transient, 0), checks.whole("steps", steps)
     levels = checks.whole("levels", levels, 2)
     width, limit = checks.positive("width", width), checks.positive("limit", limit)
-    pairs = np.array([pair for pair in pairs if max(pair) < model.features], dtype=int).reshape(-1, 2)
+    pairs = _pairs(pairs, model.features)
 
     def run(laws, rings):
         rings = advance_rings(laws, rings, transient)
@@ -119,6 +120,22 @@ def bifurcation_diagram(
     return Bifurcation(*found, limit, window_of(rings, model))
 
 
+def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
+    """Pairs of features for sections."""
+    if pairs is None:
+        pairs = [pair for pair in ((0, 1), (0, 2), (1, 0), (2, 0)) if max(pair) < features]
+        return np.array(pairs, int).reshape(-1, 2)
+    pairs = checks.listed("pairs", pairs, "pairs of features")
+    whole = [
+        isinstance(pair, (tuple, list, np.ndarray)) and [checks.is_whole(one, 0) and one < features for one in pair]
+        for pair in pairs
+    ]
+    if any(pair != [True, True] for pair in whole):
+        raise ValueError(f"pairs: wanted pairs (a, b) of features in 0..{features - 1}, got {pairs!r}.")
+    return np.array(pairs, int)
+
+
+@checks.objects
 def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = False) -> Any:
     r"""Follow attractors along a parameter: every network starts where its neighbour ended.
 
@@ -138,6 +155,8 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
     Raises:
         ValueError: a model with fewer than two axes.
     """
+    if not callable(measure):
+        raise ValueError(f"measure: wanted a function of (model, window), got {measure!r}.")
     if len(model.shape) < 2:
         raise ValueError(
             f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
@@ -155,6 +174,7 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
     return structure.unflatten(parts)._replace(window=window)
 
 
+@checks.objects
 def attractors(
     model: Dynamics,
     window: Window,
@@ -199,7 +219,18 @@ def attractors(
     return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), told), returns, *spectrum)
 
 
-@partial(jax.jit, static_argnames=("axis", "hann"))
+def _series(series, axis):
+    """A series as an array, and its axis counted from 0."""
+    try:
+        axes = np.ndim(series)
+    except (TypeError, ValueError):  # ragged: the check of the array says so
+        axes = 1
+    series = checks.array("series", series, " ".join(f"axis{number}" for number in range(max(axes, 1))))
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -series.ndim <= axis < series.ndim:
+        raise ValueError(f"axis: wanted an axis of the series of shape {series.shape}, got {axis!r}.")
+    return series, int(axis) % series.ndim
+
+
 def power_spectrum(
     series: Float[Array | np.ndarray, "*shape"], axis: int = -1, *, hann: bool = False
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
@@ -214,6 +245,12 @@ def power_spectrum(
     Returns:
         Frequencies, and the spectrum along `axis`.
     """
+    series, axis = _series(series, axis)
+    return _power_spectrum(series, axis, bool(hann))
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _power_spectrum(series, axis: int, hann: bool):
     steps = series.shape[axis]
     if hann:
         shape = [1] * series.ndim
@@ -223,7 +260,6 @@ def power_spectrum(
     return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps
 
 
-@partial(jax.jit, static_argnames=("lags", "axis"))
 def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis: int = -1) -> Float[Array, "*other"]:
     r"""$R_\ell = \sum_{t=0}^{T-1-\ell} m_t m_{t+\ell}$ for $\ell = 0 ..$ `lags` $- 1$; not normalised, the mean is not taken off.
 
@@ -238,9 +274,15 @@ def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis
     Raises:
         ValueError: more lags than steps, or none.
     """
+    series, axis = _series(series, axis)
+    if not checks.is_whole(lags, 1) or lags > series.shape[axis]:
+        raise ValueError(f"lags: wanted a whole number from 1 to the {series.shape[axis]} steps, got {lags!r}.")
+    return _autocorrelation(series, int(lags), axis)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _autocorrelation(series, lags: int, axis: int):
     steps = series.shape[axis]
-    if not checks.is_whole(lags, 1) or lags > steps:
-        raise ValueError(f"lags: wanted a whole number from 1 to the {steps} steps, got {lags!r}.")
     # As many zeros behind, so that the end does not meet the beginning.
     power = jnp.abs(jnp.fft.rfft(series, 2 * steps, axis=axis)) ** 2
     return jax.lax.slice_in_dim(jnp.fft.irfft(power, 2 * steps, axis=axis), 0, lags, axis=axis)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from statmech_attention import checks
 from statmech_attention.dmft.averages import pair_correlations
 from statmech_attention.dmft.patterns import Patterns
 
@@ -20,6 +21,7 @@ class Onset(NamedTuple):
     frequency: float
 
 
+@checks.objects
 def onset(patterns: Patterns) -> Onset:
     r"""The smallest $\beta$ at which $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has a solution on the unit circle.
 

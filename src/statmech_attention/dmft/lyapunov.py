@@ -51,6 +51,7 @@ class LyapunovSpectrum(NamedTuple):
     window: Window
 
 
+@checks.objects
 def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state state"]:
     r"""$\partial X_{t+1} / \partial X_t$, of which the rows of $\hat A_{t+1}$ are, for the window's $\hat A_d$, newest $d = 0$,
 
@@ -71,6 +72,7 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
     return batch_first(_jacobian(laws_of(model), rings_of(window, model)), model.shape)
 
 
+@checks.objects
 def lyapunov_spectrum(
     model: Dynamics,
     window: Window,
@@ -112,6 +114,7 @@ def lyapunov_spectrum(
     return LyapunovSpectrum(*(batch_first(part, model.shape) for part in found), window_of(rings, model))
 
 
+@checks.objects
 def regimes(
     spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, confidence: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:

@@ -34,6 +34,7 @@ class Overlaps(NamedTuple):
     attention: Float[Array, "*shape"] | None = None
 
 
+@checks.objects
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     r"""One step of the map.
 
@@ -54,6 +55,7 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
 
 
+@checks.objects
 def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fields, last: bool = False):
     r"""Iterate (B7) and (B8), and keep what is observed on the way.
 
@@ -76,6 +78,7 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
     return (window_of(rings, model), overlaps) if last else overlaps
 
 
+@checks.objects
 def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = False) -> Window:
     r"""Iterate (B7) and (B8) and keep nothing but the end: memory does not grow with the number of steps.
 

@@ -17,6 +17,7 @@ from statmech_attention.dmft.network import draw, fields_of, groups_of, same_slo
 from statmech_attention.dmft.windows import Window, rings_of
 
 
+@checks.objects
 def log_likelihood_ratios(
     model: Dynamics, key: Key, steps: int, *, first: Window, second: Window, replicas: int = 1, copies: int = 1
 ) -> Float[Array, "replicas steps"]:
@@ -41,6 +42,7 @@ def log_likelihood_ratios(
         ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
     """
     need_one(model)
+    key = checks.key("key", key)
     steps, replicas, copies = (
         checks.whole(name, one) for name, one in (("steps", steps), ("replicas", replicas), ("copies", copies))
     )

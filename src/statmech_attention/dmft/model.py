@@ -15,6 +15,8 @@ from statmech_attention.dmft import _map
 from statmech_attention.dmft.averages import Terms, character_terms, correlations, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
 
+_PARAMETERS = ("beta", "gamma", "epsilon")
+
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ class Dynamics:
     def shape(self) -> tuple[int, ...]:
         r"""Shape of the batch, that of $\beta$, $\gamma$ and $\epsilon$ together: `()` for one network."""
         return np.broadcast_shapes(self.beta.shape, self.gamma.shape, self.epsilon.shape)
+
+    def __getitem__(self, index) -> "Dynamics":
+        """One network, or a smaller batch, out of a batch."""
+        checks.index("model", index, self.shape)
+        with jax.numpy_rank_promotion("allow"):
+            parts = {name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS}
+        return replace(self, **parts)
 
     def at(self, *, beta=None, gamma=None, epsilon=None) -> "Dynamics":
         """The same patterns with other parameters.
@@ -89,8 +98,7 @@ def dynamics(patterns: Patterns, *, beta, gamma, epsilon, average: str = "sites"
         raise ValueError(
             f"patterns: wanted Patterns, from segments, independent or given, got {type(patterns).__name__}."
         )
-    if average not in ("sites", "characters"):
-        raise ValueError(f"average: wanted 'sites' or 'characters', got {average!r}.")
+    checks.choice("average", average, ("sites", "characters"))
     parameters = _parameters(beta, gamma, epsilon)
     terms = site_terms(patterns) if average == "sites" else character_terms(correlations(patterns))
     code = np.asarray(positional_code(patterns.window))
@@ -112,16 +120,22 @@ def need_one(model: Dynamics) -> None:
     """Refuse a batch of networks."""
     if model.shape:
         raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one with model.at(beta=..)."
+            f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0]."
         )
+
+
+def _axes(value) -> int:
+    try:
+        return np.ndim(value)
+    except (TypeError, ValueError):  # ragged: the check of the array says so
+        return 0
 
 
 def _parameters(beta, gamma, epsilon) -> dict:
     """The parameters as arrays whose shapes broadcast."""
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
-        value = np.asarray(value) if not hasattr(value, "dtype") else value
-        axes = " ".join(f"batch{number}" for number in range(np.ndim(value)))
+        axes = " ".join(f"batch{number}" for number in range(_axes(value)))
         value = given[name] = checks.array(name, value, axes, double=True)
         if checks.concrete(value):
             least, most = np.min(np.asarray(value)), np.max(np.asarray(value))

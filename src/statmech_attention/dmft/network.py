@@ -36,6 +36,7 @@ class Simulation(NamedTuple):
     words: Int8[Array, "replicas steps sites"] | None = None
 
 
+@checks.objects
 def simulate(
     model: Dynamics,
     key: Key,
@@ -73,6 +74,7 @@ def simulate(
         ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape; words of copies.
     """
     need_one(model)
+    key = checks.key("key", key)
     steps, replicas, copies = (
         checks.whole(name, one) for name, one in (("steps", steps), ("replicas", replicas), ("copies", copies))
     )
@@ -96,6 +98,7 @@ def simulate(
     return Simulation(overlaps, window_of(rings, many), None if words is None else jnp.moveaxis(words, -1, 0))
 
 
+@checks.objects
 def damage(
     model: Dynamics, key: Key, steps: int, *, first: Window, second: Window, pairs: int = 1
 ) -> Float[Array, "pairs steps"]:
@@ -119,6 +122,7 @@ def damage(
         ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
     """
     need_one(model)
+    key = checks.key("key", key)
     steps, pairs = checks.whole("steps", steps), checks.whole("pairs", pairs)
     same_slots(first, second)
     copies = model.at(beta=jnp.broadcast_to(model.beta, (pairs,)))

@@ -16,6 +16,7 @@ from statmech_attention.dmft.network import groups_of
 from statmech_attention.dmft.windows import Window, rings_of
 
 
+@checks.objects
 def fluctuations(model: Dynamics, window: Window, steps: int) -> Float[Array, "steps features features"]:
     r"""$N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ about the mean field, to leading order in $1/N$, (G12).
 

@@ -16,6 +16,7 @@ from statmech_attention.dmft.model import Dynamics, need_one
 from statmech_attention.dmft.windows import Window, newest_first, window_from_attention
 
 
+@checks.objects
 def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: float = 1e-9) -> Int[np.ndarray, "*batch"]:
     r"""The smallest $p$ with $\max |X_{t+p} - X_t| \le$ `tolerance` and, unless $\epsilon = 0$, the slot of $t$ again.
 
@@ -35,6 +36,7 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
     return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
 
 
+@checks.objects
 def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
     r"""A point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method, with the Jacobian (B12).
 
@@ -70,6 +72,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
     )
 
 
+@checks.objects
 def floquet_multipliers(
     model: Dynamics, window: Window, period: int, *, turns: int = 100
 ) -> Complex[np.ndarray, " state"]:

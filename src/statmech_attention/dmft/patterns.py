@@ -153,7 +153,7 @@ def segments(
     features, segments, sites = _wholes(features=features, segments=segments, sites=sites)
     if sites % segments:
         raise ValueError(f"sites: wanted a multiple of the {segments} segments, got {sites}.")
-    if _source(key, seed) is None:
+    if (seed := _source(key, seed)) is None:
         blocks, positions = _random_tables(key, features, segments, bits)
     else:
         blocks, positions = _published_segments(seed, features, segments, bits)
@@ -180,7 +180,7 @@ def independent(
     """
     bits = _bits(window)
     features, sites = _wholes(features=features, sites=sites)
-    if _source(key, seed) is None:
+    if (seed := _source(key, seed)) is None:
         return _of_tables(*_random_tables(key, features, sites, bits))
     return _of_tables(*_published_independent(seed, features, sites, bits))
 
@@ -242,9 +242,10 @@ def _drawn(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray
 def _source(key, seed) -> int | None:
     if (key is None) == (seed is None):
         raise ValueError(f"key, seed: wanted exactly one of them, got {'both' if seed is not None else 'none'}.")
-    if seed is not None:
-        checks.whole("seed", seed, 0)
-    return seed
+    if seed is None:
+        checks.key("key", key)
+        return None
+    return checks.whole("seed", seed, 0, 2**32 - 1)  # as NumPy's legacy generator takes it
 
 
 def _signs(name: str, value, axes: str):

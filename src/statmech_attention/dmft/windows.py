@@ -1,6 +1,6 @@
 r"""The last $L$ tokens of a network as its mean field sees them, and where to start."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +34,17 @@ class Window:
     slot: Int[Array, ""]
     filled: Int[Array, ""]
 
+    def __getitem__(self, index) -> "Window":
+        """That of one network, or of a smaller batch, out of a batch."""
+        checks.index("window", index, self.keys.shape[:-2])
+        return replace(self, keys=self.keys[index], values=self.values[index], attention=self.attention[index])
+
     def newest_first(self) -> Float[Array, "*batch slots features"]:
         r"""$X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state that Jacobians are taken in."""
         return newest_first(self.attention, self.slot)
 
 
+@checks.objects
 def start(model: Dynamics) -> Window:
     r"""The window with one token in it, $x_0 = W^o_1$ with slot 0, where the published runs start.
 
@@ -51,6 +57,7 @@ def start(model: Dynamics) -> Window:
     return window_from_words(model, model.patterns.output.words[:1])
 
 
+@checks.objects
 def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""The window after some tokens that are given, by (B1) and (B8).
 
@@ -74,6 +81,7 @@ def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0)
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
+@checks.objects
 def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
     r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
@@ -96,6 +104,7 @@ def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, 
     return window_of(_after_attention(laws_of(model), ring, slot), model)
 
 
+@checks.objects
 def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
     r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
 

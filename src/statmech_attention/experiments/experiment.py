@@ -7,6 +7,7 @@ and revision agree. A part that is done is kept beside the result until all are,
 import hashlib
 import json
 import os
+import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
@@ -20,6 +21,7 @@ from tqdm import tqdm
 
 from statmech_attention import checks, results
 from statmech_attention.results.again import Again
+from statmech_attention.results.atomic import alone
 
 
 class Part(NamedTuple):
@@ -109,6 +111,7 @@ class Experiment(ABC):
         Raises:
             FileNotFoundError: a record that it is made from is not there, or no images.
             ValueError: parameters that make no sense or do not fit these records; single precision.
+            Busy: another process is making the same record in the same folder.
         """
         self.check()
         if self.double:
@@ -119,6 +122,13 @@ class Experiment(ABC):
             return self.path
         self.check_sources()
         kept = _Kept(self.path, {"parameters": self.parameters, **made_of})
+        with alone(kept.lock):
+            if results.is_current(self.path, self.parameters, **made_of):  # made by another process just now
+                return self.path
+            return self._made(kept, progress)
+
+    def _made(self, kept: "_Kept", progress: bool | None) -> Path:
+        """Compute the parts that are not kept yet, and the record."""
         hidden = self.unit is None or (None if progress is None else not progress)
         with tqdm(total=self.total, unit=self.unit or "part", disable=hidden) as bar:
             parts = self.make(kept.state, progress)
@@ -138,6 +148,7 @@ class _Kept:
         mark = hashlib.sha256(json.dumps(record, sort_keys=True, default=list).encode()).hexdigest()[:12]
         self._path, self._record = path, record
         self._folder = path.parent / "checkpoints" / f"{path.stem}-{mark}"
+        self.lock = self._folder.with_name(f"{self._folder.name}.lock")
 
     def part(self, part: Part, step: Callable[..., Any]) -> xr.Dataset:
         """A part as it was kept, or computed and kept."""
@@ -157,9 +168,7 @@ class _Kept:
         """Write the result and drop the parts."""
         seconds = sum(float(file.read_text()) for file in self._folder.glob("*.seconds"))
         results.save(together, self._path, maker=maker, seed=seed, wall_seconds=seconds, **self._record)
-        for file in self._folder.iterdir():
-            file.unlink()
-        self._folder.rmdir()
+        shutil.rmtree(self._folder, ignore_errors=True)
         return self._path
 
     def _timed(self, part: Part, step: Callable[..., Any], file: Path) -> None:

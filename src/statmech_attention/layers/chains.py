@@ -97,12 +97,12 @@ class Chain:
 
     def keep(self, kept) -> tuple["Chain", tuple[Part, ...]]:
         """The chain with only some heads, given for every layer, and what is left of each layer."""
-        if not all(hasattr(chosen, "__len__") for chosen in kept):
+        if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
             raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
         if len(kept) != len(self.layers):
             raise ValueError(f"kept: wanted the heads of {len(self.layers)} layers, got {len(kept)}.")
         for number, (chosen, layer) in enumerate(zip(kept, self.layers, strict=True), start=1):
-            there = all(0 <= head < layer.heads for head in chosen)
+            there = all(checks.is_whole(head, 0) and head < layer.heads for head in chosen)
             if len(chosen) < layer.fewest or len(set(chosen)) != len(chosen) or not there:
                 least = ", at least one" if layer.fewest else ""
                 raise ValueError(
@@ -126,7 +126,11 @@ def _listed(heads) -> tuple:
         raise ValueError(
             "heads: plain arrays carry no head structure. Pass heads=(H_1, .., H_L), or the result of attentioned_inputs."
         )
-    if not isinstance(heads, (Sequence, np.ndarray)) or isinstance(heads, str):
+    if (
+        not isinstance(heads, (Sequence, np.ndarray))
+        or isinstance(heads, (str, bytes))
+        or not getattr(heads, "ndim", 1)
+    ):
         raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {heads!r}.")
     if not len(heads):
         raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")

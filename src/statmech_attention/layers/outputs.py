@@ -74,9 +74,9 @@ def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
     Raises:
         ValueError: an unknown readout or an index outside the sequence.
     """
-    if readout == "mean":
+    if isinstance(readout, str) and readout == "mean":
         return np.full(tokens, 1 / tokens)
-    index = {"first": 0, "last": tokens - 1}[readout] if readout in ("first", "last") else readout
+    index = {"first": 0, "last": tokens - 1}.get(readout) if isinstance(readout, str) else readout
     if isinstance(index, (bool, str)) or not isinstance(index, (int, np.integer)) or not 0 <= index < tokens:
         raise ValueError(f"readout: wanted 'first', 'last', 'mean' or an index in 0..{tokens - 1}, got {readout!r}.")
     return np.eye(1, tokens, int(index))[0]

@@ -60,7 +60,8 @@ def variances(variance, layers: int) -> tuple:
 
 
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
-    if not isinstance(value, (Sequence, np.ndarray)) or getattr(value, "ndim", 1) == 0:
+    listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes, bytearray))
+    if not listed or getattr(value, "ndim", 1) == 0:
         return (checks.positive(name, value, infinite=infinite),) * count
     if len(value) != count:
         raise ValueError(f"{name}: wanted one number or {count} of them, {meaning}, got {len(value)}.")

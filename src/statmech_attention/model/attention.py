@@ -35,7 +35,7 @@ class ProductAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
-        return _of_products(self, inputs)
+        return _finite(_of_products(self, inputs))
 
 
 @jax.tree_util.register_dataclass
@@ -55,7 +55,7 @@ class QueryKeyAttention:
     def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs = checks.array("inputs", inputs, "examples tokens features")
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
-        return _of_queries_and_keys(self, inputs)
+        return _finite(_of_queries_and_keys(self, inputs))
 
 
 def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
@@ -155,9 +155,15 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
     Raises:
         ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, queries before keys.
     """
-    if callable(attention):
+    if isinstance(attention, (ProductAttention, QueryKeyAttention)):
         return attention(inputs)
     inputs = checks.array("inputs", inputs, "examples tokens features")
+    given = callable(attention)
+    if given:
+        try:
+            attention = attention(inputs)
+        except TypeError as error:
+            raise ValueError(f"attention: wanted a function of the inputs, got {attention!r} ({error}).") from error
     matrices = _layers("attention", attention, "examples heads keys queries")
     examples, tokens = inputs.shape[:2]
     for layer, matrix in enumerate(matrices, start=1):
@@ -166,7 +172,8 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
                 f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
                 "Matrices belong to the inputs they were computed from."
             )
-        _check_keys_first(layer, matrix)
+        if not given:
+            _check_keys_first(layer, matrix)
     return matrices
 
 
@@ -224,10 +231,21 @@ def _softmax_over_keys(logits, mask, biases) -> tuple:
     return tuple(matrices)
 
 
+def _finite(matrices: tuple) -> tuple:
+    """The matrices, refused where the softmax had logits that are too large for their type."""
+    for layer, matrix in enumerate(matrices, start=1):
+        if checks.concrete(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
+            raise ValueError(
+                f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. Scale inputs, "
+                "queries or keys down."
+            )
+    return matrices
+
+
 def _layers(name: str, values, axes: str) -> tuple:
     if hasattr(values, "ndim") and values.ndim == len(axes.split()):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
-    if not hasattr(values, "__iter__") or isinstance(values, str):
+    if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
     layers = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
     if not layers:
@@ -252,7 +270,10 @@ def _check_keys_first(layer: int, matrix) -> None:
 def _mask(mask):
     if mask is None:
         return None
-    mask = np.asarray(mask)
+    try:
+        mask = np.asarray(mask)
+    except (TypeError, ValueError):
+        raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask!r}.") from None
     if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
         raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
     if not mask.any(axis=0).all():

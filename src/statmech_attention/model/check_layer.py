@@ -46,7 +46,7 @@ def check_layer(layer, *, seed: int = 0) -> None:
             f"{layer}: wanted a frozen dataclass whose fields are numbers and tuples, got one without a hash."
         ) from None
     _check_numbers(layer)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(checks.seed("seed", seed))
     _check_forms(layer, rng)
     for left in _sets(layer):
         _check_pruned(layer, left, rng)

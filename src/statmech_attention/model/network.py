@@ -52,7 +52,7 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
-    architecture = Architecture.of(heads, width, variance)
+    key, architecture = checks.key("key", key), Architecture.of(heads, width, variance)
     widths = []
     for number in architecture.widths:
         if not checks.is_whole(number, 1):
@@ -72,6 +72,7 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
     )
 
 
+@checks.objects
 def forward(
     weights: Weights, inputs, attention, readout="last", heads=None, scales=None, norm="post"
 ) -> Float[Array, "examples *outputs"]:
@@ -106,6 +107,7 @@ def forward(
     return read @ weights.readout / root(weights.readout.shape[0])
 
 
+@checks.objects
 def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width"]:
     r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
 
@@ -119,6 +121,7 @@ def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width
     return _partial_weights(weights, _chain_of(weights, heads))[0]
 
 
+@checks.objects
 def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
     r"""The network's output in path form, $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
 
@@ -146,6 +149,7 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
     return (gains * rows).reshape(chain.paths, *chain.readout.axes, features)
 
 
+@checks.objects
 def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array, "..."], ...]:
     r"""$U^{(l)}_{\pi\pi'} = w^\pi \cdot w^{\pi'} / N_l$ of one weight configuration, the bracket of (13).
 

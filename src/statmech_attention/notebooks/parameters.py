@@ -1,7 +1,8 @@
 """The parameters of a notebook: read from its parameters cell by papermill, checked by pydantic, without running any of it.
 
 One line of the cell is one parameter, and its comment is the help. What is allowed stands in the cell's metadata, under
-the arguments of a pydantic field or as a list of words; for a list it holds for every entry:
+the arguments of a pydantic field or as a list of words or numbers; for a list it holds for every entry. A text that is
+`path` names a file or folder: one given with a run is seen from where it is run, the default from the notebook.
 
     ---
     tags: [parameters]
@@ -9,10 +10,12 @@ the arguments of a pydantic field or as a list of words; for a list it holds for
       width: {ge: 1}
       temperatures: {gt: 0, le: 100}
       readout: [first, last, mean]
+      folder: path
     ---
     width: int = 30  # hidden width N
     temperatures: list[float] = [0.01, 0.1]  # temperatures T
     readout: str = "last"  # the token that is read out
+    folder: str = "../results"  # where the result goes
 """
 
 import ast
@@ -31,7 +34,8 @@ from pydantic_core import SchemaError
 
 _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
 _WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
-_BOUNDS = {"gt", "ge", "lt", "le", "allow_inf_nan"}
+_BOUNDS = {"gt", "ge", "lt", "le", "allow_inf_nan", "multiple_of"}
+_PATH = "path"
 # A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -49,14 +53,15 @@ class Parameter:
         type: "int", "float", "bool", "str", or "list[...]" of one of these.
         default: the value that the notebook has by itself.
         help: the comment beside it.
-        allowed: of a number the bounds `gt`, `ge`, `lt`, `le`, of a text the words; None for any.
+        allowed: of a number the bounds `gt`, `ge`, `lt`, `le`, `multiple_of`, or a list of numbers; of a text the words, or
+            "path"; None for any.
     """
 
     name: str
     type: str
     default: Any
     help: str = ""
-    allowed: dict[str, Any] | list[str] | None = None
+    allowed: dict[str, Any] | list[str] | list[int] | str | None = None
 
     def convert(self, value: Any) -> Any:
         """`value`, a text from the command line or a Python value, as this parameter's type.
@@ -84,13 +89,21 @@ class Parameter:
     @property
     def allowed_text(self) -> str:
         """The set that values, or the entries of a list, lie in: "in [1, inf)"; empty if any will do."""
+        if self.is_path:
+            return "a path"
         if not isinstance(self.allowed, dict):
-            return f"in {{{', '.join(self.allowed)}}}" if self.allowed else ""
+            return f"in {{{', '.join(map(str, self.allowed))}}}" if self.allowed else ""
         low, high = (
             next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt"))
         )
         lower, upper = self.allowed.get(low, -math.inf), self.allowed.get(high, math.inf)
-        return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}"
+        step = f", a multiple of {self.allowed['multiple_of']}" if "multiple_of" in self.allowed else ""
+        return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}{step}"
+
+    @property
+    def is_path(self) -> bool:
+        """Whether its value names a file or a folder."""
+        return self.allowed == _PATH
 
     @property
     def _wanted(self) -> str:
@@ -102,13 +115,26 @@ class Parameter:
 
     def _entry(self, value: Any) -> Any:
         spelled = _SCALARS[self._entry_type]
-        if self.allowed:
-            spelled = Literal[tuple(self.allowed)] if spelled is str else Annotated[spelled, Field(**self.allowed)]
+        if isinstance(self.allowed, dict):
+            spelled = Annotated[spelled, Field(**self.allowed)]
+        elif self.allowed and not self.is_path:
+            spelled = Literal[tuple(self.allowed)]
+        read = _whole(value) if self._entry_type == "int" and isinstance(value, str) else value
         adapter = TypeAdapter(spelled, config=_STRICT)
         try:
-            return adapter.validate_strings(value) if isinstance(value, str) else adapter.validate_python(value)
+            if isinstance(read, bool) and self._entry_type != "bool":  # equal to 1 in a list of numbers
+                raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.")
+            return adapter.validate_strings(read) if isinstance(read, str) else adapter.validate_python(read)
         except ValidationError:
             raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.") from None
+
+
+def _whole(text: str) -> int | str:
+    """A text such as 1e2 as the whole number that it is; others as they are."""
+    try:
+        return int(float(text)) if "e" in text.lower() and float(text).is_integer() else int(text)
+    except ValueError:
+        return text
 
 
 def read_parameters(cell) -> dict[str, Parameter]:
@@ -186,11 +212,16 @@ def _parameter(read, allowed) -> Parameter:
     if spelled not in (entry, f"list[{entry}]") or entry not in _SCALARS:
         raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {spelled}.")
     if entry == "str":
-        fits = isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
+        fits = allowed == _PATH or isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
+    elif isinstance(allowed, list):
+        fits = entry == "int" and all(isinstance(number, int) for number in allowed)
     else:
         fits = isinstance(allowed, dict) and set(allowed) <= _BOUNDS and entry != "bool"
     if allowed is not None and not fits:
-        raise Refused(f"{where}: wanted {{ge: 1, lt: 10}} or the like, or a list of words for a str, got {allowed!r}.")
+        raise Refused(
+            f"{where}: wanted {{ge: 1, lt: 10}} or the like, a list of words or "
+            f"path for a str, or a list of numbers for an int, got {allowed!r}."
+        )
     try:
         one = Parameter(read.name, spelled, default, read.help, allowed)
         return replace(one, default=one.convert(default))

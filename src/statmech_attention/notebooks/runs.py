@@ -6,15 +6,19 @@ runs this. What is wrong with the chapter, its parameters or the output file is 
 
 import contextlib
 import difflib
+import errno
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from statmech_attention.installed import version
 from statmech_attention.notebooks.execution import RunFailed, execute
 from statmech_attention.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
+from statmech_attention.results.atomic import replacing
 from statmech_attention.results.provenance import source_hash
 
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
@@ -47,21 +51,38 @@ def run(
         Refused: an unknown chapter; an unknown, ill-typed or out-of-range parameter; an output that is there already.
         RunFailed: a cell raised an error, or the kernel died. The notebook is kept up to there.
     """
+    need_packages()
     source = find_chapter(chapter)
     notebook = _read(source)
-    given = check_parameters(_parameters(notebook, source), parameters or {})
+    known = _parameters(notebook, source)
+    given = check_parameters(known, parameters or {})
+    for name, value in given.items():
+        if known[name].is_path:  # the notebook runs in its own folder
+            given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
     target = _target(source, output, overwrite)
     partial = target.with_name(f".partial-{target.name}")
     try:
         bar = sys.stderr.isatty() if progress is None else progress
         execute(notebook, source, given, partial, target, progress=bar)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
     finally:
         # Whatever happened, an interrupt included: what was computed is evidence and is kept.
-        if partial.exists() and partial.stat().st_size:
-            _publish(partial, target, source)
-        else:
-            partial.unlink(missing_ok=True)
+        _publish(partial, target, source)
     return target
+
+
+def need_packages() -> None:
+    """Refuse to go on without the packages that notebooks are read and executed with.
+
+    Raises:
+        Refused: some are not installed; says how they are.
+    """
+    missing = [name for name in ("jupytext", "nbformat", "papermill", "pydantic", "ipykernel") if not find_spec(name)]
+    if missing:
+        raise Refused(f"{', '.join(missing)} not installed. Write pip install 'statmech-attention[book]'.")
 
 
 def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
@@ -76,6 +97,7 @@ def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
     Raises:
         Refused: an unknown chapter, or a parameters cell that cannot be read.
     """
+    need_packages()
     source = find_chapter(chapter)
     return _parameters(_read(source), source)
 
@@ -124,6 +146,8 @@ def find_chapter(chapter: str | Path) -> Path:
         Refused: no such file or name (with the nearest known name), or a file of another kind.
     """
     path = Path(chapter)
+    if not path.name:
+        raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")
     if path.is_file():
         if path.suffix not in _SUFFIXES:
             raise Refused(f"{chapter}: wanted a notebook in MyST Markdown (.md) or .ipynb, got {path.name}.")
@@ -169,12 +193,14 @@ def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
         target = Path(output).absolute()
         if target.suffix != ".ipynb":
             raise Refused(f"output: wanted a name that ends in .ipynb, got {target.name}.")
+        if target.is_dir():
+            raise Refused(f"output: {output} is a folder. Give the name of a file.")
         if target.exists() and not overwrite:
             raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(target.parent)
         return target
     stem = Path.cwd() / "executed" / _name(source)
-    stem.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(stem.parent)
     number = 1
     while True:
         target = stem.with_name(f"{stem.name}-{number:03d}.ipynb")
@@ -184,13 +210,31 @@ def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
         number += 1
 
 
+def _make_folder(folder: Path) -> None:
+    """A folder that can be written to: looked at before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Refused(f"output: nothing can be written to {folder} ({error.strerror}).") from error
+
+
 def _publish(partial: Path, target: Path, source: Path) -> None:
-    """Clean the executed notebook's metadata of this machine's paths and move it to its place in one step."""
+    """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
     import nbformat
 
-    notebook = nbformat.read(partial, as_version=4)
-    record = notebook.metadata.setdefault("papermill", {})
-    record["input_path"], record["output_path"] = _name(source), target.name
-    notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
-    nbformat.write(notebook, partial)
-    os.replace(partial, target)
+    try:
+        notebook = nbformat.read(partial, as_version=4)
+        record = notebook.metadata.setdefault("papermill", {})
+        record["input_path"], record["output_path"] = _name(source), target.name
+        notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
+        with replacing(target) as temporary:
+            nbformat.write(notebook, temporary)
+    except nbformat.reader.NotJSONError:  # empty, or cut off by a full disk
+        pass
+    except FileNotFoundError:  # nothing was begun
+        return
+    except OSError as error:
+        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", partial) from error
+    partial.unlink(missing_ok=True)

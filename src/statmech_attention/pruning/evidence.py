@@ -7,17 +7,16 @@ $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 
 It is negative where the labels are likelier without the head.
 """
 
-import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.model.architecture import Architecture
+from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, partial_paths_left, path_gates
-from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -38,35 +37,6 @@ class HeadEvidence(NamedTuple):
     without: tuple[Solution, ...]
 
 
-def log_evidence(solution: Solution) -> Float[Array, ""]:
-    r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
-
-    $S_0 = \sum_l d_l N_l / N_{max}$ is the smallest entropy, the action without labels. It is what normalises the prior of
-    the order parameters, and differs between networks of different numbers of paths. What is left out does not grow with $N$.
-
-    Args:
-        solution: a single `Solution`, of any width; at infinite width the result is exact.
-
-    Returns:
-        A scalar.
-
-    Raises:
-        ValueError: a batch of solutions.
-    """
-    if solution.action.ndim:
-        raise ValueError(f"solution: wanted a single one, got a batch of shape {solution.action.shape}. Index it.")
-    widths = tuple(float(width) for width in solution.width)
-    architecture = Architecture(solution.attentioned.heads, widths, solution.variance)
-    # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
-    excess = (
-        0.0
-        if math.isinf(architecture.widest)
-        else architecture.widest * (solution.entropy - smallest_entropy(architecture))
-    )
-    examples = solution.labels.shape[0]
-    return -0.5 * (excess + examples * solution.energy + solution.labels.size * math.log(2 * math.pi))
-
-
 def without_head(attentioned, head: int, *, coefficients: str = "kept", heads=None) -> AttentionedInputs:
     r"""The attentioned inputs of the network that lacks one head.
 
@@ -85,8 +55,7 @@ def without_head(attentioned, head: int, *, coefficients: str = "kept", heads=No
         ValueError: no such head, the only one of its layer, or an unknown choice of coefficients.
     """
     whole = as_attentioned("attentioned", attentioned, heads)
-    if coefficients not in COEFFICIENTS:
-        raise ValueError(f"coefficients: wanted one of {', '.join(COEFFICIENTS)}, got {coefficients!r}.")
+    checks.choice("coefficients", coefficients, COEFFICIENTS)
     smaller = whole.keep_heads(kept_heads(whole.heads, [head]))
     if coefficients == "rescaled":
         return smaller
@@ -140,6 +109,7 @@ def head_evidence(
     return HeadEvidence(lost, whole, without)
 
 
+@checks.objects
 def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that do not go through a head.
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from statmech_attention import checks
 from statmech_attention.layers.chains import chain
 from statmech_attention.layers.kind import Kind
 
@@ -26,31 +27,11 @@ def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
     return np.array(found, int).reshape(-1, 2)
 
 
-def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
-    """1 where a path goes through a head of the network, 0 elsewhere.
-
-    Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
-
-    Returns:
-        `(paths, all heads)`.
-    """
-    chosen = chain(heads).path_heads
-    columns = [chosen[:, layer] == head for layer, head in head_indices(heads)]
-    return np.array(columns, float).reshape(-1, len(chosen)).T
-
-
 def different_heads(name: str, value, heads) -> list[int]:
     """`value` as numbers of different heads, counted through the network."""
-    layers, chosen = chain(heads), np.asarray(value)
-    count = sum(layers.heads)
-    whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
-    if not whole or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
-        raise ValueError(
-            f"{name}: wanted different heads out of 0..{count - 1}, counted through the layers of {layers.heads} heads, "
-            f"got {value!r}."
-        )
-    return chosen.tolist()
+    layers = chain(heads)
+    what = f"heads, counted through the layers of {layers.heads} heads,"
+    return checks.indices(name, value, sum(layers.heads), what=what).tolist()
 
 
 def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:

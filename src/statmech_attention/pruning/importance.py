@@ -8,14 +8,24 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import head_indices, path_heads
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.random_orders import unit_ranks
 from statmech_attention.pruning.removal import checked_contributions
+from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
 from statmech_attention.training.network import TrainedNetwork
 
-DEFINITIONS = ("both", "either")
+__all__ = [
+    "DEFINITIONS",
+    "RankCorrelation",
+    "head_confidence",
+    "head_scores",
+    "head_weight_norms",
+    "normalised_by_layer",
+    "path_covariance",
+    "rank_correlation",
+    "taylor_importance",
+]
 
 
 class RankCorrelation(NamedTuple):
@@ -32,50 +42,7 @@ class RankCorrelation(NamedTuple):
     high: float
 
 
-def head_scores(order_parameter, heads, definition: str = "both") -> Float[Array, " heads"]:
-    r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
-
-    The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
-    diagonal once. Where the paths' coefficients differ, beside a skip, an entry counts by its weight in the kernel,
-    $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip has no score, and a path along it counts for the heads of the other layers alone.
-
-    Args:
-        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
-            its own.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
-        definition: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
-
-    Returns:
-        `(all heads,)`, in the order of `head_indices`.
-
-    Raises:
-        ValueError: a matrix that does not fit the heads, NaN or infinity, zero everywhere, an unknown definition.
-
-    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
-    """
-    if definition not in DEFINITIONS:
-        raise ValueError(f"definition: wanted one of {', '.join(DEFINITIONS)}, got {definition!r}.")
-    layers = chain(heads)
-    if not any(layers.heads):
-        raise ValueError(f"heads: wanted a layer with heads to score, got none in {layers.spelled}.")
-    through = jnp.asarray(np.repeat(path_heads(heads), layers.outputs, axis=0))
-    order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
-    if order_parameter.shape != (len(through),) * 2:
-        raise ValueError(
-            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
-        )
-    gains = np.repeat(layers.path_gains, layers.outputs)
-    magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
-    if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
-        raise ValueError(
-            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
-        )
-    scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
-    if definition == "either":
-        scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores
-    return scores / jnp.max(scores)
-
-
+@checks.objects
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
@@ -167,6 +134,7 @@ def head_confidence(matrices) -> Float[np.ndarray, " heads"]:
     return np.concatenate([np.asarray(layer).max(axis=2).mean(axis=(0, 2)) for layer in matrices])
 
 
+@checks.objects
 def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
     r"""Frobenius norm of a head's weights, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, as they are while training.
 

@@ -35,6 +35,7 @@ def predictor_vectors(train: AttentionedInputs, labels, order_parameter, tempera
     return gains * (kernel_scale(train, 1.0) * order_parameter @ summed)
 
 
+@checks.objects
 def predictor_contributions(
     train: AttentionedInputs, labels, test: AttentionedInputs, order_parameter, *, temperature
 ) -> Float[Array, "examples paths"]:

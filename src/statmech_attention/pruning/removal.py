@@ -36,6 +36,7 @@ class Removals(NamedTuple):
     accuracy: Float[np.ndarray, " choices"]
 
 
+@checks.objects
 def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
     r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 

@@ -1,24 +1,122 @@
 """Files that are there whole or not at all."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where an open file cannot be renamed either
+    fcntl = None
+
+_SUFFIX = ".part"
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place in one step if nothing is raised; folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
-    handle, name = tempfile.mkstemp(suffix=".part", prefix=path.stem, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    """A file beside `path` to write to, which takes its place in one step if nothing is raised; folders are made.
+
+    It is `NAME.RANDOM.part`. One that a killed process left is removed when `path` is written again.
+
+    Raises:
+        ValueError: a folder of that name.
+        OSError: it cannot be written, as on a full disk; the message has its name, and what was there stays.
+    """
+    refuse_folder(path)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = _locked(path)
+    except OSError as error:
+        raise _told(error, path) from error
+    try:
+        _drop_abandoned(path)
         yield temporary
         temporary.chmod(0o644)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        # Of libraries that write, some tell neither the number of the error nor the file.
+        if isinstance(error, OSError) and error.filename in (None, str(temporary)):
+            raise _told(error, path) from error
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+class Busy(RuntimeError):
+    """Another process is at the same work."""
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold a lock file for as long as some work goes on; where there are no locks, as on Windows, nothing is held.
+
+    Args:
+        path: of the lock file, which is there as long as the lock, or until it is taken next after a kill.
+
+    Raises:
+        Busy: another process, or this one, holds it.
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    with open(path, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy(
+                f"{path.with_suffix('')}: another process is at it. Wait until it is done, or stop it."
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def refuse_folder(path: Path) -> None:
+    """Raise ValueError where a folder has the name of a file."""
+    if path.is_dir():
+        raise ValueError(f"{path}: wanted the name of a file, got a folder. Give a name in it.")
+
+
+def _locked(path: Path) -> tuple[int | None, Path]:
+    """A new file beside `path`, locked for as long as its handle is open: so that nobody takes it for abandoned."""
+    while True:
+        # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
+        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=_SUFFIX, dir=path.parent)
+        if fcntl is None:
+            os.close(handle)
+            return None, Path(name)
+        with contextlib.suppress(OSError):  # a file system without locks: nothing is dropped there
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.exists(name):  # nobody dropped it before it was locked
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _drop_abandoned(path: Path) -> None:
+    """Remove what killed processes left of `path`: files that nobody holds a lock on."""
+    if fcntl is None:
+        return
+    for left in path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}"):
+        with contextlib.suppress(OSError), open(left, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+
+
+def _told(error: OSError, path: Path) -> OSError:
+    """The same error with the name of the file that was to be written."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return type(error)(error.errno, f"{reason}; nothing was written", str(path))

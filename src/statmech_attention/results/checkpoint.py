@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from statmech_attention.results.atomic import replacing
+from statmech_attention.results.atomic import refuse_folder, replacing
 
 _SETTINGS = "settings"
 
@@ -42,13 +42,14 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: a damaged file, or one of a run with other settings, which are named.
     """
+    refuse_folder(path)
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             found = json.loads(str(archive[_SETTINGS]))
             leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove it and start again.") from error
+        raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove this file and start again.") from error
     wanted = json.loads(json.dumps(dict(settings)))
     differing = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
     if differing:
@@ -56,5 +57,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
         raise ValueError(f"{path}: the checkpoint of another run: {change}. Give another file, or remove this one.")
     structure = jax.tree.structure(like)
     if structure.num_leaves != len(leaves):
-        raise ValueError(f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove it and start again.")
+        raise ValueError(
+            f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove this file and start again."
+        )
     return jax.tree.unflatten(structure, leaves)

@@ -6,6 +6,7 @@ computing part of it again gives the same numbers, which `make verify` does.
 """
 
 import hashlib
+import io
 import json
 import os
 import time
@@ -13,10 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import numpy as np
 import xarray as xr
+from xarray.backends import H5NetCDFStore
 
-from statmech_attention.results.atomic import replacing
+from statmech_attention import checks
+from statmech_attention.results.atomic import refuse_folder, replacing
 from statmech_attention.results.provenance import provenance
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
@@ -24,6 +28,7 @@ _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _NOT_NUMBERS = ("seconds",)
 
 
+@checks.objects
 def save(
     dataset: xr.Dataset,
     path: str | os.PathLike,
@@ -51,9 +56,13 @@ def save(
         The path.
 
     Raises:
-        ValueError: a path that does not end in `.nc`, parameters that JSON cannot hold, attributes in the way.
+        ValueError: something else than a Dataset, a path that does not end in `.nc` or is a folder, parameters that JSON cannot
+            hold, attributes in the way.
+        OSError: a full disk or a folder that cannot be written to; what was there before is still there.
     """
-    path = Path(path)
+    if not isinstance(dataset, xr.Dataset):
+        raise ValueError(f"dataset: wanted an xarray.Dataset, got {type(dataset).__name__}. Write xr.Dataset(...).")
+    path = checks.path("path", path)
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
     taken = {_PARAMETERS, _PROVENANCE} & set(dataset.attrs)
@@ -61,16 +70,17 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **provenance(),
-        "inputs": dict(inputs or {}),
-        "revision": revision,
+        "inputs": {} if inputs is None else checks.mapping("inputs", inputs),
+        "revision": checks.whole("revision", revision, 0),
         "maker": maker,
         "seed": seed,
         "wall_seconds": wall_seconds,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: _json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
+    content = _serialised(recorded)
     with replacing(path) as temporary:
-        recorded.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(recorded))
+        temporary.write_bytes(content)
     return path
 
 
@@ -142,10 +152,14 @@ def reason_to_make(
             return f"{name} was {kept.get(name, 'not there')}"
         if kept[name] != wanted[name]:
             return f"{name} was {kept[name]}"
-    for name, used in (inputs or {}).items():
+    for name, used in ({} if inputs is None else checks.mapping("inputs", inputs)).items():
         if made["inputs"].get(name) != used:
             return f"another {name}"
-    return "" if made["revision"] == revision else f"revision {revision} has other numbers than {made['revision']}"
+    return (
+        ""
+        if made["revision"] == checks.whole("revision", revision, 0)
+        else f"revision {revision} has other numbers than {made['revision']}"
+    )
 
 
 def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of) -> bool:
@@ -189,8 +203,17 @@ def digest(path: str | os.PathLike) -> str:
     return found.hexdigest()[:16]
 
 
+def _serialised(dataset: xr.Dataset) -> bytes:
+    """The content of a file, made in memory: HDF5 ends the process if it cannot flush to a full disk."""
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        dataset.dump_to_store(H5NetCDFStore(file), encoding=_encoding(dataset))
+    return content.getvalue()
+
+
 def _read(path) -> xr.Dataset:
-    path = Path(path)
+    path = checks.path("path", path)
+    refuse_folder(path)
     if not path.exists():
         raise FileNotFoundError(
             f"{path}: no recorded result there. Results are written by the notebooks in book/runs and by `make bench`."
@@ -200,10 +223,16 @@ def _read(path) -> xr.Dataset:
             dataset = opened.load()
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(
-            f"{path}: wanted a netCDF file, got one that cannot be read ({error}). Remove it and run again."
+            f"{path}: wanted a netCDF file, got one that cannot be read ({error}). Remove this file and run again."
         ) from error
     if not {_PARAMETERS, _PROVENANCE} <= set(dataset.attrs):
         raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
+    try:
+        records = [json.loads(dataset.attrs[name]) for name in (_PARAMETERS, _PROVENANCE)]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    if not all(isinstance(record, dict) for record in records) or not {"inputs", "revision"} <= set(records[1]):
+        raise ValueError(f"{path}: a damaged record, without inputs or revision. Remove this file and run again.")
     return dataset
 
 
@@ -215,7 +244,7 @@ def _json(parameters: Mapping[str, Any]) -> str:
             f"parameters: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}."
         )
 
-    return json.dumps(dict(parameters), sort_keys=True, default=plain)
+    return json.dumps(checks.mapping("parameters", parameters), sort_keys=True, default=plain)
 
 
 def _encoding(dataset: xr.Dataset) -> dict:

@@ -6,8 +6,9 @@ from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import check_pair
 
 
-def checked(attentioned, labels, test, *, width, temperature, variance, heads):
+def checked(attentioned, labels, test, *, width, temperature, variance, heads, key):
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
+    checks.key("key", key)
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
@@ -53,5 +54,4 @@ def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> N
     for name, (value, smallest, why) in least.items():
         if not checks.is_whole(value, smallest):
             raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
-    if chain_method not in ("auto", "parallel", "vectorized"):
-        raise ValueError(f"chain_method: wanted 'auto', 'parallel' or 'vectorized', got {chain_method!r}.")
+    checks.choice("chain_method", chain_method, ("auto", "parallel", "vectorized"))

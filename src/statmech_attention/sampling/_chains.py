@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import repeat
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ import numpy as np
 from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
+from statmech_attention import checks
 from statmech_attention.results.checkpoint import load_state, save_state
 
 _BLOCK = 50  # draws between two looks at the progress bar and two writes of the checkpoint
@@ -109,6 +109,7 @@ def run(
         By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     together = chain_method == "vectorized" or (chain_method == "auto" and jax.default_backend() != "cpu")
     begin, advance = _compiled(transition, together)
     chains = jax.tree.leaves(starts)[0].shape[0]
@@ -129,7 +130,6 @@ def run(
     shapes = jax.eval_shape(advance, states[0], data, 0, 1)[1]
     kept = {name: np.zeros((chains, 0, *shape.shape[1 + together :]), shape.dtype) for name, shape in shapes.items()}
     done = 0
-    path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         settings = {**(settings or {}), "warmup": warmup, "thinning": thinning, "data": _digest((seed, starts, data))}
         if path.exists():

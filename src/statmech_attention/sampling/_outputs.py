@@ -70,6 +70,7 @@ def by_output(values, inputs: AttentionedInputs):
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
+@checks.objects
 def predictors(draws: xr.Dataset, attentioned, labels, *, heads=None) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 

@@ -38,9 +38,9 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " layers"]
 
 
-def prepared(attentioned, labels, test, *, width, temperature, variance, heads, settings):
+def prepared(attentioned, labels, test, *, width, temperature, variance, heads, key, settings):
     """The posterior and the architecture, all arguments checked."""
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
     whole_widths(architecture)
     check_chains(**settings)

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._bartlett import chain_order_one
@@ -38,6 +39,7 @@ class Corrected(NamedTuple):
     prediction: Prediction | None
 
 
+@checks.objects
 def corrected(solution: Solution, test=None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 

@@ -7,6 +7,7 @@ import xarray as xr
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy.special import ndtr
 
+from statmech_attention import checks
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.predictor import Prediction
@@ -105,6 +106,7 @@ def r_hat(draws) -> np.ndarray:
     return np.where(np.ptp(values, axis=(0, 1)) == 0, 1.0, found)
 
 
+@checks.objects
 def prediction(draws: xr.Dataset) -> Prediction:
     r"""Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
 

@@ -87,8 +87,8 @@ def importance(
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "points": points}
-    return _averaged(*_prepared(attentioned, labels, test, **options), key, quiet)
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    return _averaged(*_prepared(attentioned, labels, test, points=points, **options), key, quiet)
 
 
 def evidence_by_temperature(
@@ -114,12 +114,11 @@ def evidence_by_temperature(
     Raises:
         ValueError: as for `importance`, or no temperatures.
     """
-    if not hasattr(temperatures, "__len__") or not len(temperatures):
-        raise ValueError(f"temperatures: wanted a list of at least one temperature, got {temperatures!r}.")
+    temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
-    options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": heads, "points": points}
+    options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": heads, "key": key}
     # Kernels of the pairs are the same at all temperatures.
-    data, *rest = _prepared(attentioned, labels, None, **options)
+    data, *rest = _prepared(attentioned, labels, None, points=points, **options)
     keys = jax.random.split(key, len(temperatures))
     at_each = [data._replace(temperature=jnp.asarray(temperature, float)) for temperature in temperatures]
     found = [_averaged(one, *rest, own_key, quiet) for one, own_key in zip(at_each, keys, strict=True)]

@@ -76,7 +76,7 @@ def gibbs_posterior(
     Gaussian distributions" (2010).
     """
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
-    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     data, architecture = _weight_draws.prepared(
         attentioned, labels, test, **about, settings=settings | {"chains": chains}
     )

@@ -81,7 +81,7 @@ def posterior(
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
     factors = bartlett(architecture)
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}

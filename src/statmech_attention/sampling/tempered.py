@@ -79,7 +79,7 @@ def tempered_posterior(
 
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
     factors, widths = bartlett(architecture), whole_widths(architecture)
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}

@@ -99,7 +99,7 @@ def weights_posterior(
     Source: Tiberi et al. (2024), appendix F.
     """
     settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
-    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     data, architecture = _weight_draws.prepared(
         attentioned, labels, test, **about, settings=settings | {"chains": chains}
     )

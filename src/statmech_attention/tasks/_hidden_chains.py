@@ -65,11 +65,11 @@ class HiddenChains(ABC):
                 f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
             )
         for name in ("parallel_noise", "perpendicular_noise"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: wanted a finite number of at least 0, got {getattr(self, name)!r}.")
+            checks.at_least(name, getattr(self, name), 0)
         checks.positive("hardness", self.hardness)
         for name in ("slow", "fast"):
-            if not 0 <= getattr(self, name) <= 1:
+            number = checks.real(getattr(self, name))
+            if number is None or not 0 <= number <= 1:
                 raise ValueError(f"{name}: wanted a probability in [0, 1], got {getattr(self, name)!r}.")
 
     @abstractmethod
@@ -89,6 +89,7 @@ class HiddenChains(ABC):
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
+        key = checks.key("key", key)
         return _with_random(key, np.stack(self._designed_heads()), self.uniform_head()[None], *self._scales())
 
     @property
@@ -124,7 +125,7 @@ class HiddenChains(ABC):
         Raises:
             ValueError: fewer than one example, an unknown readout, heads of the wrong shape.
         """
-        train_key, test_key, heads_key = jax.random.split(key, 3)
+        train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
         train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
         attention = attention_from_products(self.heads(heads_key) if heads is None else heads)
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout) for data in (train, test))
@@ -143,7 +144,7 @@ class HiddenChains(ABC):
         Returns:
             `(features, features)`.
         """
-        return _random_head(key, *self._scales())
+        return _random_head(checks.key("key", key), *self._scales())
 
     def _inputs(self, key: Key, which: Int[Array, "examples length"]) -> Float[Array, "examples tokens features"]:
         """Feature vectors of hidden states with noise, the empty token in front, and positions."""

@@ -28,14 +28,16 @@ def glyphs(classes: int = 200, drawings: int = 20, seed: int = 0) -> ImageSet:
         `ImageSet` of 32 x 32 images.
 
     Raises:
-        ValueError: fewer than two classes or drawings.
+        ValueError: fewer than two classes or drawings, a seed that is negative or not whole.
     """
+    seed = checks.seed("seed", seed)
     classes, drawings = checks.whole("classes", classes, 2), checks.whole("drawings", drawings, 2)
     pixels = np.concatenate([_draw(np.random.default_rng([seed, index]), drawings) for index in range(classes)])
     names = tuple(f"glyph/{index}" for index in range(classes))
     return ImageSet("glyphs", pixels, drawings * np.arange(classes + 1), names)
 
 
+@checks.objects
 def glyph_split(images: ImageSet) -> Split:
     """Classes for training, validation and test in Omniglot's proportions, at least two of each.
 

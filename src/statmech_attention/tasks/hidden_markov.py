@@ -58,7 +58,7 @@ class HiddenMarkov(HiddenChains):
         Raises:
             ValueError: fewer than one example.
         """
-        examples = checks.whole("examples", examples)
+        key, examples = checks.key("key", key), checks.whole("examples", examples)
         noise, labels, hidden, states = _chains(key, float(self.slow), float(self.fast), examples, self.length)
         return HiddenMarkovSample(self._inputs(noise, states), labels, hidden)
 

@@ -76,7 +76,7 @@ class HiddenMarkovClasses(HiddenChains):
         Raises:
             ValueError: fewer than one example.
         """
-        examples = checks.whole("examples", examples)
+        key, examples = checks.key("key", key), checks.whole("examples", examples)
         noise, labels, hidden = _chains(key, self.steps, examples, self.length)
         return HiddenMarkovSample(self._inputs(noise, hidden), labels, hidden)
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from statmech_attention import checks
+
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
 
@@ -38,7 +40,7 @@ class ImageSet:
         names: of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3".
 
     Raises:
-        ValueError: `starts` that do not cut all drawings into one piece a class.
+        ValueError: pixels other than whole numbers from 0 to 255, `starts` that do not cut all drawings into one piece a class.
     """
 
     name: str
@@ -47,6 +49,17 @@ class ImageSet:
     names: tuple[str, ...]
 
     def __post_init__(self):
+        if getattr(self.pixels, "dtype", None) != np.uint8 or self.pixels.ndim != 3 or not self.pixels.size:
+            got = f"{self.pixels.dtype} of shape {self.pixels.shape}" if hasattr(self.pixels, "dtype") else self.pixels
+            raise ValueError(
+                f"pixels of {self.name}: wanted uint8, (drawings, height, width), 0 to 255, got {got}. Grey values in [0, 1] "
+                "become pixels by np.round(255 * grey).astype('uint8')."
+            )
+        starts = checks.array("starts", self.starts, "boundaries", truth=False)
+        if np.any(np.asarray(starts) % 1):
+            raise ValueError(f"starts of {self.name}: wanted whole numbers, got {self.starts!r}.")
+        object.__setattr__(self, "starts", np.asarray(self.starts, int))
+        object.__setattr__(self, "names", tuple(checks.listed("names", self.names, "texts")))
         right_ends = self.starts.size and self.starts[0] == 0 and self.starts[-1] == len(self.pixels)
         if not right_ends or np.any(np.diff(self.starts) < 1) or len(self.names) != self.starts.size - 1:
             raise ValueError(
@@ -95,8 +108,7 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
         FileNotFoundError: the images are not there and cannot be downloaded, or torch to read them is missing; says
             what to do.
     """
-    if name not in DATA_SETS:
-        raise ValueError(f"name: wanted one of {', '.join(DATA_SETS)}, got {name!r}.")
+    checks.choice("name", name, DATA_SETS)
     root = data_root(root)
     path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
     if path.exists():
@@ -119,15 +131,16 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
     Returns:
         A path, made if it is needed.
     """
-    chosen = root or os.environ.get(VARIABLE)
+    chosen = os.environ.get(VARIABLE) if root is None else root
     if chosen:
-        return Path(chosen).expanduser()
+        return checks.path("root", chosen).expanduser()
     home = Path.home()
     by_system = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA", home))}
     cache = by_system.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
     return cache / "statmech_attention"
 
 
+@checks.objects
 def omniglot_split(images: ImageSet) -> Split:
     """The standard few-shot split of Omniglot: 1028 training, 172 validation and 423 test characters.
 
@@ -157,9 +170,11 @@ def _read(name: str, path: Path) -> ImageSet:
             pixels, starts, names = archive["pixels"], archive["starts"], tuple(archive["names"].tolist())
             whole = str(archive["checksum"]) == _checksum(pixels, starts, names)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: a damaged file of images ({error}). Remove it; it will be made again.") from error
+        raise ValueError(
+            f"{path}: a damaged file of images ({error}). Remove this file; it will be made again."
+        ) from error
     if not whole:
-        raise ValueError(f"{path}: the images in it do not fit its checksum. Remove it; it will be made again.")
+        raise ValueError(f"{path}: the images in it do not fit its checksum. Remove this file; it will be made again.")
     return ImageSet(name, pixels, starts, names)
 
 

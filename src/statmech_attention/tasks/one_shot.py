@@ -67,12 +67,16 @@ class OneShot:
     label_seed: int = 0
 
     def __post_init__(self):
+        if not isinstance(self.images, ImageSet):
+            raise ValueError(f"images: wanted an ImageSet, as from glyphs or load, got {type(self.images).__name__}.")
         height, width = self.images.pixels.shape[1:]
-        if height != width or not isinstance(self.patch, int) or self.patch < 1 or height % self.patch:
+        if height != width or not checks.is_whole(self.patch, 1) or height % self.patch:
             raise ValueError(
                 f"patch: wanted a divisor of the side of square images, got {self.patch!r} for {height} x {width}."
             )
+        object.__setattr__(self, "patch", int(self.patch))
         checks.positive("epsilon", self.epsilon)
+        checks.seed("label_seed", self.label_seed)
 
     @property
     def tokens(self) -> int:
@@ -135,7 +139,7 @@ class OneShot:
         Raises:
             ValueError: fewer than one example, unknown or too few classes.
         """
-        examples = checks.whole("examples", examples)
+        key, examples = checks.key("key", key), checks.whole("examples", examples)
         classes = self._classes("classes", classes)
         asked = classes if asked is None else self._classes("asked", asked)
         checks.same("asked", "asked", len(asked), "classes", len(classes))
@@ -151,9 +155,12 @@ class OneShot:
 
         Returns:
             `Sequences`; the third drawing is never one of the first two.
+
+        Raises:
+            ValueError: something else than pairs of different classes that there are.
         """
-        pairs = jnp.asarray(pairs, jnp.int32)
-        return draw_sequences(key, pairs, pairs, self.starts)
+        pairs = self._pairs(pairs)
+        return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 
     def all_pairs(self, classes) -> Int32[np.ndarray, "pairs 2"]:
         """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
@@ -181,18 +188,16 @@ class OneShot:
         """
         return _tokens(self.compact, sequences)
 
+    def _pairs(self, pairs) -> Int32[Array, "examples 2"]:
+        found = np.asarray(checks.array("pairs", pairs, "examples 2"))
+        most = self.images.classes - 1
+        whole = np.all(found == np.rint(found)) and found.min() >= 0 and found.max() <= most
+        if found.shape[1] != 2 or not whole or np.any(found[:, 0] == found[:, 1]):
+            raise ValueError(f"pairs: wanted pairs of different indices in 0..{most}, (examples, 2), got {pairs!r}.")
+        return jnp.asarray(found, jnp.int32)
+
     def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
-        chosen = np.asarray(classes)
-        whole = chosen.ndim == 1 and chosen.size > 1 and np.issubdtype(chosen.dtype, np.integer)
-        if (
-            not whole
-            or len(np.unique(chosen)) != chosen.size
-            or chosen.min() < 0
-            or chosen.max() >= self.images.classes
-        ):
-            raise ValueError(
-                f"{name}: wanted at least two different indices in 0..{self.images.classes - 1}, got {classes!r}."
-            )
+        chosen = checks.indices(name, classes, self.images.classes, least=2)
         if np.diff(self.images.starts)[chosen].min() < 2:
             raise ValueError(f"{name}: wanted at least two drawings of every class of {self.images.name}.")
         return jnp.asarray(chosen, jnp.int32)

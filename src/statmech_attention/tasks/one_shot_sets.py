@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.images import ImageSet, Split, load, omniglot_split
@@ -71,8 +72,7 @@ class OneShotSuite:
         Raises:
             ValueError: no test set of that name.
         """
-        if name not in self.test_sets:
-            raise ValueError(f"name: wanted one of {', '.join(self.test_sets)}, got {name!r}.")
+        checks.choice("name", name, self.test_sets)
         chosen = self.test_sets[name]
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
@@ -92,18 +92,17 @@ def one_shot_suite(name: str = "omniglot", root=None) -> OneShotSuite:
     Raises:
         ValueError, FileNotFoundError: an unknown name; as `tasks.images.load`.
     """
+    checks.choice("name", name, SUITES)
     if name == "omniglot":
         images = load("omniglot", root)
         split, others = omniglot_split(images), {"FashionMNIST": "fashion_mnist", "MNIST": "mnist"}
         out = {title: _two_classes(load(other, root), 10) for title, other in others.items()}
         return _suite(images, split, "Omniglot", out)
-    if name == "glyphs":
-        images = glyphs()
-        twice = glyphs(classes=4, drawings=200, seed=1)
-        negative = ImageSet("glyphs in white", 255 - twice.pixels, twice.starts, twice.names)
-        out = {"white glyphs": _two_classes(negative, 2), "two glyphs": _two_classes(twice, 2)}
-        return _suite(images, glyph_split(images), "glyphs", out)
-    raise ValueError(f"name: wanted one of {', '.join(SUITES)}, got {name!r}.")
+    images = glyphs()
+    twice = glyphs(classes=4, drawings=200, seed=1)
+    negative = ImageSet("glyphs in white", 255 - twice.pixels, twice.starts, twice.names)
+    out = {"white glyphs": _two_classes(negative, 2), "two glyphs": _two_classes(twice, 2)}
+    return _suite(images, glyph_split(images), "glyphs", out)
 
 
 def _suite(images: ImageSet, split: Split, title: str, out: Mapping[str, TestSet]) -> OneShotSuite:

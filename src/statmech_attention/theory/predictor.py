@@ -23,6 +23,8 @@ from statmech_attention.theory.kernels import (
     kernel_scale,
 )
 
+_ROUNDING = 1e-6  # of the largest entry of U
+
 
 class Prediction(NamedTuple):
     """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
@@ -48,11 +50,12 @@ def predict(
 
     Returns:
         `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`. The variance is that of the output $f$; that
-        of a noisy label is larger by $T$. All NaN where $K + T I$ is not positive definite to working precision: $T$
-        too small for the kernel, or a $U$ that is not positive semi-definite.
+        of a noisy label is larger by $T$. All NaN where $K + T I$ is not positive definite to working precision, $T$
+        being too small for the kernel.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there.
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there, a $U$ that is not
+            symmetric or not positive semi-definite.
 
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
@@ -64,8 +67,26 @@ def predict(
     chain = train.chain
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
-    order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
+    order_parameter = check_order_parameter(order_parameter, train)
+    _check_semi_definite(order_parameter)
+    order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
     return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers))[0])
+
+
+def _check_semi_definite(order_parameter) -> None:
+    """Refuse a $U$ that no weights have, but for rounding."""
+    if not checks.concrete(order_parameter):
+        return
+    known = np.asarray(order_parameter)
+    size = _ROUNDING * np.max(np.abs(known))
+    if np.max(np.abs(known - known.T)) > size:
+        raise ValueError("order_parameter: wanted a symmetric U, got one that is not. Take 0.5 * (U + U.T).")
+    try:
+        np.linalg.cholesky(known + (size + np.finfo(float).tiny) * np.eye(len(known)))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "order_parameter: wanted a positive semi-definite U, got one with negative eigenvalues. It is that of no weights."
+        ) from None
 
 
 @quick_jit()
@@ -80,7 +101,8 @@ def _predict(train, labels, test, order_parameter, temperature, input_variance) 
     half = solve_triangular(chol, across, lower=True)
     mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
     axes = (test.values.shape[0], *train.chain.readout.axes)
-    return Prediction(mean.reshape(axes), (own - jnp.sum(half**2, axis=0)).reshape(axes))
+    # What is left of a large variance where the kernel knows the output is rounding, of either sign.
+    return Prediction(mean.reshape(axes), jnp.maximum(own - jnp.sum(half**2, axis=0), 0.0).reshape(axes))
 
 
 def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths paths"]:
@@ -101,14 +123,12 @@ def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths 
     checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
     if paths is None:
         return order_parameter
-    count = order_parameter.shape[0] // outputs
-    chosen = np.asarray(paths)
-    whole = chosen.ndim == 1 and chosen.size > 0 and np.issubdtype(chosen.dtype, np.integer)
-    if not whole or len(set(chosen.tolist())) != chosen.size or chosen.min() < 0 or chosen.max() >= count:
-        raise ValueError(f"paths: wanted different indices in 0..{count - 1}, at least one, got {paths!r}.")
+    if order_parameter.shape[0] % checks.whole("outputs", outputs):
+        raise ValueError(f"outputs: wanted a divisor of the {order_parameter.shape[0]} rows of U, got {outputs}.")
+    count = order_parameter.shape[0] // int(outputs)
     kept = np.zeros(count)
-    kept[chosen] = 1.0
-    kept = np.repeat(kept, outputs)
+    kept[checks.indices("paths", paths, count, least=1)] = 1.0
+    kept = np.repeat(kept, int(outputs))
     return order_parameter * np.outer(kept, kept)
 
 

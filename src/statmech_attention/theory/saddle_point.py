@@ -16,7 +16,7 @@ from tqdm import tqdm
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
-from statmech_attention.theory.coordinates import Factors, entropy, full_rank, order_parameters, point_of
+from statmech_attention.theory.coordinates import Factors, entropy, full_rank, order_parameters, point_of, stacked
 from statmech_attention.theory.derivatives import (
     ActionProblem,
     dense_hessian,
@@ -52,7 +52,7 @@ def solve(
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
 
     Works under `jax.vmap` (over seeds, labels, widths, temperatures) with `throw=False`; values cannot be
-    checked there, so look at the outcome.
+    checked there, so look at `converged`.
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
@@ -76,6 +76,8 @@ def solve(
         ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32, a start of the wrong size.
         NotConverged: the tolerance was not reached; says why and carries the solution.
 
+    Inside `jax.jit`, `jax.vmap` and the like nothing can be raised when the numbers come: `throw=True` is refused there.
+
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
     """
     inputs, labels, architecture = _prepare(attentioned, labels, heads, width, variance)
@@ -88,7 +90,7 @@ def solve(
     found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
     solution = _solution(found, inputs, labels, problem.temperature, width, factors)
-    if throw and checks.concrete(found.minimum.outcome):
+    if throw:
         raise_unless_converged(solution)
     return solution
 
@@ -129,28 +131,27 @@ def solve_sweep(
         ValueError: as for `solve`, or an empty list.
         NotConverged: as for `solve`.
     """
-    for name, values in (("widths", widths), ("temperatures", temperatures)):
-        if not hasattr(values, "__len__"):
-            raise ValueError(f"{name}: wanted a list, got {values!r}. Write [{values!r}].")
-    if not len(widths) or not len(temperatures):
-        raise ValueError("widths and temperatures: wanted at least one of each, got an empty list.")
+    widths = checks.listed("widths", widths, "widths")
+    temperatures = checks.listed("temperatures", temperatures, "temperatures")
     _check_options(tolerance, max_steps, method)
     checked = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
     (inputs, labels, _), architectures = checked[0], [architecture for *_, architecture in checked]
-    heat = jnp.asarray([checks.positive("temperatures", temperature) for temperature in temperatures])
+    heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
     data, pairs, dense = prepared(inputs, labels, method)
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
     found, track = [None] * len(widths), []
-    by_width = sorted(range(len(widths)), key=lambda index: architectures[index].widest, reverse=True)
+    widest = [architecture.widest for architecture in architectures]
+    # Traced widths have no order: each starts from the one before.
+    by_width = sorted(range(len(widths)), key=widest.__getitem__, reverse=True) if checks.concrete(*widest) else range(len(widths))
     for index in tqdm(by_width, desc="widths", disable=not progress):
         problem = problem_of(data, inputs, heat, architectures[index], pairs)
         points = _extrapolated(track, architectures[index].widest, points)
         found[index] = _minimise_batch(problem, points, tolerance, max_steps, factors, dense)
         track.append((architectures[index].widest, found[index].minimum.point))
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
-    rows = np.stack([np.asarray(architecture.widths, float) for architecture in architectures], axis=1)
+    rows = jnp.stack([stacked(architecture.widths) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
     solution = _solution(_stacked(found), inputs, labels, grid, width, factors)
     if throw:
@@ -245,8 +246,7 @@ def _check_options(tolerance, max_steps, method) -> None:
     checks.positive("tolerance", tolerance)
     if checks.concrete(max_steps):
         checks.whole("max_steps", max_steps)
-    if method not in ("auto", "dense", "products"):
-        raise ValueError(f"method: wanted 'auto', 'dense' or 'products', got {method!r}.")
+    checks.choice("method", method, ("auto", "dense", "products"))
 
 
 def _start(start, factors: Factors):

@@ -1,15 +1,18 @@
 """What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import Prediction, predict
+from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
 _EXPLANATIONS = {
@@ -31,7 +34,7 @@ class NotConverged(RuntimeError):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Solution:
     r"""A minimum of the action, or a batch of them with leading axes.
 
@@ -70,12 +73,102 @@ class Solution:
         """$U = U^{(1)}$, the weights of the path-path kernels."""
         return self.order_parameters[0]
 
+    @property
+    def converged(self) -> Bool[Array, "*batch"]:
+        """Whether the tolerance was reached; of a batch, each."""
+        return self.outcome == Outcome.CONVERGED
+
+    def __repr__(self) -> str:
+        return f"Solution({theory_summary.line(self)})"
+
+    def summary(self) -> str:
+        """What was solved, how it went and what came out, on one screen; of a batch, its ranges.
+
+        Returns:
+            A text of some lines, to be printed.
+        """
+        return theory_summary.screen(self)
+
+    def log_evidence(self) -> Float[Array, "*batch"]:
+        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.pruning.log_evidence`.
+
+        Returns:
+            A scalar, or one number for each solution of a batch.
+        """
+        from statmech_attention.theory.evidence import log_evidence  # which takes a Solution
+
+        return log_evidence(self)
+
+    def head_scores(self, definition: str = "both", *, normalised: bool = True) -> Float[Array, "*batch heads"]:
+        """How important each head is, by the order parameter; see `statmech_attention.head_scores`.
+
+        Args:
+            definition: "both" or "either".
+            normalised: the largest score is 1.
+
+        Returns:
+            `(all heads,)`, with the leading axes of the solution.
+
+        Raises:
+            ValueError: as `statmech_attention.head_scores`.
+        """
+
+        def one(order_parameter):
+            return head_scores(order_parameter, self.attentioned.heads, definition, normalised=normalised)
+
+        return self._batched(one, self.order_parameter)
+
+    def to_xarray(self):
+        """All of it as an `xarray.Dataset`: order parameters, action and its parts, how it went, inputs, labels, physics.
+
+        Returns:
+            Dataset with the leading axes of the solution first, named `batch_1` .. ; `heads` is an attribute.
+
+        Raises:
+            ValueError: inside a JAX transformation; a kind of layer that cannot be written.
+        """
+        from statmech_attention.theory.records import to_dataset  # xarray takes a while to import
+
+        return to_dataset(self)
+
+    def save(self, path) -> Path:
+        """Write it to one small netCDF file, whole or not at all.
+
+        Args:
+            path: where to, ending in `.nc`; folders are made.
+
+        Returns:
+            The path.
+
+        Raises:
+            ValueError: as `to_xarray`, or another ending.
+            OSError: it cannot be written, as on a full disk.
+        """
+        from statmech_attention.theory.records import save
+
+        return save(self, path)
+
+    @staticmethod
+    def load(path) -> "Solution":
+        """Read what `save` wrote.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            `Solution`, the same numbers.
+
+        Raises:
+            FileNotFoundError: no such file.
+            ValueError: a damaged file, or one of something else.
+        """
+        from statmech_attention.theory.records import load
+
+        return load(path)
+
     def __getitem__(self, index) -> "Solution":
         """One solution, or a smaller batch, out of a batch."""
-        if not self.temperature.ndim:
-            raise IndexError("This is a single solution, not a batch.")
-        if checks.concrete(*jax.tree.leaves(index)):
-            np.empty(self.temperature.shape)[index]  # raises where JAX would take the nearest entry instead
+        checks.index("solution", index, self.temperature.shape)
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
         names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
@@ -151,7 +244,12 @@ class Solution:
 
 
 def raise_unless_converged(solution: Solution) -> None:
-    """Raise `NotConverged` where a minimisation ended short of the tolerance."""
+    """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
+    if not checks.concrete(solution.outcome):
+        raise ValueError(
+            "throw: wanted throw=False inside jax.jit, jax.vmap and the like, where nothing can be raised when the numbers "
+            "come, got True. Pass throw=False, and look at .converged of what comes out."
+        )
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
         return

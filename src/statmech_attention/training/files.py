@@ -2,22 +2,18 @@
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
-from statmech_attention import results
-from statmech_attention.layers.chains import chain
+from statmech_attention import checks, results
 from statmech_attention.layers.kind import Kind
-from statmech_attention.layers.linear import Linear
-from statmech_attention.layers.skip import SkipHeads
+from statmech_attention.layers.written import read_heads, written_heads
 from statmech_attention.training.network import CURVE, TrainedNetwork
 
-_KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads)}
 
-
+@checks.objects
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
     """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
 
@@ -55,7 +51,7 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
         variables[name] = (("validation",), network.curve[:, column])
     attributes = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
     if any(isinstance(layer, Kind) for layer in network.heads):
-        attributes["heads"] = json.dumps([_written(layer) for layer in network.heads])
+        attributes["heads"] = json.dumps(written_heads(network.heads))
     return xr.Dataset(variables, attrs=attributes)
 
 
@@ -76,16 +72,20 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
         raise ValueError(
             f"{path}: wanted a trained network, got a result with {', '.join(map(str, dataset)) or 'nothing'}."
         )
+    try:
+        return _network(dataset)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: a damaged network ({error}). Remove this file and train again.") from error
+
+
+def _network(dataset: xr.Dataset) -> TrainedNetwork:
     layers = range(1, int(dataset.attrs["layers"]) + 1)
 
     def each(name: str) -> tuple:
         return tuple(dataset[f"{name}_{layer}"].values for layer in layers)
 
     queries = each("queries")
-    if "heads" in dataset.attrs:
-        heads = tuple(_read(written) for written in json.loads(dataset.attrs["heads"]))
-    else:
-        heads = tuple(len(layer) for layer in queries)
+    written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
     return TrainedNetwork(
         queries,
         each("keys"),
@@ -95,17 +95,6 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
         int(dataset.attrs["best_step"]),
-        chain(heads).spelled,
+        read_heads(written),
         *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
-
-
-def _written(layer: int | Kind):
-    """A layer as JSON can hold it."""
-    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
-        raise ValueError(f"heads: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
-    return [type(layer).__name__, asdict(layer)] if isinstance(layer, Kind) else layer
-
-
-def _read(written) -> int | Kind:
-    return _KINDS[written[0]](**written[1]) if isinstance(written, list) else written

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -76,6 +75,7 @@ class _Kept(NamedTuple):
     seconds: Float[np.ndarray, ""]
 
 
+@checks.objects
 def train(
     task: OneShot,
     split: Split,
@@ -134,10 +134,16 @@ def train(
     epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
         stop_after = checks.whole("stop_after", stop_after)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
     settings["task"] = _fingerprint(task, split)
 
+    pairs = task.all_pairs(split.train)
+    width, dimension, seed, validate_every = (
+        settings[name] for name in ("width", "dimension", "seed", "validate_every")
+    )
+    batch = min(settings["batch"], len(pairs))  # a larger one has all of them, too
     rates = settings["learning_rate"], settings["weight_decay"]
-    data = Data(task.compact, task.starts, jnp.asarray(task.all_pairs(split.train), jnp.int32))
+    data = Data(task.compact, task.starts, jnp.asarray(pairs, jnp.int32))
     begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
     parameters = initial(begin, layers, width, dimension, task.features, biases)
@@ -145,7 +151,6 @@ def train(
     # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
     best = jax.tree.map(np.array, parameters)
     kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
-    path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         kept = load_state(path, kept, settings)
     state, best, curve, seconds = jax.tree.map(jnp.array, kept.state), kept.best, kept.curve, float(kept.seconds)
@@ -193,11 +198,10 @@ def _settings(
     """Everything that the result depends on, but for the task and how long it takes, checked."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
     whole = {name: checks.whole(name, value) for name, value in whole.items()}
-    if not 0 <= weight_decay < math.inf:
-        raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
-    rates = {"learning_rate": checks.positive("learning_rate", learning_rate), "weight_decay": float(weight_decay)}
+    rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}
+    rates["weight_decay"] = checks.at_least("weight_decay", weight_decay, 0)
     heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
-    return {"heads": heads, "seed": int(seed), **whole, **rates}
+    return {"heads": heads, "seed": checks.seed("seed", seed), **whole, **rates}
 
 
 def _next(step: int, every: int) -> int:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, mixed
@@ -133,6 +134,7 @@ def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
     return gains * rows / math.sqrt(layers.divisor)
 
 
+@checks.objects
 def trained_network(parameters: Parameters, curve=None, best_step: int = 0, heads=None) -> TrainedNetwork:
     """What is kept of trained parameters.
 

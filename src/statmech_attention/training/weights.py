@@ -73,7 +73,7 @@ def train_weights(
     temperature = checks.positive("temperature", temperature)
     learning_rate = checks.positive("learning_rate", learning_rate)
     steps = checks.whole("steps", steps)
-    architecture = Architecture.of(inputs.heads, width, variance)
+    key, architecture = checks.key("key", key), Architecture.of(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
     start = sample_weights(key, heads=inputs.heads, width=architecture.widths, features=features)
     return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.variances)

@@ -1,0 +1,45 @@
+"""Layers as JSON can hold them, for records."""
+
+from dataclasses import asdict
+
+from statmech_attention.layers.chains import chain
+from statmech_attention.layers.kind import Kind
+from statmech_attention.layers.linear import Linear
+from statmech_attention.layers.outputs import Outputs
+from statmech_attention.layers.skip import SkipHeads
+
+_KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads, Outputs)}
+
+
+def written_heads(heads) -> list:
+    """What `heads` spells, kinds by their names and fields.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+
+    Returns:
+        Lists, texts and numbers.
+
+    Raises:
+        ValueError: a kind that could not be read again.
+    """
+    return [_written(layer) for layer in heads]
+
+
+def read_heads(written) -> tuple[int | Kind, ...]:
+    """The inverse of `written_heads`.
+
+    Raises:
+        ValueError: something else.
+    """
+    try:
+        heads = tuple(_KINDS[one[0]](**one[1]) if isinstance(one, list) else one for one in written)
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"heads: wanted layers as written, got {written!r}.") from error
+    return chain(heads).spelled
+
+
+def _written(layer: int | Kind):
+    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
+        raise ValueError(f"heads: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
+    return [type(layer).__name__, asdict(layer)] if isinstance(layer, Kind) else layer

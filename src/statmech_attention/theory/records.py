@@ -1,0 +1,67 @@
+"""Solutions as Datasets and files."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from statmech_attention import checks, results
+from statmech_attention.layers.written import read_heads, written_heads
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.solution import Solution
+
+_NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature")
+
+
+def to_dataset(solution: Solution) -> xr.Dataset:
+    """A solution as a Dataset; see `Solution.to_xarray`."""
+    if not checks.concrete(*jax.tree.leaves(solution)):
+        raise ValueError("solution: wanted known numbers, got traced ones. Call it outside of jax.jit, jax.vmap and the like.")
+    batch = tuple(f"batch_{axis}" for axis in range(1, solution.temperature.ndim + 1))
+    own = batch[: solution.attentioned.values.ndim - 3]
+    outputs = ("output",) * (solution.labels.ndim - 1 - len(own))
+    variables = {name: (batch, np.asarray(getattr(solution, name))) for name in _NUMBERS}
+    for layer, overlap in enumerate(solution.order_parameters, start=1):
+        suffix = "" if layer == 1 else f"_{layer}"
+        rest = (f"path{suffix}", f"other_path{suffix}")[: overlap.ndim - len(batch)]
+        variables[f"order_parameter{suffix}"] = ((*batch, *rest), np.asarray(overlap))
+    variables["width"] = ((*batch, "width_layer"), np.stack([np.asarray(one, float) for one in solution.width], axis=-1))
+    variances = np.stack([np.asarray(one, float) for one in solution.variance], axis=-1)
+    variables["variance"] = ((*batch, "variance_layer"), variances)
+    variables["attentioned"] = ((*own, "example", "seen_path", "feature"), np.asarray(solution.attentioned.values))
+    variables["labels"] = ((*own, "example", *outputs), np.asarray(solution.labels))
+    attributes = {"heads": json.dumps(written_heads(solution.attentioned.heads))}
+    return xr.Dataset(variables, attrs=attributes)
+
+
+def save(solution: Solution, path) -> Path:
+    """Write a solution; see `Solution.save`."""
+    return results.save(to_dataset(solution), path, parameters={}, maker="solution")
+
+
+def load(path) -> Solution:
+    """Read a solution; see `Solution.load`."""
+    dataset = results.load(path)
+    overlaps = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(dataset.variables)))]
+    overlaps = [name for name in overlaps if name in dataset]
+    missing = {*_NUMBERS, "order_parameter", "width", "variance", "attentioned", "labels"} - set(dataset)
+    if missing or "heads" not in dataset.attrs:
+        raise ValueError(f"{path}: wanted a solution, got a result without {', '.join(sorted(missing)) or 'heads'}.")
+    checks.need_double("solution", np.zeros(()))
+
+    def layers(name: str) -> tuple:
+        return tuple(jnp.asarray(column) for column in np.moveaxis(dataset[name].values, -1, 0))
+
+    numbers = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
+    heads = read_heads(json.loads(dataset.attrs["heads"]))
+    return Solution(
+        order_parameters=tuple(jnp.asarray(dataset[name].values) for name in overlaps),
+        attentioned=AttentionedInputs(jnp.asarray(dataset["attentioned"].values), heads),
+        labels=jnp.asarray(dataset["labels"].values),
+        width=layers("width"),
+        variance=layers("variance"),
+        **numbers,
+    )

@@ -1,0 +1,69 @@
+"""Head scores: what the order parameter says of the heads, section 4.2 of Tiberi et al. (2024)."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import chain
+
+DEFINITIONS = ("both", "either")
+
+
+def head_scores(order_parameter, heads, definition: str = "both", *, normalised: bool = True) -> Float[Array, " heads"]:
+    r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
+
+    The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
+    diagonal once. Where the paths' coefficients differ, beside a skip, an entry counts by its weight in the kernel,
+    $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip has no score, and a path along it counts for the heads of the other layers alone.
+
+    Args:
+        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
+            its own.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        definition: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
+        normalised: divide by the largest score; without it scores are the sums themselves, and those of different networks or
+            temperatures can be compared.
+
+    Returns:
+        `(all heads,)`, in the order of `head_indices`.
+
+    Raises:
+        ValueError: a matrix that does not fit the heads, NaN or infinity, zero everywhere, an unknown definition.
+
+    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
+    """
+    checks.choice("definition", definition, DEFINITIONS)
+    layers = chain(heads)
+    if not any(layers.heads):
+        raise ValueError(f"heads: wanted a layer with heads to score, got none in {layers.spelled}.")
+    through = jnp.asarray(np.repeat(path_heads(heads), layers.outputs, axis=0))
+    order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
+    if order_parameter.shape != (len(through),) * 2:
+        raise ValueError(
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
+        )
+    gains = np.repeat(layers.path_gains, layers.outputs)
+    magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
+    if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
+        raise ValueError(
+            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
+        )
+    scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
+    if definition == "either":
+        scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores
+    return scores / jnp.max(scores) if normalised else scores
+
+
+def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
+    """1 where a path goes through a head of the network, 0 elsewhere.
+
+    Args:
+        heads: number of heads in every layer, or layers of other kinds among them.
+
+    Returns:
+        `(paths, all heads)`.
+    """
+    layers = chain(heads)
+    columns = [layers.path_heads[:, place] == head for place, count in enumerate(layers.heads) for head in range(count)]
+    return np.array(columns, float).reshape(-1, layers.paths).T
