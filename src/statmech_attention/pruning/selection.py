@@ -78,7 +78,8 @@ def select_heads(
         definition: which pairs of paths count, as for `head_scores`.
 
     Returns:
-        `SelectedHeads`. 72 heads in one layer and 500 sentences take less than a minute on one core.
+        `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core. Of heads side by side
+        `divmod(kept, 12)` says the encoder's layer and head.
 
     Raises:
         ValueError: shapes that do not fit, labels of another form, columns of attention that do not sum to one, numbers out
