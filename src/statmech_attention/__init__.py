@@ -41,7 +41,7 @@ __version__ = _version()
 # Rooms whose libraries nobody waits for who does not use them, and the names of theirs that stand here too.
 _LATER = {
     "dmft": (),
-    "pruning": ("head_indices", "head_scores", "prune"),
+    "pruning": ("head_indices", "head_scores", "prune", "select_heads"),
     "results": (),
     "sampling": (),
     "tasks": (),
@@ -127,6 +127,7 @@ __all__ = [
     "sample_weights",
     "sampling",
     "save_network",
+    "select_heads",
     "solve",
     "solve_sweep",
     "tasks",

@@ -32,6 +32,7 @@ from statmech_attention.pruning.removal import (
     pruning_curve,
     removal_order,
 )
+from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.pruning.shares import head_shares, kernel_shares, layer_shares, path_weights
 from statmech_attention.pruning.smaller import prune
 
@@ -42,6 +43,7 @@ __all__ = [
     "Ordering",
     "RankCorrelation",
     "Removals",
+    "SelectedHeads",
     "every_removal",
     "greedy_order",
     "head_confidence",
@@ -68,6 +70,7 @@ __all__ = [
     "pruning_curve",
     "rank_correlation",
     "removal_order",
+    "select_heads",
     "taylor_importance",
     "without_head",
     "without_layers",

@@ -49,7 +49,8 @@ def encoded_sentences(
             whose heads are side by side: `(2, 4)`, two layers of 12 heads, the third's and the fifth's; `(range(6),)`, one
             of all 72.
         directions: $N_0$, number of features.
-        skips: put a skip beside the heads of every layer.
+        skips: put a skip beside the heads of every layer. The path along skips alone sees the first token as it enters, the
+            same for all sentences.
         outputs: how many; more than one for labels of several classes.
         batch: sentences that are encoded at a time.
 
