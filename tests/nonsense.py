@@ -98,7 +98,7 @@ RESULT = results.save(xr.Dataset({"a": 1.0}), FOLDER / "one.nc", parameters={})
 NETWORK_FILE = training.save_network(NETWORK, FOLDER / "network.nc", parameters={})
 BOTH = {"model": MODEL, "window": WINDOW}
 SERIES = np.sin(np.arange(16.0))
-SPECTRUM = dmft.lyapunov_spectrum(MODEL, WINDOW, 10, count=2, discard=1, blocks=2)
+SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
 DRAWS = RNG.normal(size=(2, 8))
 SAMPLES = xr.Dataset({"output": (("chain", "draw", "example"), RNG.normal(size=(2, 4, 3)))})

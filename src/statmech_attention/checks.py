@@ -191,6 +191,12 @@ def mapping(name: str, value) -> dict:
     return dict(value)
 
 
+def refuse_folder(path: Path) -> None:
+    """Raise ValueError where a folder has the name of a file."""
+    if path.is_dir():
+        raise ValueError(f"{path}: wanted the name of a file, got a folder. Give a name in it.")
+
+
 def axes(value) -> int:
     """How many axes an array has, or would have; 0 of what is none, which the check of the array refuses."""
     try:
