@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -26,6 +27,7 @@ from statmech_attention.results.atomic import Busy
 from statmech_attention.training.path_form import initial
 
 sma.enable_x64()
+LONGEST = 60
 VERBOSE = "PROFILE" in os.environ
 ROOMS = (sma, layers, dmft, pruning, results, sampling, tasks, training)
 # What a function may say: which argument, what was wanted, what was got. And that it did its work and something came of it.
@@ -96,7 +98,7 @@ RESULT = results.save(xr.Dataset({"a": 1.0}), FOLDER / "one.nc", parameters={})
 NETWORK_FILE = training.save_network(NETWORK, FOLDER / "network.nc", parameters={})
 BOTH = {"model": MODEL, "window": WINDOW}
 SERIES = np.sin(np.arange(16.0))
-SPECTRUM = dmft.lyapunov_spectrum(MODEL, WINDOW, 10, count=2, discard=1, blocks=2)
+SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
 DRAWS = RNG.normal(size=(2, 8))
 SAMPLES = xr.Dataset({"output": (("chain", "draw", "example"), RNG.normal(size=(2, 4, 3)))})
@@ -350,6 +352,10 @@ def missing():
                 yield f"missing: {room.__name__}.{name}"
 
 
+def too_long(*_):
+    raise TimeoutError(f"not done after {LONGEST} s")
+
+
 def complaints(only: str = ""):
     """What is not an error of the house, and what should work and does not."""
     for name, function, takes in functions():
@@ -364,18 +370,22 @@ def complaints(only: str = ""):
                     continue
                 start = time.process_time()
                 try:
+                    signal.setitimer(signal.ITIMER_REAL, LONGEST)  # a loop that does not end is another raw error
                     function(**(takes | {argument: value}))
                 except HOUSE as error:
                     if not TOLD.search(str(error)):
                         yield f"{name}({argument}={kind}): {type(error).__name__}: {str(error)[:150]!r}"
                 except Exception as error:
                     yield f"{name}({argument}={kind}): {type(error).__name__}: {str(error)[:150]!r}"
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
                 slowest = max(slowest, (time.process_time() - start, f"{argument}={kind}"))
         if VERBOSE:
             print(f"{name}: {time.process_time() - began:.1f} s, {slowest}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, too_long)
     warnings.simplefilter("ignore")
     found = 0
     for complaint in itertools.chain(missing(), complaints(*sys.argv[1:])):

@@ -381,7 +381,7 @@ BAD = {
         (lambda: sma.restrict_paths(np.eye(4), "all"), "paths: wanted different indices"),
         (
             lambda: sma.restrict_paths(jnp.eye(4), []),
-            r"paths: wanted different indices in 0\.\.3, at least one, got \[\]",
+            r"paths: wanted different indices out of 0\.\.3, at least one, got \[\]",
         ),
         (lambda: sma.restrict_paths(jnp.eye(4), [0, 0]), r"paths: wanted different indices .* got \[0, 0\]"),
         (lambda: sma.restrict_paths(jnp.eye(4), [-1]), r"paths: .* got \[-1\]"),
@@ -453,8 +453,8 @@ BAD = {
             lambda: sma.solve(XI, LABELS, **WELL, max_steps=NAN),
             "max_steps: wanted a whole number of at least 1, got nan",
         ),
-        (lambda: sma.solve(XI, LABELS, **WELL, method=3), "method: wanted 'auto', 'dense' or .* got 3"),
-        (lambda: sma.solve(XI, LABELS, **WELL, method="adam"), "method: wanted 'auto', 'dense' or .* got 'adam'"),
+        (lambda: sma.solve(XI, LABELS, **WELL, method=3), "method: wanted one of auto, dense, products, got 3"),
+        (lambda: sma.solve(XI, LABELS, **WELL, method="adam"), "method: wanted one of auto, dense, products, got 'adam'"),
     ],
     "solve.start": [
         (lambda: sma.solve(XI, LABELS, **WELL, start="gp"), "order_parameters: wanted a tuple .* got str"),
@@ -465,14 +465,14 @@ BAD = {
         ),
     ],
     "solve_sweep": [
-        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": 4.0}), r"widths: wanted a list, got 4\.0"),
+        (lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": 4.0}), r"widths: wanted a list of widths, got 4\.0"),
         (
             lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": []}),
-            "wanted at least one of each, got an empty list",
+            "wanted a list of at least one, .*, got an empty list",
         ),
         (
             lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"temperatures": []}),
-            "wanted at least one of each, got an empty",
+            "wanted a list of at least one, .*, got an empty",
         ),
         (
             lambda: sma.solve_sweep(XI, LABELS, **SWEEP | {"widths": [4.0, 0.0]}),
@@ -506,10 +506,37 @@ BAD = {
         (lambda: sma.head_scores(with_entry(UNIT, NAN), HEADS), f"order_parameter: {FINITE}"),
     ],
     "prune": [
-        (lambda: sma.prune(wrapped(), [4]), r"removed: wanted different heads out of 0\.\.3"),
+        (lambda: sma.prune(wrapped(), [4]), r"removed: wanted different heads, counted through all layers, out of 0\.\.3"),
         (lambda: sma.prune(wrapped(), [1, 1]), "removed: wanted different heads"),
         (lambda: sma.prune(weights(), [0, 1]), "removed: .*layer 1"),
         (lambda: sma.prune("network", [0]), "network: wanted a TrainedNetwork, .* got str"),
+    ],
+    "solve.types": [
+        (lambda: sma.solve(XI, LABELS, **WELL | {"width": "35"}), "width: wanted one positive number, got '35'"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"width": ("3", 5, 5)}),
+            r"width\[0\]: wanted one positive number, got '3'",
+        ),
+        (lambda: sma.solve(XI, LABELS, **WELL, variance="1211"), "variance: wanted one positive number, got '1211'"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"temperature": "0.1"}),
+            "temperature: wanted one positive number, got '0.1'",
+        ),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL | {"temperature": True}),
+            "temperature: wanted one positive number, got True",
+        ),
+        (lambda: sma.solve(XI, LABELS, **WELL | {"heads": b"22"}), "heads: wanted one number of heads a layer"),
+        (
+            lambda: sma.solve(XI, LABELS > 0, **WELL),
+            r"labels: wanted numbers, got truth values.*np\.where\(labels, 1\.0, -1\.0\)",
+        ),
+        (lambda: sma.solve(XI, [True, False, True], **WELL), "labels: wanted numbers, got truth values"),
+        (lambda: sma.accuracy(LABELS, LABELS > 0), "labels: wanted numbers, got truth values"),
+        (
+            lambda: sma.solve([[[1.0], [2.0, 3.0]]], LABELS, **WELL),
+            r"attentioned: wanted real numbers of shape .* got no array",
+        ),
     ],
     # Here as elsewhere, the module's own tests have the others.
     "relative_bias": [(lambda: sma.relative_bias(np.zeros((2, 4)), 3), "table: wanted an odd number of distances")],
@@ -576,7 +603,7 @@ def test_order_parameters_must_be_positive_definite(name):
         "solve": lambda: sma.solve(XI, LABELS, **WELL, start=bad),
     }
     with pytest.raises(
-        ValueError, match=r"order_parameters\[0\]: wanted a positive definite U\^\(1\), got one that is not"
+        ValueError, match=r"(order_parameters|start)\[0\]: wanted a positive definite U\^\(1\), got one that is not"
     ):
         calls[name]()
 
@@ -650,3 +677,27 @@ def test_values_inside_transformations_are_not_looked_at():
     assert not jax.jit(lambda x: jnp.array(checks.concrete(x)))(1.0)
     assert checks.concrete(1.0, np.ones(2), jnp.ones(2))
     assert np.isnan(jax.jit(lambda x: checks.array("x", x, "rows"))(np.array([NAN]))[0])
+
+
+@pytest.mark.parametrize("value", [0, 7, None, "seed", 1.5, np.zeros(2, "uint32")[:1], np.zeros(2), np.arange(2)])
+def test_what_is_no_key_is_told_by_name(value):
+    hint = f"jax.random.key({value})" if isinstance(value, int) else "jax.random.key(0)"
+    with pytest.raises(ValueError, match=r"key: wanted (a|one) JAX random key, got .*") as caught:
+        checks.key("key", value)
+    assert f"key={hint}" in str(caught.value) or "Pass one of them" in str(caught.value)
+
+
+def test_keys_of_either_style_pass():
+    for good in (jax.random.key(0), jax.random.PRNGKey(0), np.array([0, 1], "uint32")):
+        assert checks.key("key", good) is good
+    with pytest.raises(ValueError, match=r"wanted one JAX random key, got shape \(3,\)"):
+        checks.key("key", jax.random.split(jax.random.key(0), 3))
+    jax.jit(lambda key: checks.key("key", key))(jax.random.key(0))
+
+
+def test_another_variance_or_width_compiles_nothing(caplog):
+    sma.solve(XI, LABELS, **WELL)
+    with jax.log_compiles():
+        sma.solve(XI, LABELS, **WELL | {"width": 7.0, "temperature": 0.2}, variance=1.1)
+        sma.solve(XI, LABELS, **WELL, variance=(1.0, 1.1, 1.2, 1.3))
+    assert not [record for record in caplog.records if "Compiling" in record.getMessage()]

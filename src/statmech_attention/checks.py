@@ -160,7 +160,7 @@ def listed(name: str, value, entries: str) -> list:
     ):
         raise ValueError(f"{name}: wanted a list of {entries}, got {value!r}. Write [..] around a single one.")
     if not len(value):
-        raise ValueError(f"{name}: wanted a list of at least one of {entries}, got an empty one.")
+        raise ValueError(f"{name}: wanted a list of at least one, {entries}, got an empty list.")
     return list(value)
 
 
@@ -179,8 +179,8 @@ def indices(name: str, value, count: int, *, least: int = 0, what: str = "indice
         chosen = np.zeros(())
     whole = chosen.ndim == 1 and (not chosen.size or np.issubdtype(chosen.dtype, np.integer))
     if not whole or chosen.size < least or len({*chosen.tolist()} & {*range(count)}) != chosen.size:
-        some = f", at least {least}" if least else ""
-        raise ValueError(f"{name}: wanted different {what} in 0..{count - 1}{some}, got {value!r}.")
+        some = f", at least {'one' if least == 1 else least}" if least else ""
+        raise ValueError(f"{name}: wanted different {what} out of 0..{count - 1}{some}, got {value!r}.")
     return chosen.astype(int)
 
 
@@ -189,6 +189,46 @@ def mapping(name: str, value) -> dict:
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ValueError(f"{name}: wanted a dictionary with names as keys, got {value!r}.")
     return dict(value)
+
+
+def refuse_folder(path: Path) -> None:
+    """Raise ValueError where a folder has the name of a file."""
+    if path.is_dir():
+        raise ValueError(f"{path}: wanted the name of a file, got a folder. Give a name in it.")
+
+
+def axes(value) -> int:
+    """How many axes an array has, or would have; 0 of what is none, which the check of the array refuses."""
+    try:
+        return np.ndim(value)
+    except (TypeError, ValueError):
+        return 0
+
+
+def known(name: str, value, axes: str, *, finite: bool = True) -> np.ndarray:
+    """`value` as a NumPy array of doubles, one axis a word of `axes`; nothing is compiled, whatever JAX's precision."""
+    wanted = f"({', '.join(axes.split())})"
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):
+        found = np.asarray(None)
+    if found.dtype.kind not in "biuf" or found.ndim != len(axes.split()) or not found.size:
+        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {found.dtype} of shape {found.shape}.")
+    if finite and not np.all(np.isfinite(found)):
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with np.isfinite.")
+    return found.astype(float)
+
+
+def booleans(name: str, value, axes: str) -> np.ndarray:
+    """`value` as a NumPy array of booleans, one axis a word of `axes`."""
+    wanted = f"({', '.join(axes.split())})"
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {value!r}.") from None
+    if found.dtype != bool or found.ndim != len(axes.split()) or not found.size:
+        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {found.dtype} of shape {found.shape}.")
+    return found
 
 
 def number(name: str, value) -> float:
@@ -207,7 +247,9 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
         try:
             np.empty(shape)[value]
         except IndexError as error:
-            raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {value!r} ({error}).") from None
+            raise IndexError(
+                f"{name}: wanted an index into a batch of shape {shape}, got {value!r} ({error})."
+            ) from None
 
 
 def objects(function):

@@ -190,7 +190,7 @@ GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
         (dict(epsilon=-0.5), r"epsilon: wanted numbers in \[0, 1\], got -0.5"),
         (dict(beta=np.ones(3), gamma=np.ones(2)), r"wanted shapes that broadcast, got beta \(3,\), gamma \(2,\)"),
         (dict(beta=np.ones(3, np.float32)), "beta: wanted float64, got float32"),
-        (dict(average="words"), "average: wanted 'sites' or 'characters', got 'words'"),
+        (dict(average="words"), "average: wanted one of sites, characters, got 'words'"),
     ],
 )
 def test_bad_parameters_are_refused(published, change, message):

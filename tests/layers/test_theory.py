@@ -194,7 +194,7 @@ def test_a_subset_of_paths_keeps_all_outputs():
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-11)
-    with pytest.raises(ValueError, match=r"paths: wanted different indices in 0\.\.3, .* got \[4\]"):
+    with pytest.raises(ValueError, match=r"paths: wanted different indices out of 0\.\.3, .* got \[4\]"):
         sma.predict(train, labels, test, overlap, temperature=TEMPERATURE, heads=heads, paths=[4])
 
 

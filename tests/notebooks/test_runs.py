@@ -370,7 +370,11 @@ def test_paths_are_seen_from_where_it_is_run(results_root, monkeypatch):
 def test_what_a_cell_would_refuse_is_refused_before(tmp_path, allowed, good, bad, message):
     from statmech_attention.notebooks import runs
 
-    path = write(tmp_path, parameters="width: int = 6\n" if "3" in allowed else "width: int = 4\n", allowed=f"  width: {allowed}\n")
+    path = write(
+        tmp_path,
+        parameters="width: int = 6\n" if "3" in allowed else "width: int = 4\n",
+        allowed=f"  width: {allowed}\n",
+    )
     width = runs.parameters_of(path)["width"]
     assert all(isinstance(width.convert(value), int) for value in good)
     for value in bad:

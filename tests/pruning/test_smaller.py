@@ -68,7 +68,7 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
 @pytest.mark.parametrize("removed", [[5], [-1], [0, 0], [1.0], 1, [[1]]])
 def test_heads_that_are_not_there_are_refused(removed):
     weights = network_of((2, 3))[0].weights()
-    with pytest.raises(ValueError, match=r"removed: wanted different heads out of 0..4"):
+    with pytest.raises(ValueError, match=r"removed: wanted different heads, counted through all layers, out of 0..4"):
         sma.prune(weights, removed)
 
 

@@ -261,7 +261,7 @@ BAD = [
     ({"chains": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
     ({"warmup": -1}, "warmup: wanted"),
     ({"thinning": 0}, "thinning: wanted"),
-    ({"chain_method": "threads"}, "chain_method: wanted 'auto', 'parallel' or 'vectorized', got 'threads'"),
+    ({"chain_method": "threads"}, "chain_method: wanted one of auto, parallel, vectorized, got 'threads'"),
     ({"width": 0.5}, "width: wanted whole numbers of at least 1"),
     ({"width": 0}, "width: wanted a positive number"),
     ({"width": (3, 4, 5)}, "width: wanted one number or 2"),

@@ -95,7 +95,7 @@ def test_damaged_array_file_is_named_and_not_used(small, tmp_path, damage):
             parts = dict(archive)
         parts["pixels"][3, 1, 1] ^= 1
         np.savez(path.with_suffix(""), **parts)
-    with pytest.raises(ValueError, match="omniglot-32-v1.npz.*Remove it"):
+    with pytest.raises(ValueError, match="omniglot-32-v1.npz.*Remove this file"):
         load("omniglot", tmp_path)
 
 

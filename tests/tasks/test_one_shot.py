@@ -139,10 +139,10 @@ def test_number_of_pairs_of_omniglots_training_classes():
 @pytest.mark.parametrize(
     "classes, message",
     [
-        ((3,), "at least two different"),
-        ((3, 3), "at least two different"),
+        ((3,), "classes: wanted different indices out of 0.*, at least 2, got"),
+        ((3, 3), "classes: wanted different indices out of 0.*, at least 2, got"),
         ((3, 12), r"0\.\.11"),
-        ((0.5, 1.5), "at least two different"),
+        ((0.5, 1.5), "classes: wanted different indices out of 0.*, at least 2, got"),
     ],
 )
 def test_wrong_classes_are_refused(task, classes, message):

@@ -29,7 +29,7 @@ def batch():
     """Over seeds: each with inputs of its own."""
     (one, labels), (other, others) = problem(), problem(seed=1)
     inputs = jax.tree.map(lambda *leaves: jnp.stack(leaves), one, other)
-    return jax.vmap(lambda xi, y: sma.solve(xi, y, throw=False, **PHYSICS))(inputs, np.stack([labels, others]))
+    return jax.vmap(lambda xi, y: sma.solve(xi, y, throw=False, **PHYSICS))(inputs, jnp.stack([labels, others]))
 
 
 def test_converged(sweep):

@@ -221,11 +221,7 @@ def attractors(
 
 def _series(series, axis):
     """A series as an array, and its axis counted from 0."""
-    try:
-        axes = np.ndim(series)
-    except (TypeError, ValueError):  # ragged: the check of the array says so
-        axes = 1
-    series = checks.array("series", series, " ".join(f"axis{number}" for number in range(max(axes, 1))))
+    series = checks.array("series", series, " ".join(f"axis{number}" for number in range(max(checks.axes(series), 1))))
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -series.ndim <= axis < series.ndim:
         raise ValueError(f"axis: wanted an axis of the series of shape {series.shape}, got {axis!r}.")
     return series, int(axis) % series.ndim

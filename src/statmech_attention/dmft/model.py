@@ -119,23 +119,14 @@ def laws_of(model: Dynamics) -> _map.Laws:
 def need_one(model: Dynamics) -> None:
     """Refuse a batch of networks."""
     if model.shape:
-        raise ValueError(
-            f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0]."
-        )
-
-
-def _axes(value) -> int:
-    try:
-        return np.ndim(value)
-    except (TypeError, ValueError):  # ragged: the check of the array says so
-        return 0
+        raise ValueError(f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0].")
 
 
 def _parameters(beta, gamma, epsilon) -> dict:
     """The parameters as arrays whose shapes broadcast."""
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
-        axes = " ".join(f"batch{number}" for number in range(_axes(value)))
+        axes = " ".join(f"batch{number}" for number in range(checks.axes(value)))
         value = given[name] = checks.array(name, value, axes, double=True)
         if checks.concrete(value):
             least, most = np.min(np.asarray(value)), np.max(np.asarray(value))

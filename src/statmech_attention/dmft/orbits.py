@@ -54,7 +54,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
     """
     _one_orbit(model, period)
     state, slot, size = window.newest_first(), int(window.slot), model.window * model.features
-    for _ in range(max_steps):
+    for _ in range(checks.whole("max_steps", max_steps)):
         here = window_from_attention(model, state, slot=slot)
         there, product = here, np.eye(size)
         for _ in range(period):
@@ -106,7 +106,7 @@ def floquet_multipliers(
             "Take it from periodic_orbit, or advance it further."
         )
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=matrices[0].shape))[0]
-    for _ in range(turns):
+    for _ in range(checks.whole("turns", turns)):
         first, triangles = basis, []
         for matrix in matrices:
             basis, triangle = np.linalg.qr(matrix @ basis)

@@ -76,7 +76,7 @@ def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
 
     Source: Tiberi et al. (2024), equation (3) and appendix G.2.
     """
-    products = _layers("products", products, "heads features features")
+    products = attention_layers("products", products, "heads features features")
     features = products[0].shape[-1]
     for product in products:
         if product.shape[1:] != (features, features):
@@ -103,8 +103,8 @@ def attention_from_queries_and_keys(queries, keys, mask=None, bias=None) -> Quer
 
     Source: Tiberi et al. (2024), equation (3).
     """
-    queries = _layers("queries", queries, "heads dimension features")
-    keys = _layers("keys", keys, "heads dimension features")
+    queries = attention_layers("queries", queries, "heads dimension features")
+    keys = attention_layers("keys", keys, "heads dimension features")
     checks.same("queries and keys", "queries", len(queries), "keys (layers)", len(keys))
     for layer, (query, key) in enumerate(zip(queries, keys, strict=True), start=1):
         if query.shape != key.shape or query.shape[-1] != queries[0].shape[-1]:
@@ -164,7 +164,7 @@ def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads
             attention = attention(inputs)
         except TypeError as error:
             raise ValueError(f"attention: wanted a function of the inputs, got {attention!r} ({error}).") from error
-    matrices = _layers("attention", attention, "examples heads keys queries")
+    matrices = attention_layers("attention", attention, "examples heads keys queries")
     examples, tokens = inputs.shape[:2]
     for layer, matrix in enumerate(matrices, start=1):
         if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
@@ -242,7 +242,8 @@ def _finite(matrices: tuple) -> tuple:
     return matrices
 
 
-def _layers(name: str, values, axes: str) -> tuple:
+def attention_layers(name: str, values, axes: str) -> tuple:
+    """One array a layer, each with `axes`."""
     if hasattr(values, "ndim") and values.ndim == len(axes.split()):
         raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
     if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
@@ -270,11 +271,8 @@ def _check_keys_first(layer: int, matrix) -> None:
 def _mask(mask):
     if mask is None:
         return None
-    try:
-        mask = np.asarray(mask)
-    except (TypeError, ValueError):
-        raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask!r}.") from None
-    if mask.dtype != bool or mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
+    mask = checks.booleans("mask", mask, "tokens tokens")
+    if mask.shape[0] != mask.shape[1]:
         raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
     if not mask.any(axis=0).all():
         query = int(np.argmin(mask.any(axis=0)))
@@ -285,7 +283,7 @@ def _mask(mask):
 def _bias(bias, heads: list[int]):
     if bias is None:
         return None
-    bias = _layers("bias", bias, "heads tokens tokens")
+    bias = attention_layers("bias", bias, "heads tokens tokens")
     checks.same("bias", "biases", len(bias), "attention (layers)", len(heads))
     tokens = bias[0].shape[-1]
     for layer, (one, count) in enumerate(zip(bias, heads, strict=True), start=1):

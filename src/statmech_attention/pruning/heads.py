@@ -30,8 +30,7 @@ def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
 def different_heads(name: str, value, heads) -> list[int]:
     """`value` as numbers of different heads, counted through the network."""
     layers = chain(heads)
-    what = f"heads, counted through the layers of {layers.heads} heads,"
-    return checks.indices(name, value, sum(layers.heads), what=what).tolist()
+    return checks.indices(name, value, sum(layers.heads), what="heads, counted through all layers,").tolist()
 
 
 def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.model.attention import attention_layers
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.random_orders import unit_ranks
@@ -92,7 +93,7 @@ def taylor_importance(
     """
     contributions, heads = checked_contributions(contributions, heads)
     labels = np.asarray(checks.labels(labels, len(contributions), axes=heads.readout.axes))
-    residual = contributions.sum(axis=1) + bias - labels
+    residual = contributions.sum(axis=1) + checks.number("bias", bias) - labels
     through = np.moveaxis(contributions, 1, -1) @ path_heads(heads)
     slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
@@ -129,8 +130,12 @@ def head_confidence(matrices) -> Float[np.ndarray, " heads"]:
     Returns:
         `(all heads,)`, between one over the number of keys and 1.
 
+    Raises:
+        ValueError: something else than arrays of that shape, NaN or infinity.
+
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
     """
+    matrices = attention_layers("matrices", matrices, "examples heads keys queries")
     return np.concatenate([np.asarray(layer).max(axis=2).mean(axis=(0, 2)) for layer in matrices])
 
 
@@ -173,20 +178,20 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
     Raises:
         ValueError: unequal shapes, NaN or infinity, numbers out of range.
     """
-    scores, drops = np.asarray(scores, float), np.asarray(drops, float)
+    axes = ("heads", "networks heads")[checks.axes(scores) == 2]
+    scores, drops = checks.known("scores", scores, axes), checks.known("drops", drops, axes)
     if scores.shape != drops.shape or scores.ndim not in (1, 2) or not scores.size:
         raise ValueError(
             f"scores and drops: wanted equal shapes (heads,) or (networks, heads), got {scores.shape} and {drops.shape}."
         )
-    if not (np.all(np.isfinite(scores)) and np.all(np.isfinite(drops))):
-        raise ValueError("scores and drops: wanted finite numbers, got NaN or infinity.")
     resamples = checks.whole("resamples", resamples)
-    if not 0 < level < 1:
+    share = checks.real(level)
+    if share is None or not 0 < share < 1:
         raise ValueError(f"level: wanted a number in (0, 1), got {level!r}.")
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
     networks, heads = scores.shape
-    drawn = np.random.default_rng(seed).integers(heads, size=(resamples, networks, heads))
+    drawn = np.random.default_rng(checks.seed("seed", seed)).integers(heads, size=(resamples, networks, heads))
     rows = np.arange(networks)[None, :, None]
     found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
     # A draw of one head alone, many times over, has no correlation.

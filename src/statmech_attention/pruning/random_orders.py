@@ -50,13 +50,19 @@ def ordering(
     Raises:
         ValueError: no network, unequal numbers of heads, NaN or infinity, fewer than one order.
     """
-    if not len(scores) or not len(scores) == len(drops) == len(heads):
+    lists = {"scores": scores, "drops": drops, "heads": heads}
+    scores, drops, heads = (checks.listed(name, one, "one a network") for name, one in lists.items())
+    if not len(scores) == len(drops) == len(heads):
         raise ValueError(
             f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
             f"and {len(heads)}."
         )
     orders = checks.whole("orders", orders)
-    random, each, total = np.random.default_rng(seed), np.full(len(scores), np.nan), np.zeros(orders)
+    random, each, total = (
+        np.random.default_rng(checks.seed("seed", seed)),
+        np.full(len(scores), np.nan),
+        np.zeros(orders),
+    )
     for number, (score, drop, layers) in enumerate(zip(scores, drops, heads, strict=True)):
         score, drop = (
             np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))

@@ -78,10 +78,8 @@ def masked_outputs(contributions, heads, kept, *, bias: float = 0.0) -> Float[np
         ValueError: shapes that do not fit each other, NaN or infinity.
     """
     contributions, heads = checked_contributions(contributions, heads)
-    kept = np.asarray(kept)
-    count = sum(heads.heads)
-    if kept.dtype != bool or kept.ndim != 2 or kept.shape[1] != count:
-        raise ValueError(f"kept: wanted booleans of shape (networks, {count}), got {kept.dtype} {kept.shape}.")
+    kept = checks.booleans("kept", kept, "networks heads")
+    checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(heads.heads))
     return _gated(contributions, heads, kept, bias)
 
 
@@ -203,7 +201,8 @@ def every_removal(contributions, labels, heads, count: int, *, bias: float = 0.0
     contributions, heads = checked_contributions(contributions, heads)
     labels, layer = _labels(labels, len(contributions), heads), head_indices(heads)[:, 0]
     fewest = np.array([one.fewest for one in heads.layers])
-    chosen = np.array(list(itertools.combinations(range(len(layer)), checks.whole("count", count))), int)
+    chosen = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
+    chosen = np.array(list(chosen), int)
     kept = np.ones((len(chosen), len(layer)), bool)
     kept[np.arange(len(chosen))[:, None], chosen] = False
     left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
@@ -216,7 +215,7 @@ def every_removal(contributions, labels, heads, count: int, *, bias: float = 0.0
 
 
 def _gated(contributions, heads, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:
-    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1)) + bias
+    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1)) + checks.number("bias", bias)
 
 
 def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:

@@ -7,6 +7,7 @@ that no head of a layer takes part in, and normalised head scores are silent abo
 import numpy as np
 from jaxtyping import Float
 
+from statmech_attention import checks
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning.heads import head_indices
 
@@ -25,7 +26,7 @@ def path_weights(order_parameter, heads) -> Float[np.ndarray, "paths paths"]:
         ValueError: a matrix that does not fit the heads.
     """
     layers = chain(heads)
-    matrix = np.asarray(order_parameter, float)
+    matrix = checks.known("order_parameter", order_parameter, "paths paths")
     if matrix.shape != (layers.paths,) * 2:
         raise ValueError(f"order_parameter: wanted shape {(layers.paths,) * 2}, got {matrix.shape}.")
     coefficients = layers.path_gains / np.sqrt(layers.divisor)
@@ -87,7 +88,10 @@ def kernel_shares(weights, covariance, heads) -> Float[np.ndarray, "3"]:
         ValueError: matrices that do not fit each other or the heads.
     """
     layers = chain(heads)
-    parts, wanted = [np.asarray(one, float) for one in (weights, covariance)], (layers.paths,) * 2
+    parts, wanted = (
+        [checks.known(name, one, "paths paths") for name, one in (("weights", weights), ("covariance", covariance))],
+        (layers.paths,) * 2,
+    )
     if any(one.shape != wanted for one in parts):
         raise ValueError(f"weights, covariance: wanted shape {wanted}, got {parts[0].shape} and {parts[1].shape}.")
     whole = parts[0] * parts[1] / np.sum(parts[0] * parts[1])

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from statmech_attention import checks
+
 try:
     import fcntl
 except ImportError:  # on Windows, where an open file cannot be renamed either
@@ -25,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
         ValueError: a folder of that name.
         OSError: it cannot be written, as on a full disk; the message has its name, and what was there stays.
     """
-    refuse_folder(path)
+    checks.refuse_folder(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = _locked(path)
@@ -79,12 +81,6 @@ def alone(path: Path) -> Iterator[None]:
             yield
         finally:
             path.unlink(missing_ok=True)
-
-
-def refuse_folder(path: Path) -> None:
-    """Raise ValueError where a folder has the name of a file."""
-    if path.is_dir():
-        raise ValueError(f"{path}: wanted the name of a file, got a folder. Give a name in it.")
 
 
 def _locked(path: Path) -> tuple[int | None, Path]:

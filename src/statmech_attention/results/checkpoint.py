@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from statmech_attention.results.atomic import refuse_folder, replacing
+from statmech_attention import checks
+from statmech_attention.results.atomic import replacing
 
 _SETTINGS = "settings"
 
@@ -42,7 +43,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: a damaged file, or one of a run with other settings, which are named.
     """
-    refuse_folder(path)
+    checks.refuse_folder(path)
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:

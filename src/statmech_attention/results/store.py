@@ -20,7 +20,7 @@ import xarray as xr
 from xarray.backends import H5NetCDFStore
 
 from statmech_attention import checks
-from statmech_attention.results.atomic import refuse_folder, replacing
+from statmech_attention.results.atomic import replacing
 from statmech_attention.results.provenance import provenance
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
@@ -213,7 +213,7 @@ def _serialised(dataset: xr.Dataset) -> bytes:
 
 def _read(path) -> xr.Dataset:
     path = checks.path("path", path)
-    refuse_folder(path)
+    checks.refuse_folder(path)
     if not path.exists():
         raise FileNotFoundError(
             f"{path}: no recorded result there. Results are written by the notebooks in book/runs and by `make bench`."

@@ -91,6 +91,8 @@ def predictors(draws: xr.Dataset, attentioned, labels, *, heads=None) -> Float[A
     """
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
+        raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")
     variances = tuple(draws.attrs["variance"])
     data = posterior_density(inputs, labels, draws.attrs["temperature"], draws.attrs["width"], variances)
     overlaps = jnp.asarray(draws["order_parameter"].values)

@@ -61,6 +61,8 @@ def starts(start, key, chains: int, features: int, architecture: Architecture) -
             raise ValueError("start: wanted draws with their weights, got none. Sample them with keep_weights=True.")
         last = start.isel(draw=-1)
         start = jax.tree.map(lambda part: jnp.asarray(part.values), weights_of(last, len(architecture.chain.layers)))
+    if not isinstance(start, Weights):
+        raise ValueError(f"start: wanted Weights, or draws with their weights, got {type(start).__name__}.")
     wanted, got = (jax.tree.map(jnp.shape, weights) for weights in (drawn, start))
     if wanted != got:
         raise ValueError(f"start: wanted weights of {chains} chains, shapes {wanted}, got {got}.")

@@ -53,9 +53,11 @@ def mean_accuracy(outputs: Estimate, labels) -> Estimate:
     Raises:
         ValueError: lengths that differ.
     """
-    mean, error = (np.asarray(values, dtype=float) for values in outputs)
-    labels = np.asarray(labels, dtype=float)
-    if mean.ndim != 1 or not mean.shape == error.shape == labels.shape:
+    if not isinstance(outputs, tuple) or len(outputs) != 2:
+        raise ValueError(f"outputs: wanted an Estimate, means and their errors, got {outputs!r}.")
+    mean, error = (checks.known("outputs", values, "examples") for values in outputs)
+    labels = checks.known("labels", labels, "examples")
+    if not mean.shape == error.shape == labels.shape:
         raise ValueError(
             f"outputs: wanted a mean, an error and a label for each input, got {mean.shape}, {error.shape}, {labels.shape}."
         )
@@ -204,7 +206,8 @@ def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], quiet: bool) -> xr.D
 
 
 def _values(draws) -> np.ndarray:
-    values = np.asarray(draws, dtype=float)
-    if values.ndim < 2 or values.shape[1] < 4:
+    axes = checks.axes(draws)
+    values = checks.known("draws", draws, " ".join(("chain", "draw", *map(str, range(2, max(axes, 2))))), finite=False)
+    if values.shape[1] < 4:
         raise ValueError(f"draws: wanted at least 4 draws of every chain, (chain, draw, ..), got shape {values.shape}.")
     return values

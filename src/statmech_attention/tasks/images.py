@@ -111,6 +111,7 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
     checks.choice("name", name, DATA_SETS)
     root = data_root(root)
     path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
+    checks.refuse_folder(path)
     if path.exists():
         return _read(name, path)
     # Only here: torch is slow to import and not needed again.

@@ -19,7 +19,9 @@ _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome", 
 def to_dataset(solution: Solution) -> xr.Dataset:
     """A solution as a Dataset; see `Solution.to_xarray`."""
     if not checks.concrete(*jax.tree.leaves(solution)):
-        raise ValueError("solution: wanted known numbers, got traced ones. Call it outside of jax.jit, jax.vmap and the like.")
+        raise ValueError(
+            "solution: wanted known numbers, got traced ones. Call it outside of jax.jit, jax.vmap and the like."
+        )
     batch = tuple(f"batch_{axis}" for axis in range(1, solution.temperature.ndim + 1))
     own = batch[: solution.attentioned.values.ndim - 3]
     outputs = ("output",) * (solution.labels.ndim - 1 - len(own))
@@ -28,7 +30,10 @@ def to_dataset(solution: Solution) -> xr.Dataset:
         suffix = "" if layer == 1 else f"_{layer}"
         rest = (f"path{suffix}", f"other_path{suffix}")[: overlap.ndim - len(batch)]
         variables[f"order_parameter{suffix}"] = ((*batch, *rest), np.asarray(overlap))
-    variables["width"] = ((*batch, "width_layer"), np.stack([np.asarray(one, float) for one in solution.width], axis=-1))
+    variables["width"] = (
+        (*batch, "width_layer"),
+        np.stack([np.asarray(one, float) for one in solution.width], axis=-1),
+    )
     variances = np.stack([np.asarray(one, float) for one in solution.variance], axis=-1)
     variables["variance"] = ((*batch, "variance_layer"), variances)
     variables["attentioned"] = ((*own, "example", "seen_path", "feature"), np.asarray(solution.attentioned.values))

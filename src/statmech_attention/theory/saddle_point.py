@@ -144,7 +144,11 @@ def solve_sweep(
     found, track = [None] * len(widths), []
     widest = [architecture.widest for architecture in architectures]
     # Traced widths have no order: each starts from the one before.
-    by_width = sorted(range(len(widths)), key=widest.__getitem__, reverse=True) if checks.concrete(*widest) else range(len(widths))
+    by_width = (
+        sorted(range(len(widths)), key=widest.__getitem__, reverse=True)
+        if checks.concrete(*widest)
+        else range(len(widths))
+    )
     for index in tqdm(by_width, desc="widths", disable=not progress):
         problem = problem_of(data, inputs, heat, architectures[index], pairs)
         points = _extrapolated(track, architectures[index].widest, points)
@@ -252,7 +256,10 @@ def _check_options(tolerance, max_steps, method) -> None:
 def _start(start, factors: Factors):
     if start is None:
         return jnp.zeros(factors.coordinates)
-    return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
+    try:
+        return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
+    except ValueError as error:  # by the name that it has here
+        raise ValueError(str(error).replace("order_parameters", "start")) from None
 
 
 def _solution(found: Found, inputs, labels, temperature, width, factors: Factors) -> Solution:
