@@ -15,6 +15,7 @@ VARIANCES = (0.8, 1.5, 0.9, 1.2, 1.1)
 CHAINS = {
     "heads, skip, two outputs": ([("heads", 2), ("skip", 1)], (3, 3, 3), 2),
     "skip, linear block": ([("skip", 2), ("linear", 1)], (4, 4, 3), None),
+    "narrow heads": ([("narrow heads", 2), ("skip", 1)], (3, 4, 4), None),
 }
 sampling = sma.sampling
 

@@ -37,6 +37,11 @@ class AttentionedInputs:
         """The layers that `heads` stands for, and the readout."""
         return Chain.of(self.heads)
 
+    @property
+    def form(self) -> "AttentionedInputs":
+        """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
+        return AttentionedInputs(self.values, self.chain.form.spelled)
+
     def keep_heads(self, kept) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
@@ -77,7 +82,7 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None) -> Attenti
     inputs = checks.array("inputs", inputs, "examples tokens features")
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     weights = readout_weights(readout, inputs.shape[1])
-    return AttentionedInputs(_seen(inputs, matrices, weights, chain), chain.spelled)
+    return AttentionedInputs(_seen(inputs, matrices, weights, chain.form), chain.spelled)
 
 
 @quick_jit(static=("chain",))

@@ -65,7 +65,9 @@ def predict(
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = restrict_paths(check_order_parameter(order_parameter, train), paths, outputs=chain.outputs)
-    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers))[0])
+    return _predict(
+        train.form, labels, test.form, order_parameter, temperature, variances(variance, len(chain.layers))[0]
+    )
 
 
 @quick_jit()

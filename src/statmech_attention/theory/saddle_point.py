@@ -87,7 +87,7 @@ def solve(
     problem = problem_of(data, inputs, temperature, architecture, pairs)
     found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = _solution(found, inputs, labels, problem.temperature, width, factors)
+    solution = _solution(found, inputs, labels, problem.temperature, width, architecture.variances)
     if throw and checks.concrete(found.minimum.outcome):
         raise_unless_converged(solution)
     return solution
@@ -152,7 +152,7 @@ def solve_sweep(
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = np.stack([np.asarray(architecture.widths, float) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = _solution(_stacked(found), inputs, labels, grid, width, factors)
+    solution = _solution(_stacked(found), inputs, labels, grid, width, architectures[0].variances)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -255,7 +255,7 @@ def _start(start, factors: Factors):
     return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
 
 
-def _solution(found: Found, inputs, labels, temperature, width, factors: Factors) -> Solution:
+def _solution(found: Found, inputs, labels, temperature, width, variances) -> Solution:
     minimum = found.minimum
     return Solution(
         found.order_parameters,
@@ -269,5 +269,5 @@ def _solution(found: Found, inputs, labels, temperature, width, factors: Factors
         labels,
         temperature,
         width,
-        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in factors.variances),
+        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in variances),
     )

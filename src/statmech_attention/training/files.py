@@ -9,13 +9,14 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import results
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers.chains import Stage, chain
+from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.linear import Linear
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.training.network import CURVE, TrainedNetwork
 
-_KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads)}
+_KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads)}
 
 
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
@@ -44,11 +45,14 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
     for layer in range(1, len(network.heads) + 1):
         head = f"head_{layer}"
         value = f"value_{layer}" if len(network.value_norms[layer - 1]) != len(network.queries[layer - 1]) else head
-        partial = (f"partial_path_{layer}", f"partial_path_{layer}_other")
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
-        variables[f"order_parameter_{layer}"] = (partial, network.order_parameters[layer - 1])
+    for stage, overlap in zip(chain(network.heads).stages[:-1], network.order_parameters[:-1], strict=True):
+        layer = stage.place + 1
+        partial = f"{'inner' if stage.inner else 'partial'}_path_{layer}"
+        head = [f"head_{layer}"] if stage.inner else []
+        variables[_overlap_name(stage)] = ((*head, partial, f"{partial}_other"), overlap)
     if network.offsets is not None:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
@@ -86,11 +90,12 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
         heads = tuple(_read(written) for written in json.loads(dataset.attrs["heads"]))
     else:
         heads = tuple(len(layer) for layer in queries)
+    overlaps = (dataset[_overlap_name(stage)].values for stage in chain(heads).stages[:-1])
     return TrainedNetwork(
         queries,
         each("keys"),
         dataset["vectors"].values,
-        (*each("order_parameter"), dataset["readout_order_parameter"].values),
+        (*overlaps, dataset["readout_order_parameter"].values),
         each("value_norms"),
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
@@ -100,11 +105,17 @@ def load_network(path: str | os.PathLike) -> TrainedNetwork:
     )
 
 
+def _overlap_name(stage: Stage) -> str:
+    return f"{'head_' if stage.inner else ''}order_parameter_{stage.place + 1}"
+
+
 def _written(layer: int | Kind):
     """A layer as JSON can hold it."""
     if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
         raise ValueError(f"heads: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
-    return [type(layer).__name__, asdict(layer)] if isinstance(layer, Kind) else layer
+    if not isinstance(layer, Kind):
+        return layer
+    return [type(layer).__name__, {name: value for name, value in asdict(layer).items() if value is not None}]
 
 
 def _read(written) -> int | Kind:
