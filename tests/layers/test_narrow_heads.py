@@ -37,6 +37,14 @@ def test_the_kinds_agree_with_themselves(layer):
     check_layer(layer)
 
 
+def test_a_kind_whose_form_keeps_its_dimension_is_refused():
+    class Formless(Heads):
+        form = property(lambda self: self)
+
+    with pytest.raises(ValueError, match="form: wanted the same layer with an inner width of 1, got Formless"):
+        check_layer(Formless(2, values=3))
+
+
 def test_how_they_are_written():
     assert repr(Heads(2, values=8.0)) == "Heads(count=2, values=8)" and Heads(2, values=8.0) == Heads(2, values=8)
     assert repr(SkipHeads(2)) == "SkipHeads(count=2)"

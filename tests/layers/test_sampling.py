@@ -81,7 +81,8 @@ def assert_same(found, wanted):
 SAMPLERS = {
     "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}, list(CHAINS)),
     "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}, list(CHAINS)),
-    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, list(CHAINS)[:1]),
+    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, [list(CHAINS)[0], "narrow heads"]),
+    "tempered": (sampling.tempered_posterior, {"draws": 1000, "warmup": 200, "rungs": 3}, ["narrow heads"]),
 }
 
 

@@ -23,7 +23,7 @@ holds numbers alone. A kind gives
     most;
 (e) the factor that a path takes from every branch, `gains` over the root of `divisor`: what all branches share goes into
     the divisor, so that plain heads have gains of 1; beside a skip, which has no $1/\sqrt H$, it stands in the gains;
-(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`; all are Gaussian;
+(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or in two, see below; all are Gaussian;
 (g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it needs; `with_heads`,
     the layer without the others.
 

@@ -63,7 +63,8 @@ def solve(
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
             Gaussian-process limit where None.
-        tolerance: largest gradient entry, in the good coordinates, that counts as converged.
+        tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of the
+            largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
         max_steps: trial steps before giving up.
         method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the
             cheaper of the two at this size.
