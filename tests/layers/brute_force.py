@@ -1,19 +1,29 @@
 """Networks of mixed layers once more, in plain NumPy and SciPy with explicit loops: nothing from the package.
 
-A chain is a list of `("heads", H)`, `("skip", H)` and `("linear", 1)`, from the input up, with C outputs at its end. The entropy of
-a skip layer is that of Wishart's law by its Schur complement, the minimum that of SciPy in coordinates of its own.
+A chain is a list of `("heads", H)`, `("skip", H)` and `("linear", 1)`, from the input up, with C outputs at its end; heads and skips
+may be narrow, with values of the dimension that `DIMENSIONS` names. The entropy of a skip layer is that of Wishart's law by its Schur complement, the minimum that of SciPy in coordinates of its own.
 """
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
+from statmech_attention.layers import Narrow
 
-KINDS = {"heads": sma.Heads, "skip": sma.SkipHeads, "linear": lambda _: sma.Linear()}
+DIMENSIONS = {"narrow heads": 1, "narrow skip": 3}
+KINDS = {
+    "heads": sma.Heads,
+    "skip": sma.SkipHeads,
+    "linear": lambda _: sma.Linear(),
+    "narrow heads": partial(sma.Heads, values=DIMENSIONS["narrow heads"]),
+    "narrow skip": partial(sma.SkipHeads, values=DIMENSIONS["narrow skip"]),
+}
 
 # Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs; None is one output without an axis.
 CHAINS = {
@@ -23,6 +33,9 @@ CHAINS = {
     "a skip below": ([("skip", 1), ("heads", 2)], (3, 3, 2), None),
     "all kinds": ([("heads", 2), ("skip", 1), ("linear", 1)], (5, 3, 3, 2), 2),
     "two skips, narrow": ([("skip", 2), ("skip", 1)], (2, 2, 2), 2),
+    "narrow heads": ([("narrow heads", 2)], (4, 3), None),
+    "narrow heads below": ([("narrow heads", 2), ("heads", 2)], (3, 4, 3), None),
+    "narrow skips": ([("narrow skip", 1), ("narrow skip", 1)], (3, 3, 3), 2),
 }
 
 
@@ -34,7 +47,7 @@ def spelled(layers, outputs):
 def branches(layer):
     """What a path may do in a layer: go along the skip or the linear block, None, or through a head."""
     name, count = layer
-    return {"heads": list(range(count)), "skip": [None, *range(count)], "linear": [None]}[name]
+    return {"heads": list(range(count)), "skip": [None, *range(count)], "linear": [None]}[name.split()[-1]]
 
 
 def paths(layers):
@@ -44,12 +57,25 @@ def paths(layers):
 def weights(rng, layers, widths, outputs, variances, features):
     """Weights from the prior: projection, values of every layer, readout."""
     roots = np.sqrt(variances)
-    values = [
-        roots[place + 1] * rng.normal(size=(count, widths[place + 1], widths[place]))
-        for place, (_, count) in enumerate(layers)
-    ]
+    values = []
+    for place, (name, count) in enumerate(layers):
+        root, width_out, width_in = roots[place + 1], widths[place + 1], widths[place]
+        if name in DIMENSIONS:
+            inner = DIMENSIONS[name]
+            one = math.sqrt(root) * rng.normal(size=(count, inner, width_in))
+            values.append(Narrow(one, math.sqrt(root) * rng.normal(size=(count, width_out, inner))))
+        else:
+            values.append(root * rng.normal(size=(count, width_out, width_in)))
     readout = rng.normal(size=(widths[-1],) if outputs is None else (widths[-1], outputs))
     return roots[0] * rng.normal(size=(widths[0], features)), values, roots[-1] * readout
+
+
+def full(values):
+    """The matrices of a layer, those of narrow heads as products."""
+    if not isinstance(values, Narrow):
+        return values
+    pairs = zip(values.outputs, values.values, strict=True)
+    return np.array([left @ right / math.sqrt(len(right)) for left, right in pairs])
 
 
 def attention(rng, layers, examples, tokens):
@@ -64,27 +90,27 @@ def forward(projection, values, readout, inputs, matrices, layers):
     for example, tokens in enumerate(inputs):
         hidden = projection @ tokens.T / math.sqrt(tokens.shape[1])
         left = iter(matrices)
-        for (name, count), value in zip(layers, values, strict=True):
+        for (name, count), value in zip(layers, map(full, values), strict=True):
             width = hidden.shape[0]
             if name == "linear":
                 hidden = value[0] @ hidden / math.sqrt(width)
                 continue
             matrix = next(left)[example]
             through = sum(value[head] @ hidden @ matrix[head] for head in range(count)) / math.sqrt(width * count)
-            hidden = through + hidden if name == "skip" else through
+            hidden = through + hidden if "skip" in name else through
         found.append(readout.T @ hidden[:, -1] / math.sqrt(len(readout)))
     return np.array(found)
 
 
 def partial_weights(values, readout, layers, first):
     """Effective weights of the partial paths from layer `first` up, path by path and output by output."""
-    columns = readout[:, None] if readout.ndim == 1 else readout
+    columns, values = readout[:, None] if readout.ndim == 1 else readout, [full(value) for value in values]
     rows = []
     for path in paths(layers[first:]):
         for column in columns.T:
             row = column
             for (name, _), value, branch in reversed(list(zip(layers[first:], values[first:], path, strict=True))):
-                if name == "skip" and branch is None:
+                if "skip" in name and branch is None:
                     continue
                 row = row @ value[branch or 0] / math.sqrt(value.shape[1])
             rows.append(row)
@@ -93,7 +119,13 @@ def partial_weights(values, readout, layers, first):
 
 def order_parameters(values, readout, layers):
     rows = [partial_weights(values, readout, layers, first) for first in range(len(layers) + 1)]
-    overlaps = [row @ row.T / row.shape[1] for row in rows]
+    overlaps = []
+    for place, row in enumerate(rows):
+        overlaps.append(row @ row.T / row.shape[1])
+        if place < len(layers) and layers[place][0] in DIMENSIONS:
+            above = rows[place + 1]
+            inner = [above @ one / math.sqrt(len(one)) for one in values[place].outputs]
+            overlaps.append(np.array([one @ one.T / one.shape[1] for one in inner]))
     return (*overlaps[:-1], overlaps[-1] if readout.ndim == 2 else overlaps[-1][0, 0])
 
 
@@ -118,20 +150,28 @@ def kernel(left, right, order_parameter, layers, outputs, input_variance=1.0):
 
 def entropy(overlaps, layers, widths, variances):
     """Of every layer from its density given the layer above, a skip's by the Schur complement."""
-    total = 0.0
-    overlaps = [np.atleast_2d(overlap) for overlap in overlaps]
-    for place, (name, count) in enumerate(layers):
-        scale = variances[place + 1] * np.kron(np.eye(count), overlaps[place + 1])
-        block, size = overlaps[place], len(overlaps[place + 1])
-        if name == "skip":
+    *left, above = [np.atleast_2d(overlap) for overlap in overlaps]
+    total = widths[-1] / max(widths) * wishart_entropy(above, above, variances[-1] * np.eye(len(above)))
+    for place, (name, count) in reversed(list(enumerate(layers))):
+        scale = variances[place + 1] * np.kron(np.eye(count), above)
+        if name in DIMENSIONS:
+            root, matrices = math.sqrt(variances[place + 1]), left.pop()
+            for matrix in matrices:
+                total += DIMENSIONS[name] / max(widths) * wishart_entropy(matrix, matrix, root * above)
+            scale = root * block_diag(*matrices)
+        block = inner = whole = left.pop()
+        if "skip" in name:
+            size = len(above)
             cross, block = block[:size, size:], block[size:, size:]
-            inner = block - cross.T @ np.linalg.solve(overlaps[place][:size, :size], cross)
-        else:
-            inner = block
-        found = np.trace(np.linalg.solve(scale, block)) - np.linalg.slogdet(inner)[1] + np.linalg.slogdet(scale)[1]
-        total += widths[place] / max(widths) * found
-    ratio = overlaps[-1] / variances[-1]
-    return total + widths[-1] / max(widths) * (np.trace(ratio) - np.linalg.slogdet(ratio)[1])
+            inner = block - cross.T @ np.linalg.solve(whole[:size, :size], cross)
+        total += widths[place] / max(widths) * wishart_entropy(block, inner, scale)
+        above = whole
+    return total
+
+
+def wishart_entropy(block, inner, scale):
+    """tr(Sigma^{-1} U) - ln det(Sigma^{-1} U), or the determinant of a Schur complement."""
+    return np.trace(np.linalg.solve(scale, block)) - np.linalg.slogdet(inner)[1] + np.linalg.slogdet(scale)[1]
 
 
 def energy(order_parameter, inputs, labels, layers, outputs, temperature, input_variance=1.0):
@@ -178,7 +218,9 @@ def saddle_point(inputs, labels, layers, outputs, widths, variances, temperature
         found = [triangle(tops)]
         for name, count in reversed(layers):
             above = found[0]
-            if name == "skip":
+            if name in DIMENSIONS:
+                found.insert(0, np.array([triangle(len(above)) for _ in range(count)]))
+            if "skip" in name:
                 size = len(above)
                 cross = vector[start : start + count * size**2].reshape(size, count * size)
                 start += cross.size
@@ -206,7 +248,9 @@ def _diagonal(tops, layers):
 
     pieces, size = [eye(tops)], tops
     for name, count in reversed(layers):
-        if name == "skip":
+        if name in DIMENSIONS:
+            pieces += [eye(size)] * count
+        if "skip" in name:
             pieces += [np.zeros(count * size**2), eye(count * size)]
             size *= 1 + count
         else:

@@ -20,7 +20,7 @@ def case(request):
     rng = np.random.default_rng(1)
     variances = rng.uniform(0.5, 2.0, size=len(layers) + 2)
     plain = brute_force.weights(rng, layers, widths, outputs, variances, FEATURES)
-    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    weights = sma.Weights(jnp.asarray(plain[0]), tuple(jax.tree.map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     matrices = brute_force.attention(rng, layers, EXAMPLES, TOKENS)
     return layers, outputs, plain, weights, inputs, matrices

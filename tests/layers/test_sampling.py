@@ -15,6 +15,7 @@ VARIANCES = (0.8, 1.5, 0.9, 1.2, 1.1)
 CHAINS = {
     "heads, skip, two outputs": ([("heads", 2), ("skip", 1)], (3, 3, 3), 2),
     "skip, linear block": ([("skip", 2), ("linear", 1)], (4, 4, 3), None),
+    "narrow heads": ([("narrow heads", 2), ("skip", 1)], (3, 4, 4), None),
 }
 sampling = sma.sampling
 
@@ -80,7 +81,8 @@ def assert_same(found, wanted):
 SAMPLERS = {
     "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}, list(CHAINS)),
     "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}, list(CHAINS)),
-    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, list(CHAINS)[:1]),
+    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, [list(CHAINS)[0], "narrow heads"]),
+    "tempered": (sampling.tempered_posterior, {"draws": 1000, "warmup": 200, "rungs": 3}, ["narrow heads"]),
 }
 
 

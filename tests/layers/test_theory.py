@@ -45,11 +45,12 @@ def test_action_agrees_with_brute_force(name):
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["two outputs", "a skip below"])
+@pytest.mark.parametrize("name", ["two outputs", "a skip below", "narrow heads below", "narrow skips"])
 def test_the_saddle_point_is_that_of_brute_force(name):
     """And so are energy and entropy there, mean and variance of the output, and the kernel."""
     layers, _, outputs = brute_force.CHAINS[name]
-    widths, variances = (9.0, 9.0, 5.0)[: len(layers) + 1], VARIANCES[: len(layers) + 2]
+    widths = (9.0, 9.0, 9.0 if layers[-1][0] == "narrow skip" else 5.0)[: len(layers) + 1]
+    variances = VARIANCES[: len(layers) + 2]
     inputs, labels, test = drawn(layers, outputs)
     heads = brute_force.spelled(layers, outputs)
     options = {"heads": heads, "width": widths, "temperature": TEMPERATURE, "variance": variances}

@@ -60,6 +60,15 @@ def test_the_flow_puts_the_scale_that_the_layer_above_gives_before_every_order_p
     assert [axes.get_ylabel() for axes in figure.axes[:10:5]] == ["one", "other"]
 
 
+def test_the_flow_shows_the_matrices_of_narrow_heads():
+    inner = np.array([[[2.0]], [[3.0]]])
+    figure = plotting.order_parameter_flow({"one": (np.eye(2), inner, 0.5)}, variance=(1.0, 4.0, 1.0))
+    wanted = [np.full((1, 1), 0.5), np.diag([2.0, 3.0]), 2 * np.diag([2.0, 3.0]), np.eye(2)]
+    for axes, matrix in zip(figure.axes[:4], wanted, strict=True):
+        np.testing.assert_allclose(axes.images[0].get_array(), matrix)
+    assert [axes.get_title() for axes in figure.axes[:4:3]] == ["$U^{(2)}$", "$U^{(1)}$"]
+
+
 def test_the_flow_refuses_sizes_that_do_not_follow_from_each_other():
     with pytest.raises(ValueError, match="multiples"):
         plotting.order_parameter_flow({"one": (np.eye(4), np.eye(3), 1.0)})

@@ -12,6 +12,7 @@ from scipy.stats import matrix_normal, wishart
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
+from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.action import smallest_entropy
 
@@ -28,7 +29,8 @@ def case(request):
 
 def entries(overlaps):
     """All entries on and below the diagonals."""
-    return jnp.concatenate([jnp.atleast_2d(u)[np.tril_indices(len(jnp.atleast_2d(u)))] for u in overlaps])
+    matrices = [jnp.atleast_2d(u) for u in overlaps]
+    return jnp.concatenate([u[..., *np.tril_indices(u.shape[-1])].reshape(-1) for u in matrices])
 
 
 def averaged(draw, keys):
@@ -47,11 +49,12 @@ def averaged(draw, keys):
 
 def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
     _, _, widths, variances, architecture = case
-    factors = coordinates.factor_shapes(architecture, widths)
+    factors = _bartlett.bartlett(architecture)
 
     def bartlett(key):
         pieces = []
-        for width, places, (_, below) in zip(widths, factors.places, factors.counts, strict=True):
+        shapes = zip(whole_widths(architecture), factors.places, factors.counts, strict=True)
+        for width, places, (_, below) in shapes:
             key, one, two = jax.random.split(key, 3)
             # As many squares as there are degrees of freedom: a gamma law is drawn by rejection, for much longer.
             freedom = np.arange(width) < (width - places)[:, None]

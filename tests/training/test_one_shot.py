@@ -7,7 +7,7 @@ import optax
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers import Outputs, SkipHeads
+from statmech_attention.layers import Heads, Outputs, SkipHeads
 from statmech_attention.tasks.glyph_images import glyph_split
 from statmech_attention.tasks.images import ImageSet
 from statmech_attention.tasks.one_shot import OneShot
@@ -178,13 +178,15 @@ def test_it_learns_to_compare_images_of_new_classes():
     assert done.curve[0, 2] > 0.8 and done.curve[0, 4] > 0.8
 
 
-def test_a_network_with_skips_is_trained_interrupted_and_gone_on_with(task, split, tmp_path):
-    options = {**TINY, "heads": (SkipHeads(2), SkipHeads(2)), "epochs": 1, "validate_every": 4}
+def test_a_network_with_skips_and_narrow_heads_is_trained_interrupted_and_gone_on_with(task, split, tmp_path):
+    options = {**TINY, "heads": (SkipHeads(2), Heads(2, values=3)), "epochs": 1, "validate_every": 4}
     whole = train(task, split, **options, stop_after=8)
     path = tmp_path / "state.npz"
     train(task, split, **options, stop_after=5, checkpoint=path)
     parts = train(task, split, **options, stop_after=4, checkpoint=path)
-    assert whole.heads == options["heads"] and whole.settings["heads"] == ["SkipHeads(count=2)"] * 2
+    written = ["SkipHeads(count=2)", "Heads(count=2, values=3)"]
+    assert whole.heads == options["heads"] and whole.settings["heads"] == written
+    assert whole.parameters.values[1].outputs.shape == (2, 16, 3)
     assert_same(parts, whole)
     with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):
         train(task, split, **{**options, "heads": (2, 2)}, checkpoint=path)

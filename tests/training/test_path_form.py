@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers import Linear, SkipHeads, chain
+from statmech_attention.layers import Heads, Linear, SkipHeads, chain
 from statmech_attention.tasks._sequences import normalised_patches
 from statmech_attention.training.path_form import effective_vectors, initial, outputs, trained_network
 
 from .conftest import SKIPS, parameters_of, relative
 
 HEADS = [(2,), (2, 3), (3, 1, 2), (SkipHeads(2),), SKIPS, (2, SkipHeads(3), Linear())]
+HEADS.append((Heads(2, values=3), SkipHeads(1, values=5)))
 
 
 def both_outputs(task, heads, examples=9):

@@ -1,8 +1,8 @@
 """Kinds of layers, one file each, and chains of them; `kind` says what a kind gives."""
 
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Stage, chain
 from statmech_attention.layers.heads import Heads
-from statmech_attention.layers.kind import Kind, Layer, Part, Readout
+from statmech_attention.layers.kind import Kind, Layer, Narrow, Part, Readout
 from statmech_attention.layers.linear import Linear
 from statmech_attention.layers.outputs import OneOutput, Outputs
 from statmech_attention.layers.skip import SkipHeads
@@ -13,10 +13,12 @@ __all__ = [
     "Kind",
     "Layer",
     "Linear",
+    "Narrow",
     "OneOutput",
     "Outputs",
     "Part",
     "Readout",
     "SkipHeads",
+    "Stage",
     "chain",
 ]

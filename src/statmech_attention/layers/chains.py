@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -12,6 +13,30 @@ from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
 from statmech_attention.layers.outputs import OneOutput
+
+
+class Stage(NamedTuple):
+    """A step from one order parameter to the next one below: a layer, the readout, or what one of them has inside.
+
+    Attributes:
+        place: which of the chain's `kinds` it belongs to.
+        kind: this one.
+        inner: whether it is the kind's inner stage, above the kind's own.
+    """
+
+    place: int
+    kind: Kind
+    inner: bool
+
+    @property
+    def name(self) -> str:
+        """Of its order parameter."""
+        return f"{'G' if self.inner else 'U'}^({self.place + 1})"
+
+    @property
+    def width_name(self) -> str:
+        """Of its width."""
+        return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +72,25 @@ class Chain:
     def kinds(self) -> tuple[Kind, ...]:
         """Layers and readout: one for every order parameter."""
         return (*self.layers, self.readout)
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """One for every order parameter and every array of weights but the projection: each kind, and after it its inner stage."""
+        each = (
+            (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
+            for place, kind in enumerate(self.kinds)
+        )
+        return tuple(stage for stages in each for stage in stages)
+
+    @cached_property
+    def first_stages(self) -> tuple[int, ...]:
+        """For every kind the number of its own stage."""
+        return tuple(number for number, stage in enumerate(self.stages) if not stage.inner)
+
+    @cached_property
+    def form(self) -> "Chain":
+        """What decides shapes of the theory's arrays, and what is compiled: inner widths are left out."""
+        return Chain(tuple(layer.form for layer in self.layers), self.readout.form)
 
     @property
     def outputs(self) -> int:

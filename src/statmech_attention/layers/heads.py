@@ -1,27 +1,60 @@
 """Attention heads, each with values of its own: equation (2)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.kind import Layer, root
+from statmech_attention.layers.kind import Layer, Narrow, root
 
 
-@dataclass(frozen=True)
-class Heads(Layer):
+class ValueDimension:
+    """What kinds with a field `values`, the dimension $d$ of a head's values or None, have in common."""
+
+    @property
+    def inner(self):
+        return self.values
+
+    @property
+    def form(self):
+        return self if self.values is None else replace(self, values=1)
+
+    def _check_values(self) -> None:
+        if self.values is not None:
+            values = value_dimension(type(self).__name__, self.values)
+            # Without heads there is nothing to be narrow.
+            object.__setattr__(self, "values", values if self.count else None)
+
+    def __repr__(self):
+        narrow = "" if self.values is None else f", values={self.values}"
+        return f"{type(self).__name__}(count={self.count}{narrow})"
+
+
+@dataclass(frozen=True, repr=False)
+class Heads(ValueDimension, Layer):
     r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `heads` stands for it.
+
+    With a value dimension $d$, as in `Heads(4, values=32)`,
+    $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of $d$ rows and $O^{(h)}$ of $d$ columns. Their
+    entries have the variance $\sigma_l$ each, the root of the layer's $\sigma_l^2$, which is thus that of a head without
+    bottleneck: the limit $d \to \infty$.
 
     Attributes:
         count: $H$, at least 1.
+        values: $d$, at least 1, or None for full matrices. The theory takes any number, weights and samplers a whole one.
+
+    Raises:
+        ValueError: numbers out of range.
     """
 
     count: int
+    values: int | float | None = field(default=None, kw_only=True)
     fewest = 1
 
     def __post_init__(self):
         object.__setattr__(self, "count", checks.whole("Heads", self.count))
+        self._check_values()
 
     @property
     def value_matrices(self):
@@ -44,11 +77,26 @@ class Heads(Layer):
 
     @property
     def spelled(self):
-        return self.count if type(self) is Heads else self
+        return self.count if type(self) is Heads and self.values is None else self
 
     def forward(self, values, hidden, matrix):
+        if isinstance(values, Narrow):
+            narrow = jnp.einsum("hkn,esn->ehsk", values.values, hidden)
+            attended = jnp.einsum("ehsk,ehst->ehtk", narrow, matrix)
+            scale = root(values.shape[0] * values.shape[2] * values.values.shape[1])
+            return jnp.einsum("hmk,ehtk->etm", values.outputs, attended) / scale
         attended = jnp.einsum("esn,ehst->ehtn", hidden, matrix)
         return jnp.einsum("hmn,ehtn->etm", values, attended) / root(values.shape[0] * values.shape[2])
 
     def attended(self, columns, matrix):
         return jnp.einsum("ehst,edt->ehds", matrix, columns)
+
+
+def value_dimension(name: str, values) -> int | float:
+    """A head's value dimension, a whole one as an int."""
+    number = 0.0 if isinstance(values, (bool, np.bool_)) else checks.positive(f"{name}, values", values)
+    if not checks.concrete(number) or number < 1:
+        raise ValueError(
+            f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out for heads with full matrices."
+        )
+    return int(number) if number == int(number) else number

@@ -23,9 +23,23 @@ holds numbers alone. A kind gives
     most;
 (e) the factor that a path takes from every branch, `gains` over the root of `divisor`: what all branches share goes into
     the divisor, so that plain heads have gains of 1; beside a skip, which has no $1/\sqrt H$, it stands in the gains;
-(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`; all are Gaussian;
+(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or in two, see below; all are Gaussian;
 (g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it needs; `with_heads`,
     the layer without the others.
+
+A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ with $O_s$ of `inner` $= d$ columns, has an
+*inner stage* of parallel blocks. The seeds are made in two steps,
+
+    g^{sp} = O_s^T w^p / sqrt(N_{l+1})  in R^d,      V_s^T g^{sp} / sqrt(d)  in R^{N_l},
+
+and every block has an order parameter of its own, $G_s = g^s \cdot g^s / d$; $g$ of different blocks live in different spaces.
+
+(h) From `inner` alone: entries of $O_s$ and of $V_s$ are $\mathcal N(0, \sigma_l)$, so that their product has the variance
+    $\sigma_l^2$ that a matrix $V_s$ without an inner stage would have. With $C_s = \sigma_l^{1/2} A_{l+1} F_s$,
+
+        G_s = C_s C_s^T,      A_l = (sum over seeds of M_bs C_s side by side) F_l,
+
+    where $C_s = A_{l+1}$ for a kept seed, and the $F_s$ are factors as $F_l$ is, of width $d$ in place of $N_l$, in (c) and (d).
 
 A readout gives (b), and `axes`, the axes of a label. Nothing else in the package knows one kind from another.
 """
@@ -39,11 +53,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
+
 
 class Kind(ABC):
     """(b): how the order parameter of a layer comes from that of the layer above."""
 
     keeps: ClassVar[bool] = False
+
+    @property
+    def inner(self) -> int | float | None:
+        """$d$, the width of the inner stage that the seeds with values pass through; None where there is none."""
+        return None
+
+    @property
+    def form(self) -> "Kind":
+        """What decides shapes: the same kind with an inner width of 1 in place of its own."""
+        return self
+
+    def weight_shapes(self, width_in: int, width_out: int) -> "tuple[int, int, int] | Narrow":
+        """Shapes of the arrays of weights, those of $V$ and $O$ where there is an inner stage."""
+        if self.inner is None:
+            return (self.value_matrices, width_out, width_in)
+        if not checks.is_whole(self.inner, 1):
+            raise ValueError(f"values: wanted a whole head dimension to draw weights, got {self.inner} in {self}.")
+        return Narrow((self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner))
 
     @property
     @abstractmethod
@@ -88,7 +122,7 @@ class Layer(Kind):
     @abstractmethod
     def forward(
         self,
-        values: Float[Array, "matrices width_out width_in"],
+        values: "Float[Array, 'matrices width_out width_in'] | Narrow",
         hidden: Float[Array, "examples tokens width_in"],
         matrix: Float[Array, "examples heads tokens tokens"] | None,
     ) -> Float[Array, "examples tokens width_out"]:
@@ -155,6 +189,49 @@ class Readout(Kind):
         """How the readout is written in `heads`, a tuple."""
 
 
+def root(number: int) -> float:
+    """A Python float keeps the arrays' own precision; a NumPy scalar would promote float32."""
+    return float(np.sqrt(number))
+
+
+class Narrow(NamedTuple):
+    r"""Matrices $O^{(h)} V^{(h)}$ of rank $d$ in place of the $V^{(h)}$ of a layer.
+
+    Attributes:
+        values: $V^{(h)}$, `(matrices, d, N_l)`.
+        outputs: $O^{(h)}$, `(matrices, N_{l+1}, d)`.
+    """
+
+    values: Float[Array, "*batch _matrices _d _width_in"]
+    outputs: Float[Array, "*batch _matrices _width_out _d"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the products $O V$."""
+        return (*self.outputs.shape[:-1], self.values.shape[-1])
+
+    @property
+    def ndim(self) -> int:
+        """How many axes the products have."""
+        return len(self.shape)
+
+
+def seeds_from(
+    rows: Float[Array, "partial width_out"], weights: Float[Array, "matrices width_out width_in"] | Narrow, root=root
+) -> tuple[Float[Array, "..."], ...]:
+    r"""The seeds $V_s^\top w / \sqrt{N_{l+1}}$, `(matrices, partial, N_l)`, and after them what an inner stage has, `(matrices, partial, d)`.
+
+    Args:
+        rows: effective weights $w$ of the partial paths above.
+        weights: of the layer.
+        root: of a width, what is divided by.
+    """
+    if not isinstance(weights, Narrow):
+        return (jnp.einsum("dm,hmn->hdn", rows, weights) / root(weights.shape[1]),)
+    inner = jnp.einsum("dm,hmk->hdk", rows, weights.outputs) / root(rows.shape[1])
+    return jnp.einsum("hdk,hkn->hdn", inner, weights.values) / root(inner.shape[2]), inner
+
+
 def mixed(
     mixing: Float[np.ndarray, "branches seeds"], seeds: Float[Array, "seeds rows columns"]
 ) -> Float[Array, "..."]:
@@ -163,8 +240,3 @@ def mixed(
     if mixing.shape[0] == mixing.shape[1] and np.array_equal(mixing, np.diag(diagonal)):
         return jnp.asarray(diagonal, seeds.dtype)[:, None, None] * seeds
     return jnp.einsum("bs,sac->bac", jnp.asarray(mixing, seeds.dtype), seeds)
-
-
-def root(number: int) -> float:
-    """A Python float keeps the arrays' own precision; a NumPy scalar would promote float32."""
-    return float(np.sqrt(number))

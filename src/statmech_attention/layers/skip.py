@@ -1,18 +1,18 @@
 """Attention heads beside a skip connection: a residual layer."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.heads import Heads
+from statmech_attention.layers.heads import Heads, ValueDimension
 from statmech_attention.layers.kind import Layer
 
 
-@dataclass(frozen=True)
-class SkipHeads(Layer):
+@dataclass(frozen=True, repr=False)
+class SkipHeads(ValueDimension, Layer):
     r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
 
     A path goes along the skip, branch 0, or through one of the heads. Its effective weights are those from above where it
@@ -20,13 +20,19 @@ class SkipHeads(Layer):
 
     Attributes:
         count: $H$; without heads, 0, the layer changes nothing.
+        values: $d$, the dimension of a head's values, as for `Heads`; the skip has the full width.
+
+    Raises:
+        ValueError: numbers out of range.
     """
 
     count: int
+    values: int | float | None = field(default=None, kw_only=True)
     keeps = True
 
     def __post_init__(self):
         object.__setattr__(self, "count", checks.whole("SkipHeads", self.count, 0))
+        self._check_values()
 
     @property
     def value_matrices(self):
@@ -47,12 +53,16 @@ class SkipHeads(Layer):
     def divisor(self):
         return 1
 
+    @property
+    def _heads(self) -> Heads:
+        return Heads(self.count, values=self.values)
+
     def forward(self, values, hidden, matrix):
-        return hidden + Heads(self.count).forward(values, hidden, matrix) if self.count else hidden
+        return hidden + self._heads.forward(values, hidden, matrix) if self.count else hidden
 
     def attended(self, columns, matrix):
         along = columns[:, None]
-        return jnp.concatenate([along, Heads(self.count).attended(columns, matrix)], axis=1) if self.count else along
+        return jnp.concatenate([along, self._heads.attended(columns, matrix)], axis=1) if self.count else along
 
     def check_widths(self, layer, width_in, width_out):
         if checks.concrete(width_in, width_out) and width_in != width_out:

@@ -3,12 +3,13 @@
 from dataclasses import asdict
 
 from statmech_attention.layers.chains import chain
+from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.linear import Linear
 from statmech_attention.layers.outputs import Outputs
 from statmech_attention.layers.skip import SkipHeads
 
-_KINDS = {kind.__name__: kind for kind in (Linear, SkipHeads, Outputs)}
+_KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
 
 
 def written_heads(heads) -> list:
@@ -42,4 +43,6 @@ def read_heads(written) -> tuple[int | Kind, ...]:
 def _written(layer: int | Kind):
     if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
         raise ValueError(f"heads: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
-    return [type(layer).__name__, asdict(layer)] if isinstance(layer, Kind) else layer
+    if not isinstance(layer, Kind):
+        return layer
+    return [type(layer).__name__, {name: value for name, value in asdict(layer).items() if value is not None}]

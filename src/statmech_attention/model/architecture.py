@@ -33,6 +33,11 @@ class Architecture:
             zip(chain.layers, widths, widths[1:], strict=False), start=1
         ):
             layer.check_widths(number, entering, leaving)
+        if any(infinite) and any(stage.inner for stage in chain.stages):
+            raise ValueError(
+                f"width: wanted finite widths beside heads of a finite value dimension, got {widths}. Their limit is no Gaussian "
+                "process: take a width much larger than the number of examples, as in 1e6."
+            )
         return cls(chain.spelled, widths, variances(variance, len(chain.layers)))
 
     @property
@@ -41,17 +46,28 @@ class Architecture:
         return Chain.of(self.heads)
 
     @property
+    def stage_widths(self) -> tuple:
+        """The width of every stage: $N_l$, or $d$ of an inner one."""
+        return tuple(stage.kind.inner if stage.inner else self.widths[stage.place] for stage in self.chain.stages)
+
+    @property
+    def stage_variances(self) -> tuple:
+        r"""The prior variance of every array of weights, the projection's first; $\sigma_l$ each where a layer has two."""
+        pairs = ((self.variances[1 + stage.place], stage.kind.inner) for stage in self.chain.stages)
+        return (self.variances[0], *(variance if inner is None else variance**0.5 for variance, inner in pairs))
+
+    @property
     def widest(self):
         """$N_{max}$, the width that $\\alpha = P / N_{max}$ is measured in."""
         return max(self.widths) if checks.concrete(*self.widths) else reduce(jnp.maximum, self.widths)
 
     @property
     def shares(self) -> tuple:
-        """$N_l / N_{max}$, the weight of every layer's entropy; 1 for equal widths, infinite ones too."""
+        """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1 for equal widths, infinite ones too."""
         widest = self.widest
         if checks.concrete(widest) and math.isinf(widest):
             return (1.0,) * len(self.widths)
-        return tuple(width / widest for width in self.widths)
+        return tuple(width / widest for width in self.stage_widths)
 
 
 def variances(variance, layers: int) -> tuple:

@@ -74,6 +74,9 @@ def _check_numbers(layer: Layer) -> None:
             f"without gain is none."
         )
     checks.whole(f"{layer}, divisor", layer.divisor)
+    form = layer.form
+    if layer.inner is not None and (form.inner != 1 or not np.array_equal(form.mixing(1.0), mixing)):
+        raise ValueError(f"{layer}, form: wanted the same layer with an inner width of 1, got {form}.")
     if set(layer.branch_heads) - {-1} != set(range(layer.heads)):
         raise ValueError(f"{layer}, branch_heads: wanted heads counted from 0, or -1, got {tuple(layer.branch_heads)}.")
     if not checks.is_whole(layer.fewest, 0) or layer.fewest > layer.heads:

@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain
-from statmech_attention.layers.kind import mixed, root
+from statmech_attention.layers.heads import Heads
+from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.layers.outputs import readout_weights
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.attention import chain_and_matrices
@@ -27,17 +28,18 @@ class Weights(NamedTuple):
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
-        values: $V^{(l,h)}$, one array `(H_l, N_{l+1}, N_l)` a layer; a linear block has one matrix.
+        values: $V^{(l,h)}$, one array `(H_l, N_{l+1}, N_l)` a layer; a linear block has one matrix. Of heads with a value
+            dimension $d$ the pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
         readout: $a$, `(N_{L+1},)`, or `(N_{L+1}, outputs)`.
     """
 
     projection: Float[Array, "*batch width_in features"]
-    values: tuple[Float[Array, "*batch _heads _width_out _width_in"], ...]
+    values: tuple[Float[Array, "*batch _heads _width_out _width_in"] | Narrow, ...]
     readout: Float[Array, "..."]
 
 
 def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights:
-    r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$.
+    r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$, those of $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
@@ -61,8 +63,14 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
     features, chain = checks.whole("features", features), architecture.chain
     keys = jax.random.split(key, len(chain.layers) + 2)
     scales = np.sqrt(np.asarray(architecture.variances))
+
+    def drawn(key, shape, scale):
+        if not isinstance(shape, Narrow):
+            return scale * jax.random.normal(key, shape)
+        return Narrow(*(drawn(own, one, np.sqrt(scale)) for own, one in zip(jax.random.split(key), shape, strict=True)))
+
     values = tuple(
-        scales[place + 1] * jax.random.normal(keys[place + 1], (layer.value_matrices, widths[place + 1], widths[place]))
+        drawn(keys[place + 1], layer.weight_shapes(widths[place], widths[place + 1]), scales[place + 1])
         for place, layer in enumerate(chain.layers)
     )
     return Weights(
@@ -118,7 +126,7 @@ def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width
     Returns:
         `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
     """
-    return _partial_weights(weights, _chain_of(weights, heads))[0]
+    return _stage_weights(weights, _chain_of(weights, heads))[0]
 
 
 @checks.objects
@@ -142,7 +150,7 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
     """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
-    rows = _partial_weights(weights, chain)[0] @ weights.projection
+    rows = _stage_weights(weights, chain)[0] @ weights.projection
     rows = rows / root(weights.projection.shape[0] * features * chain.divisor)
     rows = rows.reshape(chain.paths, chain.outputs, features)
     gains = jnp.asarray(chain.path_gains, rows.dtype)[:, None, None]
@@ -158,28 +166,39 @@ def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array,
         heads: the layers, where they are not of heads alone.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`. Of heads with
+        a value dimension, $U^{(l)}$ is followed by $G^{(l)}_h = g^h \cdot g^h / d$, `(heads, partial, partial)`, over the
+        partial paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, heads)
-    overlaps = [partial @ partial.T / partial.shape[1] for partial in _partial_weights(weights, chain)]
+    overlaps = [partial @ partial.mT / partial.shape[-1] for partial in _stage_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 
 
-def _partial_weights(weights: Weights, chain: Chain) -> list:
-    """Effective weights of the partial paths that start in layer 1, 2, .., L+1."""
-    partial = [weights.readout.reshape(weights.readout.shape[0], -1).T]
+def _stage_weights(weights: Weights, chain: Chain) -> list:
+    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage."""
+    rows = weights.readout.reshape(weights.readout.shape[0], -1).T
+    found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
-        seeds = jnp.einsum("dm,hmn->hdn", partial[0], values) / root(values.shape[1])
+        seeds, *inner = seeds_from(rows, values)
         if layer.keeps:
-            seeds = jnp.concatenate([partial[0][None], seeds])
-        partial.insert(0, mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2]))
-    return partial
+            seeds = jnp.concatenate([rows[None], seeds])
+        rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
+        found = [rows, *inner, *found]
+    return found
+
+
+def spelled_by(values) -> tuple:
+    """The layers that values belong to where they are of heads alone."""
+    return tuple(
+        Heads(layer.shape[-3], values=layer.values.shape[-2]) if isinstance(layer, Narrow) else layer.shape[-3]
+        for layer in values
+    )
 
 
 def _chain_of(weights: Weights, heads) -> Chain:
     """The chain asked for, or else one of heads alone."""
-    plain = tuple(values.shape[0] for values in weights.values)
-    chain = Chain.of(plain if heads is None else heads)
+    chain = Chain.of(spelled_by(weights.values) if heads is None else heads)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
 
@@ -199,6 +218,13 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
             f"weights: wanted heads {wanted} and {features} features to fit the inputs, "
             f"got heads {got} and {weights.projection.shape[1]} features."
         )
+    for number, (layer, values) in enumerate(zip(chain.layers, weights.values, strict=True), start=1):
+        inner = (values.values.shape[1], values.outputs.shape[2]) if isinstance(values, Narrow) else (None, None)
+        if inner != (layer.inner, layer.inner):
+            raise ValueError(
+                f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got {inner[0]} into {inner[1]} "
+                "(None: full matrices). Say it in heads, as in Heads(2, values=8)."
+            )
     if weights.readout.shape[1:] != axes:
         raise ValueError(f"weights: wanted {axes[0]} outputs, got {weights.readout.shape[1]}.")
     widths = [weights.projection.shape[0], *(values.shape[1] for values in weights.values)]

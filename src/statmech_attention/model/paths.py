@@ -38,6 +38,11 @@ class AttentionedInputs:
         """The layers that `heads` stands for, and the readout."""
         return Chain.of(self.heads)
 
+    @property
+    def form(self) -> "AttentionedInputs":
+        """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
+        return AttentionedInputs(self.values, self.chain.form.spelled)
+
     def keep_heads(self, kept) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
@@ -89,7 +94,7 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None, scales=Non
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     weights = readout_weights(readout, inputs.shape[1])
     around = token_scales(scales, norm, chain, inputs)
-    return AttentionedInputs(_seen(inputs, matrices, weights, around, chain), chain.spelled)
+    return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)
 
 
 @quick_jit(static=("chain",))

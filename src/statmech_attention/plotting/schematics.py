@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
+from scipy.linalg import block_diag
 
 from statmech_attention.plotting.matrices import _short
 from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name, without_frame
@@ -106,7 +107,8 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     All matrices have one colour scale, of the inverse hyperbolic sine, so that 1 and 10 can be told apart and zero is white.
 
     Args:
-        chains: by name $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as `solve` returns them, the last one a scalar.
+        chains: by name $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as `solve` returns them, the last one a scalar; with the $G^{(l)}$ of
+            narrow heads as one matrix of blocks.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_a^2)$; ones where None.
 
     Returns:
@@ -146,17 +148,24 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
 def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | None) -> list[tuple[str, np.ndarray]]:
     """Titles and matrices from the readout down: every order parameter behind the scale that the layer above gives it."""
     order = [np.atleast_2d(np.asarray(matrix)) for matrix in order]
-    layers = len(order) - 1
+    layer = layers = sum(matrix.ndim == 2 for matrix in order) - 1
     variance = [1.0] * (layers + 2) if variance is None else list(variance)
-    found = [(f"$U^{{({layers + 1})}}$", order[-1])]
-    for layer in range(layers, 0, -1):
-        heads, rest = divmod(len(order[layer - 1]), len(order[layer]))
+    found, above, within = [(f"$U^{{({layers + 1})}}$", order[-1])], order[-1], None
+    for matrix in order[-2::-1]:
+        if matrix.ndim == 3:  # of narrow heads, one matrix each
+            within = block_diag(*matrix)
+            found.append((f"$G^{{({layer})}}$", within))
+            continue
+        heads, rest = divmod(len(matrix), len(above))
         if rest:
-            sizes = [len(matrix) for matrix in order]
+            sizes = [matrix.shape[-1] for matrix in order]
             raise ValueError(f"chains: wanted sizes that are multiples of those of the layers above, got {sizes}.")
-        scale = variance[layer] * np.kron(np.eye(heads), order[layer])
-        found.append((f"$\\Sigma_{layer} = \\sigma_{layer}^2\\, I \\otimes U^{{({layer + 1})}}$", scale))
-        found.append((f"$U^{{({layer})}}$", order[layer - 1]))
+        scale, name = variance[layer] * np.kron(np.eye(heads), above), f"^2\\, I \\otimes U^{{({layer + 1})}}"
+        if within is not None:
+            scale, name, within = np.sqrt(variance[layer]) * within, f"\\, G^{{({layer})}}", None
+        found.append((f"$\\Sigma_{layer} = \\sigma_{layer}{name}$", scale))
+        found.append((f"$U^{{({layer})}}$", matrix))
+        above, layer = matrix, layer - 1
     return found
 
 

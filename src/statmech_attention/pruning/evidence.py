@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.pruning.heads import head_indices, kept_heads, partial_paths_left, path_gates
+from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -125,10 +125,4 @@ def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "
     """
     chain = solution.attentioned.chain
     _, parts = chain.keep(kept_heads(chain, [head]))
-    # The last axis is that of the outputs, all of which stay.
-    left = [list(part.branches) for part in parts] + [list(range(chain.outputs))]
-    partial = partial_paths_left((*chain.branches, chain.outputs), left)[:-1]
-    blocks = (
-        overlap[np.ix_(paths, paths)] for overlap, paths in zip(solution.order_parameters[:-1], partial, strict=True)
-    )
-    return (*blocks, solution.order_parameters[-1])
+    return order_parameters_on(solution.order_parameters, chain, parts)

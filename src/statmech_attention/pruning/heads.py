@@ -1,13 +1,14 @@
 """The heads of a network, numbered through its layers: which paths use them, and which are left after a removal."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import chain
-from statmech_attention.layers.kind import Kind
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import Kind, Part
 
 
 def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
@@ -85,6 +86,26 @@ def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
         np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
         for layer in range(len(branches))
     ]
+
+
+def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -> tuple:
+    """The blocks of all order parameters on the partial paths that are left, and those of the heads that are.
+
+    Args:
+        order_parameters: of the whole network, the readout's last.
+        whole: its layers.
+        parts: what is left of each of them.
+    """
+    # The last axis is that of the outputs, all of which stay.
+    left = [list(part.branches) for part in parts] + [list(range(whole.outputs))]
+    partial, found = partial_paths_left((*whole.branches, whole.outputs), left), []
+    for overlap, (place, _, inner) in zip(order_parameters[:-1], whole.stages[:-1], strict=True):
+        if not inner:
+            found.append(overlap[np.ix_(partial[place], partial[place])])
+        elif parts[place].layer.inner is not None:
+            above = partial[place + 1]
+            found.append(overlap[np.ix_(parts[place].matrices, above, above)])
+    return (*found, order_parameters[-1])
 
 
 def whole_and_without_each(heads) -> Bool[np.ndarray, "networks heads"]:

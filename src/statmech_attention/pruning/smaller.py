@@ -4,13 +4,15 @@ import math
 from dataclasses import replace
 from typing import TypeVar
 
+import jax
 import numpy as np
 
 from statmech_attention.layers.chains import chain
+from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
-from statmech_attention.model.network import Weights
+from statmech_attention.model.network import Weights, spelled_by
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads, partial_paths_left
+from statmech_attention.pruning.heads import kept_heads, order_parameters_on, partial_paths_left
 from statmech_attention.training.network import TrainedNetwork
 
 _Network = TypeVar("_Network")
@@ -42,9 +44,9 @@ def prune(network: _Network, removed, heads=None) -> _Network:
     if isinstance(network, TrainedNetwork):
         return _prune_trained(network, kept_heads(network.heads, removed))
     if isinstance(network, Weights):
-        layers = chain([layer.shape[-3] for layer in network.values] if heads is None else heads)
+        layers = chain(spelled_by(network.values) if heads is None else heads)
         _, parts = layers.keep(kept_heads(layers, removed))
-        return network._replace(values=_taken(network.values, [part.matrices for part in parts], axis=-3))
+        return network._replace(values=tuple(map(_values_left, network.values, parts)))
     if isinstance(network, QueryKeyAttention):
         kept = _attention_kept([len(layer) for layer in network.queries], heads, removed)
         return replace(network, queries=_left(network.queries, kept), keys=_left(network.keys, kept))
@@ -66,7 +68,6 @@ def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -
     partial = partial_paths_left(whole.branches, [part.branches for part in parts])
     # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
     rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
-    overlaps = (network.order_parameters[layer][np.ix_(left, left)] for layer, left in enumerate(partial))
     offsets = None if network.offsets is None else rescaling.astype(network.offsets.dtype) * network.offsets[partial[0]]
     return replace(
         network,
@@ -74,7 +75,7 @@ def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -
         queries=_taken(network.queries, kept),
         keys=_taken(network.keys, kept),
         vectors=rescaling[:, None].astype(network.vectors.dtype) * network.vectors[partial[0]],
-        order_parameters=(*overlaps, network.order_parameters[-1]),
+        order_parameters=order_parameters_on(network.order_parameters, whole, parts),
         value_norms=_taken(network.value_norms, [part.matrices for part in parts]),
         heads=smaller.spelled,
     )
@@ -88,6 +89,13 @@ def _attention_kept(counts, heads, removed) -> list[tuple[int, ...]]:
         raise ValueError(f"network: wanted attention of {wanted} heads for heads={layers.spelled}, got {counts}.")
     kept = kept_heads(layers, removed)
     return [left for left, count in zip(kept, layers.heads, strict=True) if count]
+
+
+def _values_left(values, part: Part):
+    """What is left of a layer's weights."""
+    left = jax.tree.map(lambda one: one.take(np.asarray(part.matrices, int), axis=-3), values)
+    # A skip alone has no matrices, and none that are narrow.
+    return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
 
 
 def _left(layers, kept, axis: int = 0) -> tuple:

@@ -26,14 +26,20 @@ def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:
-    """The widths, refused unless they are whole and finite."""
+    """The widths of all stages, refused unless they are whole and finite."""
     for width in architecture.widths:
         if not checks.concrete(width) or not checks.is_whole(width, 1):
             raise ValueError(
                 f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
                 "sample: use statmech_attention.solve and predict."
             )
-    return tuple(int(width) for width in architecture.widths)
+    for stage in architecture.chain.stages:
+        if stage.inner and not checks.is_whole(stage.kind.inner, 1):
+            raise ValueError(
+                f"values: wanted a whole head dimension to sample, got {stage.kind.inner} in {stage.kind}. The theory, "
+                "statmech_attention.solve, takes any."
+            )
+    return tuple(int(width) for width in architecture.stage_widths)
 
 
 def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> None:

@@ -5,7 +5,8 @@ $U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of 
 $U^{(l)} = A_l A_l^\top$ with $A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$, the $F_l$ are independent: entry $i$ of the
 diagonal, counted from 0, is $\chi_{N_l - i} / \sqrt{N_l}$, what lies below is $\mathcal N(0, 1/N_l)$. Where $N_l$ is
 smaller than the number of rows, $F_l$ has only $N_l$ columns and the rest stays as it is. Of a layer with a skip the first
-rows are known, and the others have the same law: see `statmech_attention.layers.kind`.
+rows are known, and the others have the same law: see `statmech_attention.layers.kind`. Narrow heads have a stage of their own, with a
+factor of this law for each of them and $d$ in place of $N_l$: widths below are those of all stages.
 """
 
 import math
@@ -26,7 +27,7 @@ def bartlett(architecture: Architecture) -> Factors:
 
 
 def chain_potential(
-    point: Float[Array, " coordinates"], widths: Float[Array, " layers"], factors: Factors
+    point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: Factors
 ) -> Float[Array, ""]:
     r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
     terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)

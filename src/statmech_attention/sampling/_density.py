@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
-from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_parameter
+from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_parameter, stacked
 from statmech_attention.theory.derivatives import ActionProblem, dense_hessian, is_dense, kept_pairs, problem_of
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
 from statmech_attention.theory.trust_region import exact_step, minimise
@@ -40,7 +40,7 @@ class Posterior(NamedTuple):
         inputs: attentioned inputs scaled so that the kernel is their product, where `products` would be too large.
         labels: $Y$.
         temperature: $T$.
-        widths: $(N_1, .., N_{L+1})$.
+        widths: of all stages, $(N_1, .., N_{L+1})$ where there are no inner ones.
         action: the same as the theory has it, where its dense Hessian is the cheaper one; else None.
     """
 
@@ -48,7 +48,7 @@ class Posterior(NamedTuple):
     inputs: Float[Array, "examples paths features"] | None
     labels: Float[Array, " examples"]
     temperature: Float[Array, ""]
-    widths: Float[Array, " layers"]
+    widths: Float[Array, " stages"]
     action: ActionProblem | None
 
 
@@ -75,7 +75,7 @@ def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, va
     dense = is_dense("auto", data.inputs)
     action = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense)) if dense else None
     scaled = np.sqrt(kernel_scale(inputs, variances)) * np.asarray(kernel_inputs(inputs))
-    rest = (labels.reshape(-1), jnp.asarray(temperature, float), jnp.asarray(widths, float), action)
+    rest = (labels.reshape(-1), jnp.asarray(temperature, float), stacked(architecture.stage_widths), action)
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
         return Posterior(None, jnp.asarray(scaled), *rest)
@@ -100,7 +100,7 @@ def laplace(data: Posterior, start: Float[Array, " coordinates"], factors: Facto
     """Newton steps to the mode, and the Hessian there."""
     derivatives = _own_derivatives if data.action is None else _derivatives_of_action
     # Of the order of the posterior's own width, which is the inverse root of N, this is nothing.
-    tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths))
+    tolerance = 1e-6 * jnp.sqrt(jnp.max(data.widths[factors.outer]))
     local = partial(derivatives, data=data, factors=factors)
     found = minimise(local, exact_step, start, tolerance, jnp.int32(_MAX_STEPS))
     values, vectors = jnp.linalg.eigh(found.curvature)
@@ -118,7 +118,7 @@ def _derivatives_of_action(point, data: Posterior, factors: Factors):
     """The same from the action's, whose Hessian is made from matrix products."""
     problem = data.action._replace(temperature=data.temperature)
     value, gradient, curvature = dense_hessian(point, problem, factors)
-    half = 0.5 * jnp.max(data.widths)
+    half = 0.5 * jnp.max(data.widths[factors.outer])
     least = jnp.sum(layer_shares(problem.shares, factors) * logarithms(factors))
     order_one, slope = jax.value_and_grad(chain_order_one)(point, factors)
     return half * (value - least) + order_one, half * gradient + slope, half * curvature.hessian

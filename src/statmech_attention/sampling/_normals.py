@@ -4,11 +4,12 @@ Of a layer with fewer neurons than rows, $N_l < d_l$, the last entry on the diag
 $|\mathcal N(0, 1/N_l)|$. Its logarithm puts a wall where the entry vanishes, and what lies beyond the wall is another part of
 the posterior: the rows below with the other sign in that column. A Markov chain in the logarithm hardly ever gets round it.
 
-Here a layer has $N_l$ standard normal numbers for each free row of $F_l$. Row $i$ is these numbers over $\sqrt{N_l}$, which is the
+Here a layer has $N_l$ standard normal numbers for each free row of $F_l$, and narrow heads $d$ for each row of every $F_h$. Row $i$ is these numbers over $\sqrt{N_l}$, which is the
 effective weights in a frame that the layers above fix; where $N_l > d_l$ it ends on the diagonal, at the norm of all that is left:
 the same law, $\chi_{N_l - i}$, with $U = F F^\top$ as before, and no wall that separates anything.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,8 +19,8 @@ from statmech_attention.theory.coordinates import Factors, branch_rows, overlaps
 
 def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
     """How many standard normal numbers a point has: for every free row one for each neuron."""
-    shapes = zip(widths, factors.sizes, factors.kept, strict=True)
-    return sum(width * (size - kept) for width, size, kept in shapes)
+    shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
+    return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
 
 
 def order_parameters_of_normals(
@@ -36,13 +37,17 @@ def order_parameter_of_normals(point, widths: tuple[int, ...], factors: Factors)
 
 
 def _factors(point, widths: tuple[int, ...], factors: Factors) -> list:
-    """$A_1, .., A_{L+1}$, each `(partial paths, rank)`."""
+    """$A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages."""
     found, end = [jnp.ones((1, 1))], point.shape[0]
-    shapes = zip(widths, factors.sizes, factors.ranks, factors.kept, strict=True)
-    for layer, (width, size, rank, kept) in reversed(list(enumerate(shapes))):
-        start = end - width * (size - kept)
-        free = _rows(point[start:end].reshape(size - kept, width) / np.sqrt(width), kept, rank)
-        found.insert(0, branch_rows(layer, found[0], factors) @ jnp.concatenate([jnp.eye(kept, rank), free]))
+    shapes = zip(factors.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
+    for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
+        start = end - width * blocks * (size - kept)
+        numbers = point[start:end].reshape(blocks, size - kept, width) / np.sqrt(width)
+        if stage.inner:
+            factor = jax.vmap(lambda own, rank=rank: _rows(own, 0, rank))(numbers)
+        else:
+            factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
+        found.insert(0, branch_rows(number, found, factors) @ factor)
         end = start
     return found[:-1]
 

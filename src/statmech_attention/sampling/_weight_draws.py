@@ -9,6 +9,7 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.kind import Narrow
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import (
     Weights,
@@ -35,7 +36,7 @@ class WeightPosterior(NamedTuple):
     labels: Float[Array, "examples *outputs"]
     temperature: Float[Array, ""]
     test: AttentionedInputs | None
-    variances: Float[Array, " layers"]
+    variances: Float[Array, " arrays"]
 
 
 def prepared(attentioned, labels, test, *, width, temperature, variance, heads, key, settings):
@@ -44,16 +45,15 @@ def prepared(attentioned, labels, test, *, width, temperature, variance, heads, 
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
     whole_widths(architecture)
     check_chains(**settings)
-    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.variances, float)
+    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.stage_variances, float)
     flat = inputs.values.reshape(len(inputs.values), -1)
     return WeightPosterior(inputs, flat, labels, temperature, test, variances), architecture
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
     """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
-    drawn = scaled(
-        _unit_weights(key, chains, features, architecture.chain, whole_widths(architecture)), architecture.variances
-    )
+    widths = tuple(int(width) for width in architecture.widths)
+    drawn = scaled(_unit_weights(key, chains, features, architecture.chain, widths), architecture.stage_variances)
     if start is None:
         return drawn
     if isinstance(start, xr.Dataset):
@@ -79,10 +79,10 @@ def _unit_weights(key, chains: int, features: int, chain: Chain, widths: tuple[i
 
 @partial(jax.jit, static_argnames="power")
 def scaled(weights: Weights, variances, power: int = 1) -> Weights:
-    """Every layer times its standard deviation, or divided by it with a power of -1."""
-    scales = [variance ** (power / 2) for variance in variances]
-    values = tuple(scale * value for scale, value in zip(scales[1:-1], weights.values, strict=True))
-    return Weights(scales[0] * weights.projection, values, scales[-1] * weights.readout)
+    """Every array times its standard deviation, or divided by it with a power of -1."""
+    arrays, shape = jax.tree.flatten(weights)
+    pairs = zip(variances, arrays, strict=True)
+    return jax.tree.unflatten(shape, [variance ** (power / 2) * array for variance, array in pairs])
 
 
 def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "examples *outputs"]:
@@ -102,14 +102,22 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
 
 
 def named(weights: Weights) -> dict:
-    """Every layer's weights under a name, as sites of NumPyro and as variables of the Dataset."""
-    values = {f"values_{layer}": value for layer, value in enumerate(weights.values, start=1)}
+    """Every array of weights under a name, as sites of NumPyro and as variables of the Dataset; in the order of their variances."""
+    values = {}
+    for layer, value in enumerate(weights.values, start=1):
+        parts = value._asdict() if isinstance(value, Narrow) else {"values": value}
+        values |= {f"{name}_{layer}": part for name, part in parts.items()}
     return {"projection": weights.projection, **values, "readout": weights.readout}
 
 
 def weights_of(parts, layers: int) -> Weights:
     """The inverse of `named`."""
-    values = tuple(parts[f"values_{layer}"] for layer in range(1, layers + 1))
+
+    def of(layer: int):
+        arrays = [parts[name] for field in Narrow._fields if (name := f"{field}_{layer}") in parts]
+        return Narrow(*arrays) if len(arrays) > 1 else arrays[0]
+
+    values = tuple(of(layer) for layer in range(1, layers + 1))
     return Weights(parts["projection"], values, parts["readout"])
 
 

@@ -64,11 +64,12 @@ def corrected(solution: Solution, test=None) -> Corrected:
     if not all(jnp.isfinite(jnp.asarray(widths))):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs = solution.attentioned
-    factors = full_rank(Architecture(inputs.heads, widths, solution.variance))
-    for layer, (width, places) in enumerate(zip(widths, factors.places, strict=True), start=1):
+    architecture = Architecture(inputs.heads, widths, solution.variance)
+    factors = full_rank(architecture)
+    for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
         if places.size and width <= places[-1]:
             raise ValueError(
-                f"solution: wanted at least as many neurons as partial paths, got N_{layer} = {width:g} for "
+                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = {width:g} for "
                 f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
             )
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)

@@ -145,7 +145,9 @@ def dataset(
         temperature: $T$.
         quiet: do not warn of bad mixing.
     """
-    variables = {name: (("chain", "draw", *_axes(name, values.ndim - 2)), values) for name, values in found.items()}
+    variables = {
+        name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
+    }
     if "diverging" in found:
         # Counted over the iterations of a draw.
         variables["diverging"] = (("chain", "draw"), found["diverging"] > 0)
@@ -158,21 +160,31 @@ def dataset(
 
 
 def named_overlaps(overlaps) -> dict:
-    """$U^{(1)}, U^{(2)}, ..$ under the names that they have in the Dataset."""
-    first, *rest = overlaps
-    return {"order_parameter": first} | {f"order_parameter_{layer}": one for layer, one in enumerate(rest, start=2)}
+    """$U^{(1)}, U^{(2)}, ..$ of a draw, and $G^{(l)}$ of narrow heads, under the names that they have in the Dataset."""
+    found, layer = {}, 0
+    for one in overlaps:
+        inner = one.ndim == 3  # one matrix a head, after that of its layer
+        layer += not inner
+        name = (
+            f"head_order_parameter_{layer}" if inner else f"order_parameter_{layer}" if layer > 1 else "order_parameter"
+        )
+        found[name] = one
+    return found
 
 
-def _axes(name: str, count: int) -> tuple[str, ...]:
-    """Names of the axes after chain and draw."""
+def _axes(name: str, count: int, names) -> tuple[str, ...]:
+    """Names of the axes after chain and draw of one of the variables `names`."""
     stem, _, layer = name.rpartition("_") if name[-1].isdigit() else (name, "", "")
     suffix = f"_{layer}" if layer else ""
+    narrow = f"outputs{suffix}" in names
     known = {
         "order_parameter": (f"path{suffix}", f"other_path{suffix}"),
+        "head_order_parameter": (f"head{suffix}", f"partial_path{suffix}", f"other_partial_path{suffix}"),
         "output": ("example", "unit"),
         "output_variance": ("example", "unit"),
         "projection": ("width_1", "feature"),
-        "values": (f"head{suffix}", f"width_out{suffix}", f"width_in{suffix}"),
+        "values": (f"head{suffix}", f"{'dimension' if narrow else 'width_out'}{suffix}", f"width_in{suffix}"),
+        "outputs": (f"head{suffix}", f"width_out{suffix}", f"dimension{suffix}"),
         "readout": ("width_readout", "unit"),
     }
     return known.get(stem, ())[:count]

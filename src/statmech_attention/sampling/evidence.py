@@ -153,8 +153,8 @@ def _averaged(
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
 
     degrees = float(max(10, 2 * factors.coordinates))
-    constant = prior_constant(architecture.widths, factors)
-    proposals = _weighted_points.proposals(key, points, degrees, architecture.widths, factors)
+    constant = prior_constant(architecture.stage_widths, factors)
+    proposals = _weighted_points.proposals(key, points, degrees, architecture.stage_widths, factors)
     sums = _weighted_points.weighted(proposals, data, around, kernels, factors, degrees, constant)
     sums = jax.tree.map(np.asarray, sums)
     constant += 0.5 * labels.size * math.log(2 * math.pi)

@@ -2,7 +2,7 @@ r"""The posterior (8) of all weights by exact Gibbs sampling: an independent che
 
 The output is linear in the weights of one layer while the others stay: $f = \Phi \theta$, and beside a skip connection
 $f = f_0 + \Phi \theta$. So each layer, all its heads together, has a Gaussian posterior given the rest, and is drawn from it
-without rejection and without step sizes.
+without rejection and without step sizes. Of narrow heads $V^{(h)}$ and $O^{(h)}$ are drawn one after the other.
 """
 
 import os
@@ -92,10 +92,10 @@ def _begin(key, weights: Weights, data):
 
 
 def _sweep(state, posterior: WeightPosterior):
-    """Draw V0, then every layer's values, then the readout."""
+    """Draw V0, then every layer's values, $V$ before $O$, then the readout."""
     key, weights = state
-    key, *keys = jax.random.split(key, len(weights.values) + 3)
     blocks = _weight_draws.named(weights)
+    key, *keys = jax.random.split(key, len(blocks) + 1)
     for name, own_key, variance in zip(blocks, keys, posterior.variances, strict=True):
 
         def place(block, blocks=blocks, name=name):

@@ -30,17 +30,14 @@ def weights_model(attentioned: AttentionedInputs, labels, temperature, *, shapes
         labels: $Y$, `(examples,)` or `(examples, outputs)`; None to draw them.
         temperature: $T$, the variance of a label given the output: (8).
         shapes: `Weights` with the shape of every array in its place.
-        variances: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        variances: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, one for every array.
     """
 
     def normal(name, shape):
         return numpyro.sample(name, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
 
-    white = Weights(
-        normal("projection", shapes.projection),
-        tuple(normal(f"values_{layer}", shape) for layer, shape in enumerate(shapes.values, start=1)),
-        normal("readout", shapes.readout),
-    )
+    sites = {name: normal(name, shape) for name, shape in _weight_draws.named(shapes).items()}
+    white = _weight_draws.weights_of(sites, len(shapes.values))
     outputs = forward_paths(scaled(white, variances), attentioned)
     numpyro.sample("labels", dist.Normal(outputs, jnp.sqrt(temperature)).to_event(outputs.ndim), obs=labels)
 
@@ -107,7 +104,7 @@ def weights_posterior(
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
     chain = nuts(_potential, _record, keep_weights, warmup=warmup, step_size=0.1 * size**-0.25)
-    unit = _weight_draws.named(scaled(first, architecture.variances, -1))
+    unit = _weight_draws.named(scaled(first, architecture.stage_variances, -1))
     settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
     return _weight_draws.sampled("weights, NUTS", chain, data, unit, chain_key, architecture, **settings)
 

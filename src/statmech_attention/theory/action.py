@@ -24,9 +24,13 @@ def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, "
     value $\sum_l d_l N_l / N_{max}$, at the Gaussian-process limit. In general a layer adds
     $\frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$, see `statmech_attention.layers.kind`.
 
+    Heads with a value dimension $d$ have $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and add for every head
+    $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with $\Sigma = \sigma_l U^{(l+1)}$.
+
     Args:
         order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial
-            paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. All positive definite.
+            paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. After $U^{(l)}$ of heads with a value dimension
+            $G^{(l)}$, `(heads, partial, partial)`. All positive definite.
         heads: $(H_1, .., H_L)$, or layers of other kinds among them.
         width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.

@@ -3,7 +3,8 @@ r"""The good coordinates of a chain's order parameters: triangular factors with 
 $U^{(l)} = A_l A_l^\top$, $A_l = (M_l \otimes A_{l+1}) F_l$ with the mixing $M_l$ of the layer's kind and a lower triangular $F_l$, the
 kept rows of which are $[I\ 0]$; see `statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
 into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a flat vector: for $l = 1..L+1$ the
-logarithms of the diagonal of $F_l$, then what lies below it row by row, both without the kept rows.
+logarithms of the diagonal of $F_l$, then what lies below it row by row, both without the kept rows. A layer of narrow heads is two
+stages, its own and above it an inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all $F_h$.
 """
 
 import math
@@ -17,7 +18,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Stage
 from statmech_attention.layers.kind import mixed
 from statmech_attention.model.architecture import Architecture
 
@@ -31,9 +32,9 @@ _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 )
 @dataclass(frozen=True)
 class Factors:
-    """Shapes of the factors: of layer $l$'s $F_l$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`.
+    """Shapes of the factors: of every stage's $F$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`.
 
-    Shapes decide what is compiled, prior variances are arguments like any other.
+    Shapes decide what is compiled, prior variances are arguments like any other; there is one for every stage, after the projection's.
     """
 
     chain: Chain
@@ -49,48 +50,69 @@ class Factors:
 
     @property
     def counts(self) -> tuple[tuple[int, int], ...]:
-        """Free entries on the diagonal and below it, a pair a layer."""
+        """Free entries on the diagonal and below it, of all blocks together, a pair a stage."""
         return tuple(
-            (rank - kept, size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2)
-            for size, rank, kept in zip(self.sizes, self.ranks, self.kept, strict=True)
+            (blocks * (rank - kept), blocks * (size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2))
+            for blocks, size, rank, kept in zip(self.blocks, self.sizes, self.ranks, self.kept, strict=True)
         )
 
     @property
     def places(self) -> tuple[np.ndarray, ...]:
-        """Which entries of the diagonal are free, counted from 0, in every layer."""
-        return tuple(np.arange(kept, rank) for rank, kept in zip(self.ranks, self.kept, strict=True))
+        """Which entries of the diagonal are free, counted from 0, in every stage, one block after the other."""
+        shapes = zip(self.blocks, self.ranks, self.kept, strict=True)
+        return tuple(np.tile(np.arange(kept, rank), blocks) for blocks, rank, kept in shapes)
 
     @property
-    def mixings(self) -> tuple[np.ndarray, ...]:
-        """The kinds' $M_l$, without the deviations of their values, which `scaled` puts to the seeds."""
-        return tuple(kind.mixing(1.0) for kind in self.chain.kinds)
+    def stages(self) -> tuple[Stage, ...]:
+        """Those of the chain."""
+        return self.chain.stages
 
-    def scaled(self, layer: int, seeds: Float[Array, "seeds rows columns"], power: int = 1):
-        r"""The seeds of a layer times $\sigma_l$, or another `power` of it, but for a kept one."""
-        deviation = jnp.sqrt(self.variances[1 + layer]) ** power
-        kept = np.arange(len(seeds)) < self.chain.kinds[layer].keeps
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """How many factors every stage has side by side: 1, or one for each value matrix of an inner one."""
+        return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.stages)
+
+    @property
+    def outer(self) -> np.ndarray:
+        """Numbers of the stages that are not inner ones: those whose widths are $N_1, .., N_{L+1}$."""
+        return np.array(self.chain.first_stages)
+
+    def mixing(self, stage: int) -> np.ndarray:
+        """The kind's $M_l$, without the deviations of its values, which `scaled` puts to the seeds."""
+        return self.stages[stage].kind.mixing(1.0)
+
+    def scaled(self, stage: int, seeds: Float[Array, "seeds rows columns"], power: int = 1):
+        r"""The seeds of a stage times $\sigma_l$, or another `power` of it, but for a kept one."""
+        deviation = jnp.sqrt(self.variances[1 + stage]) ** power
+        _, kind, inner = self.stages[stage]
+        kept = np.arange(len(seeds)) < kind.keeps * (not inner)
         return jnp.where(kept, 1.0, deviation)[:, None, None] * seeds
 
 
 def full_rank(architecture: Architecture) -> Factors:
     """Shapes of the factors where no width is short of columns, as in the action."""
-    return factor_shapes(architecture, (math.inf,) * len(architecture.widths))
+    return factor_shapes(architecture, (math.inf,) * len(architecture.chain.stages))
 
 
 def factor_shapes(architecture: Architecture, most) -> Factors:
-    """Shapes of the factors with `most` columns at most, a number a layer."""
+    """Shapes of the factors with `most` columns at most, a number a stage."""
+    chain = architecture.chain.form
     sizes, ranks, kept = [], [], []
-    above = 1
-    for kind, columns in zip(reversed(architecture.chain.kinds), reversed(most), strict=True):
-        sizes.insert(0, kind.seeds * above)
-        kept.insert(0, kind.keeps * above)
-        ranks.insert(0, min(columns, sizes[0]))
-        above = ranks[0]
-    return Factors(architecture.chain, architecture.variances, tuple(sizes), tuple(ranks), tuple(kept))
+    above = seed = 1  # columns of the factor above, and of what becomes of it in an inner stage
+    for (_, kind, inner), columns in zip(reversed(chain.stages), reversed(most), strict=True):
+        kept.insert(0, 0 if inner else kind.keeps * above)
+        sizes.insert(0, above if inner else kept[0] + kind.value_matrices * seed)
+        seed = min(columns, sizes[0])
+        ranks.insert(0, seed)
+        above = above if inner else seed
+    return Factors(chain, architecture.stage_variances, tuple(sizes), tuple(ranks), tuple(kept))
 
 
 def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
-    r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`."""
+    r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`.
+
+    After that of a layer with an inner stage comes $C_h$, `(heads, partial paths above, rank)`.
+    """
     return factors_of_entries(entries(point, factors), factors)
 
 
@@ -100,25 +122,38 @@ def entries(point: Float[Array, " coordinates"], factors: Factors) -> Float[Arra
 
 
 def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> list:
-    r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the layers."""
+    r"""The factors $A_1, .., A_{L+1}$, multilinear in the free entries of the stages."""
     found = [jnp.ones((1, 1))]
     known = jnp.concatenate([free, jnp.arange(2.0)])
-    for layer, places in reversed(list(enumerate(_entry_places(factors)))):
-        found.insert(0, branch_rows(layer, found[0], factors) @ known[places])
+    for stage, places in reversed(list(enumerate(_entry_places(factors)))):
+        found.insert(0, branch_rows(stage, found, factors) @ known[places])
     return found[:-1]
 
 
-def branch_rows(layer: int, above: Float[Array, "partial rank"], factors: Factors) -> Float[Array, "branches seeds"]:
-    r"""$M_l \otimes A_{l+1}$ with the deviations of the values, what $F_l$ is multiplied with."""
-    kind = factors.chain.kinds[layer]
-    deviations = factors.scaled(layer, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
-    return jnp.kron(factors.mixings[layer] * deviations[None, :], above)
+def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one branches seeds"]:
+    r"""What $F$ is multiplied with: $M_l \otimes A_{l+1}$ with the deviations of the values, where nothing is between.
+
+    Args:
+        stage: its number.
+        above: the factors of the stages above, the next one first.
+        factors: shapes and variances.
+    """
+    _, kind, inner = factors.stages[stage]
+    if inner:
+        return factors.scaled(stage, above[0][None])
+    deviations = factors.scaled(stage, jnp.ones((kind.seeds, 1, 1))).reshape(-1)
+    mixing = factors.mixing(stage) * deviations[None, :]
+    if kind.inner is None:
+        return jnp.kron(mixing, above[0])
+    blocks, whole = above[:2]
+    seeds = jnp.einsum("bs,spr->bpsr", mixing[:, kind.keeps :], blocks).reshape(len(mixing) * len(whole), -1)
+    return jnp.concatenate([jnp.kron(mixing[:, : kind.keeps], whole), seeds], axis=1) if kind.keeps else seeds
 
 
 def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: Factors):
     r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
 
-    $U = B F_1 F_1^\top B^\top$ with $B = M_1 \otimes A_2$, which only the few entries of the layers above move. A free entry $(i, j)$
+    $U = B F_1 F_1^\top B^\top$ with $B = M_1 \otimes A_2$, or what `branch_rows` gives, which only the few entries of the layers above move. A free entry $(i, j)$
     of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so that all its derivatives are products of entries:
 
         dU_ab = B_ai A_bj + A_aj B_bi,      d2 tr(W U) = 2 (B^T W B)_{ii'} delta_{jj'}.
@@ -132,7 +167,7 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
     triangle = jnp.concatenate([free, jnp.arange(2.0)])[places]
 
     def branches(others):
-        return branch_rows(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1], factors)
+        return branch_rows(0, factors_of_entries(jnp.concatenate([own, others]), factors)[1:], factors)
 
     base, change = branches(others), jax.jacfwd(branches)(others)
     factor, factor_change = base @ triangle, jnp.einsum("asn,sr->arn", change, triangle)
@@ -161,28 +196,31 @@ def logarithms(factors: Factors) -> np.ndarray:
 def _entry_places(factors: Factors) -> list[np.ndarray]:
     """Of every entry of the triangular factors its place among the free ones, then a zero and a one."""
     found, start, zero = [], 0, factors.coordinates
-    shapes = zip(factors.sizes, factors.ranks, factors.kept, factors.places, factors.counts, strict=True)
-    for size, rank, kept, diagonal, (logs, below) in shapes:
-        places = np.full((size, rank), zero)
-        places[np.arange(kept), np.arange(kept)] = zero + 1
-        places[diagonal, diagonal] = start + np.arange(logs)
+    shapes = zip(
+        factors.stages, factors.blocks, factors.sizes, factors.ranks, factors.kept, factors.counts, strict=True
+    )
+    for stage, blocks, size, rank, kept, (logs, below) in shapes:
+        places = np.full((blocks, size, rank), zero)
+        places[:, np.arange(kept), np.arange(kept)] = zero + 1
+        diagonal = np.arange(kept, rank)
+        places[:, diagonal, diagonal] = start + np.arange(logs).reshape(blocks, -1)
         rows, columns = np.tril_indices(size, -1, rank)
         free = rows >= kept
-        places[rows[free], columns[free]] = start + logs + np.arange(below)
-        found.append(places)
+        places[:, rows[free], columns[free]] = start + logs + np.arange(below).reshape(blocks, -1)
+        found.append(places if stage.inner else places[0])
         start += logs + below
     return found
 
 
 @jax.jit
 def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
-    """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output."""
+    """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output; $G^{(l)}$ after $U^{(l)}$ of narrow heads."""
     return overlaps_of(order_parameter_factors(point, factors), factors)
 
 
 def overlaps_of(found: list, factors: Factors) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters $A_l A_l^\top$ of their factors, the last a scalar for one output."""
-    overlaps = [factor @ factor.T for factor in found]
+    overlaps = [factor @ factor.mT for factor in found]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * factors.chain.readout.axes))
 
 
@@ -193,7 +231,7 @@ def order_parameter(point: Float[Array, " coordinates"], factors: Factors) -> Fl
 
 
 @jax.jit
-def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " layers"], factors: Factors) -> Float[Array, ""]:
+def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " stages"], factors: Factors) -> Float[Array, ""]:
     r"""The entropy at a point: $\sum_l \frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$ over the free rows."""
     return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
 
@@ -205,8 +243,8 @@ def stacked(numbers) -> Float[Array, " numbers"]:
     return jnp.stack([jnp.asarray(number, float) for number in numbers])
 
 
-def layer_shares(shares: Float[Array, " layers"], factors: Factors) -> Float[Array, " coordinates"]:
-    """The share of every coordinate's layer."""
+def layer_shares(shares: Float[Array, " stages"], factors: Factors) -> Float[Array, " coordinates"]:
+    """The share of every coordinate's stage."""
     return shares[np.repeat(np.arange(len(factors.sizes)), [sum(count) for count in factors.counts])]
 
 
@@ -225,64 +263,89 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
 def _point_and_factors(overlaps: list, factors: Factors):
     """The point of order parameters, and their triangular factors $F_1, .., F_{L+1}$."""
     relative = [None] * len(overlaps)
-    for layer in reversed(range(len(overlaps))):
-        # (M (x) A)^+ U (M (x) A)^+^T, which is F F^T
-        half = _seeds_of(overlaps[layer], layer, relative, factors)
-        relative[layer] = jnp.linalg.cholesky(_seeds_of(half.T, layer, relative, factors))
+    for stage in reversed(range(len(overlaps))):
+
+        def factor(overlap, stage=stage):
+            # B^+ U B^+^T, which is F F^T
+            half = _seeds_of(overlap, stage, relative, factors)
+            return jnp.linalg.cholesky(_seeds_of(half.T, stage, relative, factors))
+
+        relative[stage] = (jax.vmap(factor) if factors.stages[stage].inner else factor)(overlaps[stage])
     found = []
     for factor, kept in zip(relative, factors.kept, strict=True):
-        rows, columns = np.tril_indices(len(factor), -1)
+        rows, columns = np.tril_indices(factor.shape[-1], -1)
         free = rows >= kept
-        found += [jnp.log(jnp.diagonal(factor)[kept:]), factor[rows[free], columns[free]]]
+        diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)[..., kept:]
+        found += [jnp.log(diagonal).reshape(-1), factor[..., rows[free], columns[free]].reshape(-1)]
     return jnp.concatenate(found), relative
 
 
-def _seeds_of(rows: Float[Array, "partial columns"], layer: int, relative: list, factors: Factors):
-    r"""$(M_l \otimes A_{l+1})^+$ times `rows`, $A_{l+1}$ given by the factors above."""
-    kind, width = factors.chain.kinds[layer], rows.shape[1]
-    seeds = mixed(np.linalg.pinv(factors.mixings[layer]), rows.reshape(kind.branches, -1, width))
-    seeds = factors.scaled(layer, seeds, -1)
-    if layer + 1 == len(relative):
+def _seeds_of(rows: Float[Array, "partial columns"], stage: int, relative: list, factors: Factors):
+    r"""The pseudo-inverse of `branch_rows` times `rows`, with the factors above."""
+    (_, kind, inner), width = factors.stages[stage], rows.shape[1]
+    if inner:
+        return _solved(factors.scaled(stage, rows[None], -1)[0], stage + 1, relative, factors)
+    seeds = mixed(np.linalg.pinv(factors.mixing(stage)), rows.reshape(kind.branches, -1, width))
+    seeds = factors.scaled(stage, seeds, -1)
+    if stage + 1 == len(relative):
         return seeds.reshape(-1, width)
-    below = (_seeds_of(one, layer + 1, relative, factors) for one in seeds)
-    return jnp.concatenate([solve_triangular(relative[layer + 1], one, lower=True) for one in below])
+    if kind.inner is None:
+        return jnp.concatenate([_solved(one, stage + 1, relative, factors) for one in seeds])
+    kept = [_solved(one, stage + 2, relative, factors) for one in seeds[: kind.keeps]]
+    within = enumerate(seeds[kind.keeps :])
+    return jnp.concatenate([*kept, *(_solved(one, stage + 1, relative, factors, block) for block, one in within)])
+
+
+def _solved(
+    rows: Float[Array, "partial columns"], stage: int, relative: list, factors: Factors, block: int | None = None
+):
+    """The pseudo-inverse of a stage's $A$, or of one of the $C$ of an inner stage, times `rows`."""
+    factor = relative[stage] if block is None else relative[stage][block]
+    return solve_triangular(factor, _seeds_of(rows, stage, relative, factors), lower=True)
 
 
 def _checked(order_parameters, factors: Factors) -> list:
     """The order parameters as matrices of the right sizes."""
-    sizes, outputs = factors.chain.partial_paths, factors.chain.readout.axes
+    partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
     last = "that of the outputs last" if outputs else "a scalar last"
-    wanted = f"(U^(1), .., U^({len(sizes)})) with {last}"
+    named = ", ".join(stage.name for stage in factors.stages)
+    plain = len(partial) == len(factors.stages)
+    wanted = f"({f'U^(1), .., U^({len(partial)})' if plain else named}) with {last}"
     if not isinstance(order_parameters, (tuple, list)):
         raise ValueError(f"order_parameters: wanted a tuple {wanted}, got {type(order_parameters).__name__}.")
-    if len(order_parameters) != len(sizes):
-        raise ValueError(f"order_parameters: wanted {len(sizes)}, {wanted}, got {len(order_parameters)}.")
+    if len(order_parameters) != len(factors.stages):
+        raise ValueError(f"order_parameters: wanted {len(factors.stages)}, {wanted}, got {len(order_parameters)}.")
     overlaps = []
-    for layer, (value, size) in enumerate(zip(order_parameters, sizes, strict=True)):
-        name = f"order_parameters[{layer}]"
-        scalar = layer == len(sizes) - 1 and not outputs
-        value = checks.array(name, value, "" if scalar else "paths paths", double=True)
+    for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
+        name = f"order_parameters[{number}]"
+        scalar = stage.place == len(partial) - 1 and not outputs
+        axes = "heads paths paths" if stage.inner else "paths paths"
+        value = checks.array(name, value, "" if scalar else axes, double=True)
         value = value[None, None] if scalar else value
-        if value.shape != (size, size):
-            raise ValueError(f"{name}: wanted U^({layer + 1}) of shape ({size}, {size}), got {value.shape}.")
+        size = partial[stage.place + stage.inner]
+        shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
+        if value.shape != shape:
+            raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
         overlaps.append(value)
     return overlaps
 
 
-def _check_factor(overlap, factor, layer: int, factors: Factors) -> None:
+def _check_factor(overlap, factor, number: int, factors: Factors) -> None:
     """Refuse an order parameter that no network of these layers can have."""
-    name, kept = f"order_parameters[{layer}]", factors.kept[layer]
+    name, kept, (place, _, inner) = f"order_parameters[{number}]", factors.kept[number], factors.stages[number]
     factor = np.asarray(factor)
     if not np.all(np.isfinite(factor)):
-        raise ValueError(f"{name}: wanted a positive definite U^({layer + 1}), got one that is not.")
+        raise ValueError(f"{name}: wanted a positive definite {factors.stages[number].name}, got one that is not.")
+    if inner:
+        return
     if not np.allclose(factor[:kept], np.eye(kept, len(factor)), rtol=0, atol=_LARGEST_MISFIT):
         raise ValueError(
-            f"{name}: wanted the block of U^({layer + 1}) along the skip to be U^({layer + 2}), got another."
+            f"{name}: wanted the block of U^({place + 1}) along the skip to be U^({place + 2}), got another."
         )
-    mixing = factors.mixings[layer]
+    mixing = factors.mixing(number)
     if mixing.shape[0] > mixing.shape[1]:
         projector = np.kron(mixing @ np.linalg.pinv(mixing), np.eye(len(overlap) // len(mixing)))
         if not np.allclose(projector @ overlap @ projector, overlap, rtol=0, atol=_LARGEST_MISFIT * np.max(overlap)):
             raise ValueError(
-                f"{name}: wanted branches of U^({layer + 1}) that share their values to be alike, got others."
+                f"{name}: wanted branches of U^({place + 1}) that share their values to be alike, got others."
             )

@@ -54,7 +54,7 @@ class ActionProblem(NamedTuple):
         temperature: $T$.
         scale: $c$, what stands before the kernel.
         alpha: $P / N_{max}$, a label for every output counted.
-        shares: $N_l / N_{max}$.
+        shares: $N_l / N_{max}$, of an inner stage $d / N_{max}$.
         examples: $P$, a label for every output counted.
         outside: $|Y|^2$ of what was rotated away.
     """
@@ -65,7 +65,7 @@ class ActionProblem(NamedTuple):
     temperature: Float[Array, ""]
     scale: Float[Array, ""]
     alpha: Float[Array, ""]
-    shares: Float[Array, " layers"]
+    shares: Float[Array, " stages"]
     examples: Float[Array, ""]
     outside: Float[Array, ""]
 

@@ -23,15 +23,17 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     Returns:
         A scalar, or one number for each solution of a batch.
     """
-    # The width of every layer, those of a batch beside it; sizes do not depend on it.
-    widths = jnp.stack([jnp.asarray(width) for width in solution.width])
-    widest = jnp.max(widths, axis=0)
+    # The width of every stage, those of a batch beside it; sizes do not depend on it.
+    chain, outer = solution.attentioned.chain, jnp.stack([jnp.asarray(width) for width in solution.width])
+    each = (stage.kind.inner if stage.inner else outer[stage.place] for stage in chain.stages)
+    widths = jnp.stack([jnp.broadcast_to(width, outer.shape[1:]) for width in each])
+    widest = jnp.max(outer, axis=0)
     finite = jnp.isfinite(widest)
-    counts = full_rank(Architecture.of(solution.attentioned.heads, 1)).counts
+    counts = full_rank(Architecture.of(chain, 1)).counts
     diagonals = np.array([diagonal for diagonal, _ in counts], float)
     # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
     smallest = jnp.tensordot(diagonals, jnp.where(finite, widths, 0.0), axes=1)
     excess = jnp.where(finite, jnp.where(finite, widest, 0.0) * solution.entropy - smallest, 0.0)
     examples = solution.attentioned.values.shape[-3]
-    labels = examples * solution.attentioned.chain.outputs
+    labels = examples * chain.outputs
     return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))

@@ -187,7 +187,7 @@ def flat_kernel(
     left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
 ) -> Float[Array, "rows columns"]:
     """The kernel over pairs (example, output)."""
-    return _combined(left, right, order_parameter, kernel_scale(left, variance))
+    return _combined(left.form, right.form, order_parameter, kernel_scale(left, variance))
 
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:

@@ -70,7 +70,8 @@ def predict(
     order_parameter = check_order_parameter(order_parameter, train)
     _check_semi_definite(order_parameter)
     order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
-    return _predict(train, labels, test, order_parameter, temperature, variances(variance, len(chain.layers))[0])
+    prior = variances(variance, len(chain.layers))[0]
+    return _predict(train.form, labels, test.form, order_parameter, temperature, prior)
 
 
 def _check_semi_definite(order_parameter) -> None:

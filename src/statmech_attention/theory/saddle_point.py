@@ -63,7 +63,8 @@ def solve(
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
             Gaussian-process limit where None.
-        tolerance: largest gradient entry, in the good coordinates, that counts as converged.
+        tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of the
+            largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
         max_steps: trial steps before giving up.
         method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the
             cheaper of the two at this size.
@@ -89,7 +90,7 @@ def solve(
     problem = problem_of(data, inputs, temperature, architecture, pairs)
     found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = _solution(found, inputs, labels, problem.temperature, width, factors)
+    solution = _solution(found, inputs, labels, problem.temperature, width, architecture.variances)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -157,7 +158,7 @@ def solve_sweep(
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = jnp.stack([stacked(architecture.widths) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = _solution(_stacked(found), inputs, labels, grid, width, factors)
+    solution = _solution(_stacked(found), inputs, labels, grid, width, architectures[0].variances)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -262,7 +263,7 @@ def _start(start, factors: Factors):
         raise ValueError(str(error).replace("order_parameters", "start")) from None
 
 
-def _solution(found: Found, inputs, labels, temperature, width, factors: Factors) -> Solution:
+def _solution(found: Found, inputs, labels, temperature, width, variances) -> Solution:
     minimum = found.minimum
     return Solution(
         found.order_parameters,
@@ -276,5 +277,5 @@ def _solution(found: Found, inputs, labels, temperature, width, factors: Factors
         labels,
         temperature,
         width,
-        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in factors.variances),
+        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in variances),
     )

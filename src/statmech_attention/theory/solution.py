@@ -39,7 +39,8 @@ class Solution:
     r"""A minimum of the action, or a batch of them with leading axes.
 
     Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`; after $U^{(l)}$ of
+            heads with a value dimension $G^{(l)}$, `(heads, partial, partial)`.
         action: $S = \mathcal L + \alpha E$ at the minimum.
         energy: $E$.
         entropy: $\mathcal L$.

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks, results
+from statmech_attention.layers.chains import Stage, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.written import read_heads, written_heads
 from statmech_attention.training.network import CURVE, TrainedNetwork
@@ -40,11 +41,14 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
     for layer in range(1, len(network.heads) + 1):
         head = f"head_{layer}"
         value = f"value_{layer}" if len(network.value_norms[layer - 1]) != len(network.queries[layer - 1]) else head
-        partial = (f"partial_path_{layer}", f"partial_path_{layer}_other")
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
-        variables[f"order_parameter_{layer}"] = (partial, network.order_parameters[layer - 1])
+    for stage, overlap in zip(chain(network.heads).stages[:-1], network.order_parameters[:-1], strict=True):
+        layer = stage.place + 1
+        partial = f"{'inner' if stage.inner else 'partial'}_path_{layer}"
+        head = [f"head_{layer}"] if stage.inner else []
+        variables[_overlap_name(stage)] = ((*head, partial, f"{partial}_other"), overlap)
     if network.offsets is not None:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
@@ -86,15 +90,21 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
 
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
+    heads = read_heads(written)
+    overlaps = (dataset[_overlap_name(stage)].values for stage in chain(heads).stages[:-1])
     return TrainedNetwork(
         queries,
         each("keys"),
         dataset["vectors"].values,
-        (*each("order_parameter"), dataset["readout_order_parameter"].values),
+        (*overlaps, dataset["readout_order_parameter"].values),
         each("value_norms"),
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
         int(dataset.attrs["best_step"]),
-        read_heads(written),
+        heads,
         *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
+
+
+def _overlap_name(stage: Stage) -> str:
+    return f"{'head_' if stage.inner else ''}order_parameter_{stage.place + 1}"

@@ -22,8 +22,9 @@ class TrainedNetwork:
         keys: $K^{(l,h)}$, the same shapes.
         vectors: $v^\pi = (N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$, `(paths, features)`, float32; the output is
             $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$. Along a skip $H_l$ is left out.
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ of these weights by (13); the last is a scalar.
-        value_norms: Frobenius norms of $V^{(l,h)}$, one array `(H_l,)` a layer.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ of these weights by (13); the last is a scalar. After $U^{(l)}$ of
+            heads with a value dimension $G^{(l)}$.
+        value_norms: Frobenius norms of $V^{(l,h)}$, one array `(H_l,)` a layer; of narrow heads $(|V|^2 + \frac Nd |O|^2)^{1/2}$.
         width: $N$.
         curve: one row a validation, with columns `CURVE`.
         best_step: after how many steps these weights were reached.

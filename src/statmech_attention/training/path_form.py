@@ -6,7 +6,7 @@ every layer, a head or the skip beside them; without a head it passes the layer 
 
 Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$, and of the square
 roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a \cdot x^L$,
-$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights`
+$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, of narrow heads with $O^{(l,h)} V^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights`
 converts to the scaling of (1), (2), (4), which all the rest of the package uses.
 """
 
@@ -21,8 +21,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
-from statmech_attention.layers.kind import Layer, mixed
-from statmech_attention.model.network import Weights, weights_order_parameters
+from statmech_attention.layers.kind import Layer, Narrow, mixed, seeds_from
+from statmech_attention.model.network import Weights, spelled_by, weights_order_parameters
 from statmech_attention.tasks._sequences import CompactTokens
 from statmech_attention.training.compact import affine, matrices, over_channels
 from statmech_attention.training.network import CURVE, TrainedNetwork
@@ -35,7 +35,8 @@ class Parameters(NamedTuple):
         queries: $Q^{(l,h)}$, one array `(H_l, dimension, features)` a layer.
         keys: $K^{(l,h)}$, the same shapes.
         projection: $V^{(0)}$.
-        values: $V^{(l,h)}$, one array `(matrices, width, width)` a layer; for heads there are $H_l$ of them.
+        values: $V^{(l,h)}$, one array `(matrices, width, width)` a layer; for heads there are $H_l$ of them. Those of narrow
+            heads are `Narrow`, of $V^{(l,h)}$ and $O^{(l,h)}$.
         readout: $a$.
         projection_bias: added to $V^{(0)} x$; None in a network without biases.
         readout_bias: added to the output; None in a network without biases.
@@ -44,20 +45,20 @@ class Parameters(NamedTuple):
     queries: tuple[Float[Array, "_heads dimension features"], ...]
     keys: tuple[Float[Array, "_heads dimension features"], ...]
     projection: Float[Array, "width features"]
-    values: tuple[Float[Array, "_heads width width"], ...]
+    values: tuple[Float[Array, "_heads width width"] | Narrow, ...]
     readout: Float[Array, " width"]
     projection_bias: Float[Array, " width"] | None = None
     readout_bias: Float[Array, ""] | None = None
 
     def weights(self) -> Weights:
-        r"""The same network in the scaling of (1), (2), (4): $\sqrt{N_0} V^{(0)}$, $\sqrt N V^{(l,h)}$, $\sqrt N a$.
+        r"""The same network in the scaling of (1), (2), (4): $\sqrt{N_0} V^{(0)}$, $\sqrt N V^{(l,h)}$, $\sqrt N a$; $\sqrt d O^{(l,h)}$.
 
         Returns:
             `Weights` for `forward`, which then gives the outputs of this network, with its `heads` where it is not of
             heads alone, and but for its biases.
         """
         width, features = (math.sqrt(size) for size in self.projection.shape)
-        values = tuple(width * layer for layer in self.values)
+        values = jax.tree.map(lambda layer: math.sqrt(layer.shape[-1]) * layer, self.values)
         return Weights(features * self.projection, values, width * self.readout)
 
 
@@ -83,11 +84,17 @@ def initial(key: Key, heads, width: int, dimension: int, features: int, biases: 
         bound = 1 / math.sqrt(shape[-1] if inputs is None else inputs)
         return jax.random.uniform(keys[number], shape, jnp.float32, -bound, bound)
 
+    def values(number: int, shape):
+        if not isinstance(shape, Narrow):
+            return uniform(number, *shape)
+        keys.append(jax.random.fold_in(keys[number], 1))
+        return Narrow(uniform(number, *shape.values), uniform(-1, *shape.outputs))
+
     return Parameters(
         tuple(uniform(layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
         tuple(uniform(layers + layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
         uniform(3 * layers, width, features),
-        tuple(uniform(2 * layers + layer, kind.value_matrices, width, width) for layer, kind in enumerate(kinds)),
+        tuple(values(2 * layers + layer, kind.weight_shapes(width, width)) for layer, kind in enumerate(kinds)),
         uniform(3 * layers + 1, width),
         uniform(3 * layers + 2, width, inputs=features) if biases else None,
         uniform(3 * layers + 3, inputs=width) if biases else None,
@@ -123,10 +130,10 @@ def offsets(parameters: Parameters, heads=None) -> Float[Array, " paths"]:
 
 def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
     """What the projected tokens are multiplied with along every path."""
-    layers = chain(tuple(len(values) for values in parameters.values) if heads is None else heads)
+    layers = chain(spelled_by(parameters.values) if heads is None else heads)
     rows = parameters.readout[None, :]
     for layer, values in zip(reversed(layers.layers), reversed(parameters.values), strict=True):
-        seeds = jnp.einsum("dm,hmn->hdn", rows, values)
+        seeds, *_ = seeds_from(rows, values, root=lambda _: 1.0)
         if layer.keeps:
             seeds = jnp.concatenate([rows[None], seeds])
         rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
@@ -148,9 +155,9 @@ def trained_network(parameters: Parameters, curve=None, best_step: int = 0, head
         `TrainedNetwork`.
     """
     weights = parameters.weights()
-    layers = chain(tuple(len(values) for values in weights.values) if heads is None else heads)
+    layers = chain(spelled_by(weights.values) if heads is None else heads)
     overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers))
-    norms = tuple(np.sqrt(np.sum(np.asarray(layer, np.float64) ** 2, axis=(1, 2))) for layer in weights.values)
+    norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),
         tuple(np.asarray(layer) for layer in parameters.keys),
@@ -164,6 +171,14 @@ def trained_network(parameters: Parameters, curve=None, best_step: int = 0, head
         None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers)),
         0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )
+
+
+def _norms(values) -> Float[np.ndarray, " matrices"]:
+    r"""Frobenius norms of a layer's matrices; of a narrow head $(|V|^2 + \frac Nd |O|^2)^{1/2}$, root N times that while training."""
+    arrays = values if isinstance(values, Narrow) else (values,)
+    ratios = (values.shape[-1] / array.shape[-1] for array in arrays)
+    squares = (np.sum(np.asarray(array, np.float64) ** 2, axis=(1, 2)) for array in arrays)
+    return np.sqrt(sum(ratio * square for ratio, square in zip(ratios, squares, strict=True)))
 
 
 def outputs(

@@ -76,7 +76,7 @@ def train_weights(
     key, architecture = checks.key("key", key), Architecture.of(inputs.heads, width, variance)
     features = inputs.values.shape[-1]
     start = sample_weights(key, heads=inputs.heads, width=architecture.widths, features=features)
-    return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.variances)
+    return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.stage_variances)
 
 
 @partial(jax.jit, static_argnames=("steps", "variances"))
@@ -99,7 +99,6 @@ def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps
 
 
 def _scaled(white: Weights, variances) -> Weights:
-    """Weights from those of variance one."""
-    first, *middle, last = (jnp.sqrt(variance) for variance in variances)
-    values = tuple(scale * layer for scale, layer in zip(middle, white.values, strict=True))
-    return Weights(first * white.projection, values, last * white.readout)
+    """Weights from those of variance one, with a variance for every array."""
+    arrays, shape = jax.tree.flatten(white)
+    return jax.tree.unflatten(shape, [jnp.sqrt(one) * array for one, array in zip(variances, arrays, strict=True)])

@@ -1,0 +1,322 @@
+"""Heads with a value dimension: limits, the exact law by Wishart's densities, what is compiled, training, pruning, bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import wishart
+
+import statmech_attention as sma
+from layers import brute_force
+from statmech_attention.compiling import compilations
+from statmech_attention.layers import Narrow, chain
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.check_layer import check_layer
+from statmech_attention.sampling import _bartlett
+from statmech_attention.theory import coordinates
+from statmech_attention.training import load_network, save_network, trained_network
+from statmech_attention.training.path_form import initial
+from statmech_attention.training.weights import train_weights
+
+EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
+Heads, SkipHeads = sma.Heads, sma.SkipHeads
+
+
+def drawn(paths, seed=7):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(EXAMPLES, paths, FEATURES)), rng.normal(size=EXAMPLES)
+
+
+def solved(heads, paths, **options):
+    return sma.solve(*drawn(paths), heads=heads, **({"temperature": TEMPERATURE, "tolerance": 1e-10} | options))
+
+
+@pytest.mark.parametrize("layer", [Heads(2, values=3), Heads(1, values=1), SkipHeads(2, values=2)], ids=repr)
+def test_the_kinds_agree_with_themselves(layer):
+    check_layer(layer)
+
+
+def test_a_kind_whose_form_keeps_its_dimension_is_refused():
+    class Formless(Heads):
+        form = property(lambda self: self)
+
+    with pytest.raises(ValueError, match="form: wanted the same layer with an inner width of 1, got Formless"):
+        check_layer(Formless(2, values=3))
+
+
+def test_how_they_are_written():
+    assert repr(Heads(2, values=8.0)) == "Heads(count=2, values=8)" and Heads(2, values=8.0) == Heads(2, values=8)
+    assert repr(SkipHeads(2)) == "SkipHeads(count=2)"
+    assert SkipHeads(0, values=3) == SkipHeads(0) and Heads(2) != Heads(2, values=8)
+    heads = (2, Heads(2, values=2.5), SkipHeads(3, values=4))
+    assert chain(heads).spelled == heads
+    assert [stage.name for stage in chain(heads).stages] == ["U^(1)", "U^(2)", "G^(2)", "U^(3)", "G^(3)", "U^(4)"]
+
+
+@pytest.mark.parametrize("widths", [(6, 5, 4), (5, 5, 7)])
+def test_the_density_is_wisharts(widths):
+    """Of G given the U above, of U given G: what the good coordinates say, and the entropy its part that grows with the widths."""
+    heads, variances, inner = (Heads(2, values=6), 2), (1.0, 1.4, 0.7, 0.9), 6
+    architecture = Architecture.of(heads, widths, variances)
+    factors = _bartlett.bartlett(architecture)
+
+    def density(lower, matrices, upper, top):
+        root, zero = np.sqrt(variances[1]), np.zeros((2, 2))
+        scale = root * np.block([[matrices[0], zero], [zero, matrices[1]]])
+        found = wishart(widths[0], scale / widths[0]).logpdf(lower)
+        found += sum(wishart(inner, root * upper / inner).logpdf(one) for one in matrices)
+        found += wishart(widths[1], variances[2] * top * np.eye(2) / widths[1]).logpdf(upper)
+        return found + wishart(widths[2], variances[3] / widths[2]).logpdf(top)
+
+    def numbers(point):
+        overlaps = coordinates.order_parameters(point, factors)
+        return jnp.concatenate(
+            [u[..., *np.tril_indices(u.shape[-1])].reshape(-1) for u in map(jnp.atleast_2d, overlaps)]
+        )
+
+    rests = []
+    for seed in range(2):
+        point = jnp.asarray(0.3 * np.random.default_rng(seed).normal(size=factors.coordinates))
+        overlaps = coordinates.order_parameters(point, factors)
+        wanted = density(*map(np.asarray, overlaps))
+        jacobian = np.linalg.slogdet(np.asarray(jax.jacfwd(numbers)(point)))[1]
+        stages = jnp.asarray(architecture.stage_widths, float)
+        found = _bartlett.chain_potential(point, stages, factors) + _bartlett.chain_order_one(point, factors)
+        found += _bartlett.prior_constant(architecture.stage_widths, factors)
+        assert -float(found) == pytest.approx(wanted + jacobian, rel=1e-9)
+        # -2 ln p is N_max times the entropy, (size + 1) ln det of every matrix, and a constant.
+        entropy = float(sma.entropy(overlaps, heads=heads, width=widths, variance=variances))
+        sizes = [(u.shape[-1] + 1) * np.linalg.slogdet(u)[1].sum() for u in map(np.atleast_2d, overlaps)]
+        rests.append(-2 * wanted - max(widths) * entropy - sum(sizes))
+    assert rests[0] == pytest.approx(rests[1], rel=1e-10)
+
+
+def test_a_large_value_dimension_is_a_plain_head():
+    variance, paths = (1.0, 1.5, 0.7, 1.2), 4
+    wanted = solved((2, 2), paths, width=8.0, variance=variance)
+    errors = []
+    for values in (1e3, 1e4):
+        found = solved((Heads(2, values=values), 2), paths, width=8.0, variance=variance, tolerance=1e-8)
+        errors.append(np.max(np.abs(found.order_parameter - wanted.order_parameter)))
+    assert errors[0] < 0.05
+    assert errors[0] / errors[1] == pytest.approx(10, rel=0.1)  # a correction of first order in 1/d
+
+
+def test_a_narrow_head_alone_is_a_head_below_a_linear_block():
+    narrow = solved((Heads(1, values=3),), 1, width=(8.0, 5.0), variance=(1.0, 1.44, 0.9))
+    blocks = solved((1, sma.Linear()), 1, width=(8.0, 3.0, 5.0), variance=(1.0, 1.2, 1.2, 0.9))
+    for one, other in zip(narrow.order_parameters, blocks.order_parameters, strict=True):
+        np.testing.assert_allclose(np.ravel(one), np.ravel(other), rtol=1e-8)
+    assert float(narrow.action) == pytest.approx(float(blocks.action), rel=1e-12)
+
+
+def test_in_a_wide_network_the_value_dimension_alone_reweighs_heads():
+    """U is block diagonal in the head, and its entries minimise d sum_h (G_h - ln G_h) + P E(G)."""
+    inputs, labels = drawn(2)
+    inner = 4
+    wide, wider = (solved((Heads(2, values=inner),), 2, width=width, tolerance=1e-11) for width in (1e4, 1e5))
+    overlap = np.asarray(wider.order_parameter)
+
+    def action(logs):
+        heads = np.exp(logs)
+        gram = brute_force.kernel(inputs, inputs, np.diag(heads), [("heads", 2)], None)
+        gram += TEMPERATURE * np.eye(EXAMPLES)
+        energy = np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels)
+        return inner * np.sum(heads - logs) + energy
+
+    wanted = np.exp(minimize(action, np.zeros(2), tol=1e-12).x)
+    assert np.max(np.abs(wanted - 1)) > 0.1
+    np.testing.assert_allclose(overlap, np.diag(wanted), atol=2e-4)
+    gap = np.asarray(wide.order_parameter) - np.diag(wanted)
+    np.testing.assert_allclose(gap, 10 * (overlap - np.diag(wanted)), rtol=0.02, atol=1e-6)  # of first order in 1/N
+    plain = solved((2,), 2, width=1e5)
+    np.testing.assert_allclose(plain.order_parameter, np.eye(2), atol=2e-4)
+
+
+def test_where_all_widths_are_large_nothing_is_reweighed():
+    heads = (SkipHeads(1, values=1e6), Heads(2, values=1e6))
+    found = solved(heads, 4, width=1e6, variance=(1.0, 0.5, 2.0, 1.5), tolerance=1e-8)
+    gp, *_ = sma.gp_order_parameters(heads, variance=(1.0, 0.5, 2.0, 1.5))
+    np.testing.assert_allclose(gp, np.diag([3, 3, 1.5, 1.5]))
+    np.testing.assert_allclose(found.order_parameter, gp, atol=1e-4)
+
+
+def test_another_value_dimension_compiles_nothing_again():
+    def one(values):
+        found = solved((Heads(2, values=values),), 2, width=9.0)
+        return found.order_parameter, found.predict(drawn(2)[0]).mean
+
+    compilations()
+    first = one(2)
+    before = compilations()
+    others = [one(values) for values in (3, 4.5)]
+    assert compilations() == before
+    assert all(np.max(np.abs(other[1] - first[1])) > 1e-3 for other in others)
+
+
+def test_a_start_from_another_dimension_and_the_first_correction():
+    near = solved((Heads(2, values=5), 2), 4, width=20.0)
+    far = solved((Heads(2, values=4), 2), 4, width=20.0, start=near)
+    fresh = solved((Heads(2, values=4), 2), 4, width=20.0)
+    np.testing.assert_allclose(far.order_parameter, fresh.order_parameter, atol=1e-8)
+    corrected = sma.sampling.corrected(far)
+    assert [one.shape for one in corrected.order_parameters] == [(4, 4), (2, 2, 2), (2, 2), ()]
+    with pytest.raises(ValueError, match="at least as many neurons as partial paths, got values of layer 1 = 1 for 2"):
+        sma.sampling.corrected(solved((Heads(2, values=1), 2), 4, width=20.0))
+
+
+def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_length():
+    """The output is linear in every array, so that sum_i theta_i d/dtheta_i of the error is the same for each."""
+    inputs, labels = drawn(3)
+    heads, variance = (SkipHeads(2, values=2),), (0.7, 1.44, 0.9)
+    options = {"heads": (Heads(3, values=2),), "width": 5, "temperature": 0.05, "variance": variance}
+    trained = train_weights(inputs, labels, **options, key=jax.random.key(1), steps=3000)
+    assert float(trained.gradient_norm) < 1e-3
+    arrays, variances = jax.tree.leaves(trained.weights), (0.7, 1.2, 1.2, 0.9)
+    lengths = [float(jnp.sum(array**2)) / one for array, one in zip(arrays, variances, strict=True)]
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-3)
+    assert lengths[0] > 1
+    few = train_weights(inputs, labels, **(options | {"heads": heads}), key=jax.random.key(1), steps=20)
+    assert float(few.objective[-1]) < float(few.objective[0])
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Weights, inputs and attention of a network with narrow heads in both layers."""
+    heads = (Heads(3, values=2), SkipHeads(2, values=4))
+    rng = np.random.default_rng(2)
+    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=5, features=FEATURES)
+    inputs = jnp.asarray(rng.normal(size=(4, 6, FEATURES)))
+    attention = [jnp.asarray(rng.uniform(size=(4, count, 6, 6))) for count in (3, 2)]
+    return heads, weights, inputs, attention
+
+
+@pytest.mark.parametrize("removed", [(1,), (0, 2, 4), (3, 4)])
+def test_a_pruned_network_is_the_one_with_gates_on_its_heads(network, removed):
+    heads, weights, inputs, attention = network
+    smaller, left = sma.pruning.prune(weights, removed, heads), sma.pruning.heads_left(heads, removed)
+    found = sma.forward(smaller, inputs, sma.pruning.prune(attention, removed, heads), heads=left)
+    xi = sma.attentioned_inputs(inputs, attention, heads=heads)
+    kept = ~np.isin(np.arange(5), removed)
+    contributions = sma.pruning.path_contributions(weights, xi)
+    wanted = sma.pruning.masked_outputs(contributions, heads, kept[None])[0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    few = sma.pruning.prune(xi, removed)
+    assert few.heads == left and few.values.shape[1] == chain(left).paths
+    np.testing.assert_allclose(sma.forward_paths(smaller, few), found, rtol=1e-10, atol=1e-12)
+
+
+def test_order_parameters_of_a_pruned_network_are_those_of_the_weights_left(network):
+    heads, weights, *_ = network
+    removed = (0, 3)
+    whole = sma.weights_order_parameters(weights, heads)
+    left = sma.pruning.heads_left(heads, removed)
+    wanted = sma.weights_order_parameters(sma.pruning.prune(weights, removed, heads), left)
+    _, parts = chain(heads).keep(((1, 2), (1,)))
+    found = sma.pruning.heads.order_parameters_on(whole, chain(heads), parts)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_head_evidence_starts_from_the_heads_left():
+    inputs, labels = drawn(6)
+    heads = (SkipHeads(2, values=3), 2)
+    options = {"heads": heads, "width": 10.0, "temperature": TEMPERATURE}
+    found = sma.pruning.head_evidence(inputs, labels, **options)
+    assert found.lost.shape == (4,) and np.all(np.isfinite(found.lost))
+    without = sma.pruning.without_head(inputs, 0, heads=heads)
+    alone = sma.solve(without, labels, width=10.0, temperature=TEMPERATURE)
+    assert without.heads == (SkipHeads(1, values=3), 2)
+    difference = sma.pruning.log_evidence(found.whole) - sma.pruning.log_evidence(alone)
+    assert found.lost[0] == pytest.approx(float(difference), abs=1e-6)
+    assert len(sma.pruning.head_scores(found.whole.order_parameter, heads)) == 4
+
+
+def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
+    heads = (Heads(2, values=3), SkipHeads(2, values=2))
+    parameters = initial(jax.random.key(0), heads, 16, 4, 192)
+    bounds = [float(jnp.abs(array).max()) for array in jax.tree.leaves(parameters.values)]
+    for found, inputs in zip(bounds, (16, 3, 16, 2), strict=True):
+        assert 0.8 / np.sqrt(inputs) < found <= 1 / np.sqrt(inputs)
+    rng = np.random.default_rng(0)
+    tokens = jnp.asarray(rng.normal(size=(3, 4, 192)), jnp.float32)
+    network = trained_network(parameters, heads=heads)
+    xi = sma.attentioned_inputs(tokens, network.attention, "mean", heads)
+    wanted = sma.forward(parameters.weights(), tokens, network.attention, "mean", heads)
+    np.testing.assert_allclose(network.outputs(xi), wanted, rtol=1e-4, atol=1e-6)
+    assert [len(norms) for norms in network.value_norms] == [2, 2]
+    norms = sma.pruning.head_weight_norms(network, values_only=True)
+    first = parameters.values[0]
+    both = np.sqrt(sum(np.sum(np.asarray(array, float) ** 2, axis=(1, 2)) for array in first))
+    np.testing.assert_allclose(norms[:2], both, rtol=1e-5)
+
+    loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
+    assert loaded.heads == heads
+    for one, other in zip(loaded.order_parameters, network.order_parameters, strict=True):
+        np.testing.assert_array_equal(one, other)
+    smaller = sma.pruning.prune(loaded, [1, 2, 3])
+    assert smaller.heads == (Heads(1, values=3), SkipHeads(0))
+    assert [np.shape(one) for one in smaller.order_parameters] == [(1, 1), (1, 1, 1), (1, 1), ()]
+
+
+def weights_of(heads):
+    return sma.sample_weights(jax.random.key(0), heads=heads, width=3, features=FEATURES)
+
+
+INPUTS, LABELS = drawn(2)
+SIZES = {"width": 4, "temperature": 1.0, "key": jax.random.key(0)}
+BAD = [
+    (lambda: Heads(2, values=0), r"Heads, values: wanted a positive finite number, got 0"),
+    (
+        lambda: Heads(2, values=0.5),
+        r"Heads, values: wanted a head dimension of at least 1, got 0\.5\. Leave values out",
+    ),
+    (lambda: SkipHeads(2, values=-3), "SkipHeads, values: wanted a positive finite number, got -3"),
+    (lambda: Heads(2, values=True), "Heads, values: wanted a head dimension of at least 1, got True"),
+    (lambda: Heads(2, values=np.inf), "Heads, values: wanted a positive finite number, got inf"),
+    (lambda: weights_of((Heads(2, values=2.5),)), "values: wanted a whole head dimension to draw weights, got 2.5"),
+    (
+        lambda: sma.sampling.posterior(INPUTS, LABELS, heads=(Heads(2, values=2.5),), **SIZES),
+        r"values: wanted a whole head dimension to sample, got 2\.5.*The theory, statmech_attention\.solve, takes any",
+    ),
+    (
+        lambda: sma.solve(INPUTS, LABELS, heads=(Heads(2, values=2),), width=np.inf, temperature=1.0),
+        "width: wanted finite widths beside heads of a finite value dimension.*take a width much larger",
+    ),
+    (
+        lambda: sma.effective_weights(weights_of((Heads(2, values=2),)), (2,)),
+        r"weights of layer 1: wanted values of dimension None .* got 2 into 2 .*Say it in heads",
+    ),
+    (
+        lambda: sma.effective_weights(weights_of((2,)), (Heads(2, values=2),)),
+        "weights of layer 1: wanted values of dimension 2 for",
+    ),
+    (
+        lambda: sma.entropy((np.eye(2), 1.0), heads=(Heads(2, values=2),)),
+        r"order_parameters: wanted 3, \(U\^\(1\), G\^\(1\), U\^\(2\)\) with a scalar last, got 2",
+    ),
+    (
+        lambda: sma.entropy((np.eye(2), np.ones((2, 2, 2)), 1.0), heads=(Heads(2, values=2),)),
+        r"order_parameters\[1\]: wanted G\^\(1\) of shape \(2, 1, 1\), got \(2, 2, 2\)",
+    ),
+    (
+        lambda: sma.entropy((np.eye(2), -np.ones((2, 1, 1)), 1.0), heads=(Heads(2, values=2),)),
+        r"order_parameters\[1\]: wanted a positive definite G\^\(1\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD, ids=range(len(BAD)))
+def test_bad_input_is_refused_with_what_to_do(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_weights_alone_say_how_narrow_their_heads_are(network):
+    _, weights, *_ = network
+    assert isinstance(weights.values[0], Narrow) and weights.values[0].shape == (3, 5, 5)
+    plain = weights_of((Heads(2, values=2), 2))
+    found = sma.weights_order_parameters(plain)
+    for one, other in zip(found, sma.weights_order_parameters(plain, (Heads(2, values=2), 2)), strict=True):
+        np.testing.assert_array_equal(one, other)
