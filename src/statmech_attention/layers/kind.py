@@ -39,7 +39,7 @@ and every block has an order parameter of its own, $G_s = g^s \cdot g^s / d$; $g
 
         G_s = C_s C_s^T,      A_l = (sum over seeds of M_bs C_s side by side) F_l,
 
-    where $C_s = A_{l+1}$ for a kept seed, and the $F_s$ are factors as $F_l$ is, of width $d$ in place of $N_l$, in (c) and (d).
+    where $C_s = A_{l+1}$ for a kept seed, $M$ has $\sigma_l^{1/2}$ in place of $\sigma_l$ in it, and the $F_s$ are factors as $F_l$ is, of width $d$ in place of $N_l$, in (c) and (d).
 
 A readout gives (b), and `axes`, the axes of a label. Nothing else in the package knows one kind from another.
 """
