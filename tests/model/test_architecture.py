@@ -48,7 +48,7 @@ def test_arrays_and_lists_count_as_one_number_a_layer():
         ((2, 2), math.nan, 1.0, r"width: wanted a positive number, got nan"),
         ((2, 2), 3, 0.0, r"variance: wanted a positive finite number, got 0"),
         ((2, 2), 3, (1.0, 1.0, math.inf, 1.0), r"variance\[2\]: wanted a positive finite number, got inf"),
-        ((2, 2), "wide", 1.0, r"width: wanted one number or 3 of them"),
+        ((2, 2), "wide", 1.0, r"width: wanted one positive number"),
         ((2, 2), None, 1.0, r"width: wanted one positive number, got None"),
         (None, 3, 1.0, r"heads: plain arrays carry no head structure\. Pass heads="),
         (4, 3, 1.0, r"heads: wanted one number of heads a layer, as in \(2, 2\), got 4"),

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import hypothesis
 import hypothesis.strategies as st
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layers import brute_force
 from scipy.linalg import helmert
 
 import statmech_attention as sma
-from layers import brute_force
 from statmech_attention.layers import Linear
 
 EXAMPLES, TOKENS, FEATURES = 3, 4, 5
@@ -32,12 +33,12 @@ def network(projection, values, readout, inputs, matrices, layers, *, norm, cent
         if centred:
             hidden = [one - one.mean() for one in hidden]
         left = iter(matrices)
-        for (name, count), value in zip(layers, values, strict=True):
+        for (name, count), value in zip(layers, map(brute_force.full, values), strict=True):
             seen = [normalised(one, centred, epsilon) for one in hidden] if norm == "pre" else hidden
             matrix = np.eye(len(tokens))[None] if name == "linear" else next(left)[example]
             found = []
             for query in range(len(tokens)):
-                token = hidden[query].copy() if name == "skip" else np.zeros(value.shape[1])
+                token = hidden[query].copy() if "skip" in name else np.zeros(value.shape[1])
                 for head in range(count):
                     for key in range(len(tokens)):
                         token += matrix[head, key, query] * value[head] @ seen[key] / math.sqrt(value.shape[2] * count)
@@ -53,7 +54,7 @@ def problem(name, seed=0):
     layers, widths, outputs = CHAINS[name]
     rng = np.random.default_rng(seed)
     plain = brute_force.weights(rng, layers, widths, outputs, np.ones(len(layers) + 2), FEATURES)
-    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    weights = sma.Weights(jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2]))
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     matrices = brute_force.attention(rng, layers, EXAMPLES, TOKENS)
     return layers, plain, weights, inputs, matrices, brute_force.spelled(layers, outputs)
@@ -158,7 +159,7 @@ def test_gates_shared_over_units_are_heads_with_diagonal_matrices():
             gated = sum(gate[example, m] * value[m] @ hidden for m in range(len(value)))
             hidden = gated / math.sqrt(width * len(value))
         wanted.append(plain[2] @ hidden / math.sqrt(width))
-    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    weights = sma.Weights(jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2]))
     found = sma.forward(weights, inputs[:, None], [gate[..., None, None] for gate in gates])
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.kind import root
+from statmech_attention.layers.kind import Narrow, root
 from statmech_attention.model.attention import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
 from statmech_attention.model.scales import scaled_forward, token_scales
@@ -83,7 +83,12 @@ def mean_free(weights: Weights) -> Weights:
             block = block - jnp.mean(block, axis=axis, keepdims=True)
         return block
 
-    values = tuple(free(value, -2, -1) for value in weights.values)
+    def between(value):
+        if isinstance(value, Narrow):
+            return Narrow(free(value.values, -1), free(value.outputs, -2))
+        return free(value, -2, -1)
+
+    values = tuple(between(value) for value in weights.values)
     return Weights(free(weights.projection, -2), values, free(weights.readout, 0))
 
 
