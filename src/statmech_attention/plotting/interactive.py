@@ -127,9 +127,14 @@ def slider(
 
 
 def _lines(panels: Sequence[Panel], frame: int) -> list[dict]:
-    """Plotly's traces of a frame; it counts axes as x, x2, x3."""
+    """Plotly's traces of a frame; it counts axes as x, x2, x3. A name that two panels share stands in the legend once."""
     numbers = ["", *range(2, len(panels) + 1)]
-    return [trace for number, panel in zip(numbers, panels, strict=True) for trace in lines_of(panel, number, frame)]
+    traces = [trace for number, panel in zip(numbers, panels, strict=True) for trace in lines_of(panel, number, frame)]
+    names = [trace["name"] for trace in traces]
+    return [
+        trace | {"showlegend": name not in names[:place]}
+        for place, (trace, name) in enumerate(zip(traces, names, strict=True))
+    ]
 
 
 def lines_of(panel: Panel, number, frame: int) -> list[dict]:
