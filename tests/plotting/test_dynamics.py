@@ -93,6 +93,9 @@ def test_every_portrait_has_its_own_round_scale(largest, limit):
     shown, _ = portraits(portraits=largest * np.concatenate([np.ones((1, 50, 2)), 0.1 * np.ones((2, 50, 2))]))
     layout = shown.figure.frames[0].layout
     assert layout.xaxis.range == layout.yaxis.range == (-limit, limit)
+    assert (layout.yaxis.scaleanchor, layout.xaxis.constrain) == ("x", "domain"), "a circle is to look like one"
+    assert 2 * layout.yaxis.dtick == layout.xaxis.dtick == 0.4 * limit
+    assert layout.yaxis2.scaleanchor is None and layout.yaxis2.dtick == 2
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,24 @@ def test_every_frame_holds_its_lines():
     ]
     assert limit.line.color == plotting.COLOURS["gp"].lower() and error.marker.color == "#808080"
     assert error.marker.size == 3
+    assert [line.showlegend for line in (theory, limit, error)] == [True] * 3
     axis = figure.frames[1].layout.xaxis
     np.testing.assert_allclose(axis.range, (-3, 1))
     assert (axis.type, axis.title.text) == ("log", "temperature T")
     np.testing.assert_allclose(figure.data[0].y, [0.6, 0.8, 0.7], rtol=1e-6)
+
+
+def test_a_line_in_two_panels_stands_in_the_legend_once():
+    panels = [plotting.Panel({"theory": (PLACES, PLACES)}, ticks=(1, 0.5), equal=number == 0) for number in range(2)]
+    figure = plotting.slider([panels], [1.0], label="N", picture=plt.figure(), description="two panels").figure
+    assert [line.showlegend for line in figure.data] == [True, False]
+    layout = figure.layout
+    assert (layout.xaxis.dtick, layout.yaxis.dtick, layout.yaxis.scaleanchor, layout.yaxis2.scaleanchor) == (
+        1,
+        0.5,
+        "x",
+        None,
+    )
 
 
 def test_every_step_shows_the_frame_of_its_value():

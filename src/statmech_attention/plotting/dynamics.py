@@ -166,8 +166,10 @@ def portrait_slider(
         few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
         colours = {"": REGIME_COLOURS[regime]}
         lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
-        left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, colours=colours, dots=5 if few else 2)
-        right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), colours=colours)
+        look = dict(colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True)
+        left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, **look)
+        look = dict(colours=colours, ticks=(bins[1] / 5, decades / 5))
+        right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), **look)
         frames.append((left, right))
     shown = list(shown)[:4]
     figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)

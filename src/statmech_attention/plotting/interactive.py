@@ -35,6 +35,8 @@ class Panel(NamedTuple):
         yscale: the same upwards.
         colours: by name of a line, a name in `COLOURS` or a Matplotlib colour.
         dots: their size in pixels; points are joined by a line where None.
+        ticks: distances between ticks to the right and upwards, on a logarithmic axis in powers of ten; Plotly's own where None.
+        equal: draw a unit to the right as long as one upwards.
     """
 
     lines: Mapping[str, tuple]
@@ -46,6 +48,8 @@ class Panel(NamedTuple):
     yscale: str = "linear"
     colours: Mapping[str, str] = {}
     dots: float | None = None
+    ticks: tuple[float | None, float | None] = (None, None)
+    equal: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,14 @@ def slider(
 
 
 def _lines(panels: Sequence[Panel], frame: int) -> list[dict]:
-    """Plotly's traces of a frame; it counts axes as x, x2, x3."""
+    """Plotly's traces of a frame; it counts axes as x, x2, x3. A name that two panels share stands in the legend once."""
     numbers = ["", *range(2, len(panels) + 1)]
-    return [trace for number, panel in zip(numbers, panels, strict=True) for trace in lines_of(panel, number, frame)]
+    traces = [trace for number, panel in zip(numbers, panels, strict=True) for trace in lines_of(panel, number, frame)]
+    names = [trace["name"] for trace in traces]
+    return [
+        trace | {"showlegend": name not in names[:place]}
+        for place, (trace, name) in enumerate(zip(traces, names, strict=True))
+    ]
 
 
 def lines_of(panel: Panel, number, frame: int) -> list[dict]:
@@ -175,11 +184,17 @@ def axes_of(panel: Panel, number) -> dict:
         Two entries, one an axis.
     """
     layout = {}
-    for letter in "xy":
+    for letter, distance in zip("xy", panel.ticks, strict=True):
         title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
         axis = layout[f"{letter}axis{number}"] = {"title": {"text": title}, "type": scale}
         if ends is not None:
             axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
+        if distance is not None:
+            axis["dtick"] = float(distance)
+        if panel.equal:
+            axis["constrain"] = "domain"  # shorten the axis, not its range
+    if panel.equal:
+        layout[f"yaxis{number}"]["scaleanchor"] = f"x{number}"
     return layout
 
 

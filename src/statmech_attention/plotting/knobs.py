@@ -148,7 +148,13 @@ def _traces(panel: Panel | Matrix, number, frame: int) -> list[dict]:
 
 def _cells(panel: Matrix, number) -> dict:
     """Axes and colours of a matrix: squares, the first row on top."""
-    axis = {"tickvals": list(range(len(panel.names))), "ticktext": list(panel.names), "ticks": "", "showline": False}
+    axis = {
+        "tickvals": list(range(len(panel.names))),
+        "ticktext": list(panel.names),
+        "ticks": "",
+        "showline": False,
+        "tickfont": {"size": 10},
+    }
     return {
         f"xaxis{number}": axis | {"constrain": "domain"},
         f"yaxis{number}": axis | {"autorange": "reversed", "scaleanchor": f"x{number}", "constrain": "domain"},
@@ -227,8 +233,8 @@ $LOADER  const frames = $FRAMES, layouts = $LAYOUTS, knobs = $KNOBS;
         input.setAttribute("aria-valuetext", said.textContent);
       };
       Object.assign(input, {type: "range", min: 0, max: knob.values.length - 1, step: 1, value: knob.first});
-      input.style.cssText = "width:14rem;vertical-align:middle;margin-right:0.7rem";
-      label.style.cssText = "display:inline-block;margin-right:1.5rem;min-width:22rem";
+      input.style.cssText = "width:min(14rem,52%);vertical-align:middle;margin-right:0.7rem";
+      label.style.cssText = "display:inline-block;width:min(26rem,100%)";
       input.addEventListener("input", () => { say(); draw(); });
       label.append(input, said);
       place.insertBefore(label, picture);
