@@ -367,7 +367,7 @@ BAD = {
         ),
         (
             lambda: sma.predict(XI, LABELS, XI, UNIT, temperature=1.0, heads=HEADS, paths=[4]),
-            r"in 0\.\.3, .* got \[4\]",
+            r"out of 0\.\.3, .* got \[4\]",
         ),
     ],
     "predict.features": [
@@ -457,8 +457,8 @@ BAD = {
         (lambda: sma.solve(XI, LABELS, **WELL, method="adam"), "method: wanted one of auto, dense, products, got 'adam'"),
     ],
     "solve.start": [
-        (lambda: sma.solve(XI, LABELS, **WELL, start="gp"), "order_parameters: wanted a tuple .* got str"),
-        (lambda: sma.solve(XI, LABELS, **WELL, start=PARAMETERS[1:]), "order_parameters: wanted 3, .* got 2"),
+        (lambda: sma.solve(XI, LABELS, **WELL, start="gp"), "start: wanted a tuple .* got str"),
+        (lambda: sma.solve(XI, LABELS, **WELL, start=PARAMETERS[1:]), "start: wanted 3, .* got 2"),
         (
             lambda: sma.solve(XI, LABELS, **WELL, start=(np.eye(3), np.eye(2), 1.0)),
             r"wanted U\^\(1\) of shape \(4, 4\)",

@@ -96,7 +96,7 @@ def positive(name: str, value, *, infinite: bool = False):
     return number
 
 
-def at_least(name: str, value, least: float) -> float:
+def at_least(name: str, value, least: float | int) -> float:
     """`value` as a finite float of at least `least`."""
     number = real(value)
     if number is None or not least <= number < math.inf:

@@ -1,5 +1,7 @@
 """Recorded training: done once, done again when parameters or the revision change, and gone on with after an interruption."""
 
+import sys
+
 import numpy as np
 import pytest
 

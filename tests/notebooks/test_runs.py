@@ -172,9 +172,9 @@ def test_values_from_python(tmp_path):
         ("width: int = 3", "width: {ge: 5, le: 1}", "width: the default does not fit"),
         ("width: int = 3", "width: {ge: many}", "width: the default does not fit"),
         ("width: int = 3", "width: {least: 1}", "width: wanted {ge: 1, lt: 10} or the like"),
-        ("width: int = 3", "width: [3, 4]", "width: wanted {ge: 1, lt: 10} or the like"),
-        ("word: str = 'a'", "word: {ge: 1}", "or a list of words for a str"),
-        ("word: str = 'no'", "word: [yes, no]", "or a list of words for a str"),  # YAML's truth values
+        ("width: int = 3", "width: [yes, no]", "width: wanted {ge: 1, lt: 10} or the like"),
+        ("word: str = 'a'", "word: {ge: 1}", "a list of words or path for a str"),
+        ("word: str = 'no'", "word: [yes, no]", "a list of words or path for a str"),  # YAML's truth values
         ("width: int = 3", "widht: {ge: 1}", "allowed values of widht, which it does not define"),
         ("width: int = 2 * 3", "", "width: wanted a literal"),
         ("label: str = 'a # b'", "", "label: wanted a literal"),

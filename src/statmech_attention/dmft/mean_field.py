@@ -120,7 +120,7 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
 
 def kept_names(keep) -> tuple[str, ...]:
     """Names of `Overlaps`, checked."""
-    keep = (keep,) if isinstance(keep, str) else tuple(keep)
-    if not keep or not set(keep) <= set(Overlaps._fields):
-        raise ValueError(f"keep: wanted names out of {Overlaps._fields}, at least one, got {keep}.")
-    return keep
+    names = [keep] if isinstance(keep, str) else checks.listed("keep", keep, f"names out of {Overlaps._fields}")
+    if not all(isinstance(name, str) and name in Overlaps._fields for name in names):
+        raise ValueError(f"keep: wanted names out of {Overlaps._fields}, at least one, got {keep!r}.")
+    return tuple(names)

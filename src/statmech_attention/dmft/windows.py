@@ -123,7 +123,8 @@ def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int 
         ValueError: wrong shapes, a slot that there is not.
     """
     slot = _slot(slot, model.window)
-    newest = jnp.asarray(attention)[..., None, :]
+    axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 1)) + " features"
+    newest = checks.array("attention", attention, axes, double=True)[..., None, :]
     history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
     rings = [_ring(n, v, model, slot) for n, v in (("keys", keys), ("values", values), ("attention", history))]
     return window_of(_map.Rings(*rings, slot, jnp.asarray(model.window)), model)
@@ -190,17 +191,17 @@ def batch_first(part, batch: tuple[int, ...]):
 
 def _ring(name: str, value, model: Dynamics, slot):
     """Newest first to by slot, the batch last."""
-    value = jnp.asarray(value)
+    axes = " ".join(f"batch{number}" for number in range(checks.axes(value) - 2)) + " slots features"
+    value = checks.array(name, value, axes, double=True)
     wanted = (*model.shape, model.window, model.features)
     if value.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"{name}: wanted shape {wanted}, newest first, got {value.shape}.")
-    axes = " ".join(f"batch{number}" for number in range(value.ndim - 2)) + " slots features"
-    value = checks.array(name, value, axes, double=True)
     return _batch_last(newest_first(value, slot), model)
 
 
 def _slot(slot, window: int):
-    slot = slot.item() if checks.concrete(slot) and hasattr(slot, "item") else slot
+    if checks.concrete(slot) and getattr(slot, "ndim", 1) == 0 and jnp.issubdtype(slot.dtype, np.integer):
+        slot = int(slot)
     if checks.concrete(slot) and not (checks.is_whole(slot, 0) and slot < window):
         raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
     return jnp.asarray(slot)

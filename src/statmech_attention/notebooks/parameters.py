@@ -214,7 +214,7 @@ def _parameter(read, allowed) -> Parameter:
     if entry == "str":
         fits = allowed == _PATH or isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
     elif isinstance(allowed, list):
-        fits = entry == "int" and all(isinstance(number, int) for number in allowed)
+        fits = entry == "int" and all(type(number) is int for number in allowed)
     else:
         fits = isinstance(allowed, dict) and set(allowed) <= _BOUNDS and entry != "bool"
     if allowed is not None and not fits:

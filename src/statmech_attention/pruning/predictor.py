@@ -10,10 +10,10 @@ from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import pruning_curve
-from statmech_attention.theory.kernels import kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import check_order_parameter, kernel, kernel_inputs, kernel_scale
 
 
-@jax.jit
+@checks.objects
 def predictor_vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$: no kernel of test inputs is needed.
 
@@ -27,7 +27,18 @@ def predictor_vectors(train: AttentionedInputs, labels, order_parameter, tempera
 
     Returns:
         `(paths, features)`.
+
+    Raises:
+        ValueError: shapes that do not fit each other, $T \le 0$.
     """
+    labels = checks.labels(labels, len(train.values))
+    return _vectors(
+        train, labels, check_order_parameter(order_parameter, train), checks.positive("temperature", temperature)
+    )
+
+
+@jax.jit
+def _vectors(train: AttentionedInputs, labels, order_parameter, temperature):
     gram = kernel(train, train, order_parameter) + temperature * jnp.eye(len(labels))
     coefficients = jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(gram), True), labels)
     summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
@@ -54,10 +65,7 @@ def predictor_contributions(
     Raises:
         ValueError: shapes that do not fit each other, $T \le 0$.
     """
-    labels = jnp.asarray(checks.array("labels", labels, "examples"))
-    checks.same("labels", "labels", len(labels), "training examples", len(train.values))
-    temperature = checks.positive("temperature", temperature)
-    vectors = predictor_vectors(train, labels, jnp.asarray(order_parameter), temperature)
+    vectors = predictor_vectors(train, labels, order_parameter, temperature)
     return jnp.einsum("epi,pi->ep", test.values, vectors)
 
 

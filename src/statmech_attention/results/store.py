@@ -70,7 +70,7 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **provenance(),
-        "inputs": {} if inputs is None else checks.mapping("inputs", inputs),
+        "inputs": {} if inputs is None else json.loads(_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
         "maker": maker,
         "seed": seed,
@@ -236,15 +236,13 @@ def _read(path) -> xr.Dataset:
     return dataset
 
 
-def _json(parameters: Mapping[str, Any]) -> str:
+def _json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
     def plain(value):
         if isinstance(value, np.ndarray | np.generic):
             return value.tolist()
-        raise ValueError(
-            f"parameters: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}."
-        )
+        raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
 
-    return json.dumps(checks.mapping("parameters", parameters), sort_keys=True, default=plain)
+    return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain)
 
 
 def _encoding(dataset: xr.Dataset) -> dict:
