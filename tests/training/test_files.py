@@ -72,7 +72,8 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
 
     network = trained_network(parameters_of((2, Unknown(2))), heads=(2, Unknown(2)))
     with pytest.raises(
-        ValueError, match="heads: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown"
+        ValueError,
+        match="heads: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown",
     ):
         save_network(network, tmp_path / "network.nc", parameters={})
 
