@@ -56,6 +56,13 @@ def test_every_network_its_mean_and_interval_are_drawn():
     np.testing.assert_allclose([band.x0, band.x1], [-0.3, 0.4])
 
 
+def test_networks_of_a_group_share_a_mark():
+    axes = plotting.importances_compared(ROWS, ["a", "b", "a"])
+    assert axes.get_legend_handles_labels()[1] == ["a", "b"]
+    first, second, third, _ = (line.get_marker() for line in axes.lines[1:5])
+    assert first == third != second
+
+
 def test_other_numbers_of_networks_are_refused():
     with pytest.raises(ValueError, match="rows: wanted 2 coefficients of 'theory, both, N = 10'"):
         plotting.importances_compared(ROWS, ["a", "b"])

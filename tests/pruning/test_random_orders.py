@@ -90,3 +90,10 @@ def test_equal_scores_have_no_coefficient():
 def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         pruning.ordering(*arguments)
+
+
+def test_it_says_value_and_p():
+    one = pruning.Ordering(0.5312, 0.0021, (-0.2, 0.2), np.array([0.5312]))
+    assert (one.in_words, one.in_table) == ("+0.53, p = 0.002", "+0.53 (0.002)")
+    none = one._replace(value=-0.1, p=5e-5)
+    assert (none.in_words, none.in_table) == ("-0.10, p < 0.001", "-0.10 (<0.001)")

@@ -113,7 +113,7 @@ def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None,
     Args:
         rows: by measure, the first on top, one coefficient a network, NaN where there is none, and the mean with the two
             ends of its interval, NaN where there is none.
-        networks: their names.
+        networks: their names, or a group's name for each of its networks, which then share a mark.
         chance: the two ends of a grey band that holds what chance gives; none where None.
         axes: Matplotlib axes; a new figure where None.
 
@@ -123,7 +123,7 @@ def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None,
     Raises:
         ValueError: other numbers of coefficients than of networks.
     """
-    axes = axes_or_new(axes)
+    axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
         axes.axvspan(*chance, color="0.92", linewidth=0, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
@@ -134,11 +134,11 @@ def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None,
         colour = _colour(name)
         # A little below each other, so that equal ones are seen.
         places = row + 0.5 * (np.arange(len(each)) - (len(each) - 1) / 2) / max(len(each), 4)
-        for place, coefficient, marker in zip(places, each, cycle(_MARKERS), strict=False):
-            axes.plot(coefficient, place, marker, color=colour, **_OPEN)
+        for place, coefficient, network in zip(places, each, networks, strict=True):
+            axes.plot(coefficient, place, marks[network], color=colour, **_OPEN)
         axes.hlines(row, low, high, color=colour, linewidth=2.2)
         axes.plot(value, row, "|", color=colour, markersize=14, markeredgewidth=2.2)
-    for network, marker in zip(networks, cycle(_MARKERS), strict=False):
+    for network, marker in marks.items():
         axes.plot([], [], marker, color="0.3", label=network, **_OPEN)
     axes.set(xlim=(-1.05, 1.05), xlabel="rank correlation with the drop", ylim=(len(rows) - 0.4, -0.6))
     axes.set_yticks(range(len(rows)), list(rows))

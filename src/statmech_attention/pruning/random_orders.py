@@ -26,6 +26,19 @@ class Ordering(NamedTuple):
     chance: tuple[float, float]
     each: Float[np.ndarray, " networks"]
 
+    @property
+    def in_words(self) -> str:
+        """Value and p for a running text, as in "+0.53, p = 0.002"."""
+        return f"{self.value:+.2f}, p {self._p('= ', '< ')}"
+
+    @property
+    def in_table(self) -> str:
+        """Value and p for a table, as in "+0.53 (0.002)"."""
+        return f"{self.value:+.2f} ({self._p('', '<')})"
+
+    def _p(self, equal: str, less: str) -> str:
+        return f"{equal}{self.p:.3f}" if self.p >= 0.001 else f"{less}0.001"
+
 
 def ordering(
     scores: Sequence, drops: Sequence, heads: Sequence, *, within: bool = False, orders: int = 20_000, seed: int = 0
