@@ -454,7 +454,10 @@ BAD = {
             "max_steps: wanted a whole number of at least 1, got nan",
         ),
         (lambda: sma.solve(XI, LABELS, **WELL, method=3), "method: wanted one of auto, dense, products, got 3"),
-        (lambda: sma.solve(XI, LABELS, **WELL, method="adam"), "method: wanted one of auto, dense, products, got 'adam'"),
+        (
+            lambda: sma.solve(XI, LABELS, **WELL, method="adam"),
+            "method: wanted one of auto, dense, products, got 'adam'",
+        ),
     ],
     "solve.start": [
         (lambda: sma.solve(XI, LABELS, **WELL, start="gp"), "start: wanted a tuple .* got str"),
@@ -506,7 +509,10 @@ BAD = {
         (lambda: sma.head_scores(with_entry(UNIT, NAN), HEADS), f"order_parameter: {FINITE}"),
     ],
     "prune": [
-        (lambda: sma.prune(wrapped(), [4]), r"removed: wanted different heads, counted through all layers, out of 0\.\.3"),
+        (
+            lambda: sma.prune(wrapped(), [4]),
+            r"removed: wanted different heads, counted through all layers, out of 0\.\.3",
+        ),
         (lambda: sma.prune(wrapped(), [1, 1]), "removed: wanted different heads"),
         (lambda: sma.prune(weights(), [0, 1]), "removed: .*layer 1"),
         (lambda: sma.prune("network", [0]), "network: wanted a TrainedNetwork, .* got str"),
