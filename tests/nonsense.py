@@ -100,6 +100,11 @@ BOTH = {"model": MODEL, "window": WINDOW}
 SERIES = np.sin(np.arange(16.0))
 SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
+SELECTED = (
+    [RNG.dirichlet(np.ones(4), size=(8, 2, 4)).swapaxes(2, 3)],
+    RNG.normal(size=(8, 4, 3)),
+    np.tile([1.0, -1.0], 4),
+)
 DRAWS = RNG.normal(size=(2, 8))
 SAMPLES = xr.Dataset({"output": (("chain", "draw", "example"), RNG.normal(size=(2, 4, 3)))})
 MATRIX = {"order_parameter": U, "heads": HEADS}
@@ -143,6 +148,9 @@ TABLE = {
         "head_scores": MATRIX | {"definition": "both"},
         "kernel": {"attentioned": SEEN, "others": SEEN, "order_parameter": U, "variance": 1.0, "heads": None},
         "load_network": {"path": NETWORK_FILE},
+        "mean_free": {"weights": WEIGHTS},
+        "normalisation_scales": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "heads": None}
+        | {"norm": "post", "epsilon": 0.0},
         "path_indices": {"heads": HEADS},
         "path_kernel": {"attentioned": SEEN, "others": SEEN, "path": 0, "other_path": 1, "heads": None},
         "predict": {
@@ -158,6 +166,9 @@ TABLE = {
         "prune": {"network": SEEN, "removed": [0], "heads": None},
         "relative_bias": {"table": np.ones((2, 3)), "tokens": 4},
         "restrict_paths": {"order_parameter": U, "paths": [0], "outputs": 1},
+        "select_heads": {"attention": SELECTED[0], "inputs": SELECTED[1], "labels": SELECTED[2], "keep": 1, "width": 10}
+        | {"temperature": 0.1, "readout": "first", "heads": None, "directions": 2, "folds": 2, "seed": 0}
+        | {"definition": "both"},
         "sample_weights": {"key": KEY, "heads": HEADS, "width": WIDTH, "features": FEATURES, "variance": 1.0},
         "save_network": {"network": NETWORK, "path": FOLDER / "other.nc", "parameters": {}},
         "solve": TRAIN
@@ -331,6 +342,17 @@ METHODS = {
 }
 # These have their own parameters for arguments or nothing to refuse.
 NOT_CALLED = {"weights_model"}
+# Of the encoder and the sentences: their own tests have the cases.
+NOT_CALLED |= {
+    "encode",
+    "encoded_batches",
+    "encoded_sentences",
+    "freeze",
+    "pretrained_encoder",
+    "random_encoder",
+    "replay",
+}
+NOT_CALLED |= {"sentence_set", "tokenise"}
 
 
 def functions():

@@ -188,6 +188,17 @@ BAD = {
             "weights: wanted widths of at least 2",
         ),
     ],
+    "select_heads": [
+        (lambda: sma.select_heads(MATRICES[0], INPUTS, LABELS, keep=1), "attention: wanted a sequence"),
+        (
+            lambda: sma.select_heads(MATRICES, INPUTS, LABELS, keep=1),
+            "layer 1: wanted columns that sum to one over keys",
+        ),
+        (
+            lambda: sma.select_heads([np.full((EXAMPLES, 2, TOKENS, TOKENS), 1 / TOKENS)], INPUTS, LABELS[:2], keep=2),
+            "labels: ",
+        ),
+    ],
     "AttentionedInputs.keep_heads": [
         (lambda: wrapped().keep_heads((0, 1)), r"kept: wanted a list of heads for every layer, .* got \(0, 1\)"),
         (lambda: wrapped().keep_heads(((0,),)), "kept: wanted the heads of 2 layers, got 1"),

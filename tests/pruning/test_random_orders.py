@@ -81,8 +81,8 @@ def test_equal_scores_have_no_coefficient():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([], [], []), "scores: wanted scores, drops and heads of the same networks"),
-        (([[1.0, 2.0]], [[1.0, 2.0]], []), "scores: wanted scores, drops and heads of the same networks"),
+        (([], [], []), "scores: wanted a list of at least one"),
+        (([[1.0, 2.0]], [[1.0, 2.0]], []), "heads: wanted a list of at least one"),
         (([[1.0, 2.0]], [[1.0]], [(2,)]), "wanted a score and a drop for each of 2 heads"),
         (([[1.0, np.nan]], [[1.0, 2.0]], [(2,)]), "scores"),
     ],

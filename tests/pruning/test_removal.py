@@ -84,7 +84,7 @@ def test_labels_and_shapes_are_checked():
         pruning.head_drops(contributions, np.ones(4), (2, 2))
     with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1"):
         pruning.head_drops(contributions, np.arange(4.0), (2, 3))
-    with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, 5\)"):
+    with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, heads\)"):
         pruning.masked_outputs(contributions, (2, 3), np.ones((1, 5)))
 
 

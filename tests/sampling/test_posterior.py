@@ -310,6 +310,7 @@ def test_the_potential_of_the_weights_is_that_of_the_model():
         temperature=0.3,
         variance=variances,
         heads=heads,
+        key=jax.random.key(0),
         settings={"draws": 4, "warmup": 0, "chains": 2},
     )
     sites = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, 1))

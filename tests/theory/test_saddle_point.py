@@ -297,7 +297,7 @@ def test_a_sweep_equals_separate_solves(method):
 
 
 def test_a_single_solution_cannot_be_indexed(solution):
-    with pytest.raises(IndexError, match="single solution"):
+    with pytest.raises(IndexError, match="got a single one"):
         solution[0]
 
 

@@ -11,6 +11,7 @@ from statmech_attention.model.network import Weights, check_fit
 from statmech_attention.model.scales import scaled_forward, token_scales
 
 
+@checks.objects
 def normalisation_scales(
     weights: Weights, inputs, attention, heads=None, norm: str = "post", epsilon=0.0
 ) -> tuple[Float[Array, "examples tokens"], ...]:
@@ -41,22 +42,24 @@ def normalisation_scales(
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
-    if not checks.concrete(epsilon) or not 0 <= epsilon < np.inf:
+    known = checks.real(epsilon)
+    if known is None or not 0 <= known < np.inf:
         raise ValueError(
             f"epsilon: wanted a finite number of at least 0, got {epsilon!r}. Transformers have 1e-12 to 1e-5."
         )
     hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
-            found.append(_scale(hidden, epsilon, len(found) + 1))
+            found.append(_scale(hidden, known, len(found) + 1))
             hidden = scaled_forward(layer, values, hidden, matrix, found[-1], None)
         else:
             hidden = scaled_forward(layer, values, hidden, matrix, None, None)
-            found.append(_scale(hidden, epsilon, len(found) + 1))
+            found.append(_scale(hidden, known, len(found) + 1))
             hidden = found[-1][..., None] * hidden
-    return (*found, _scale(hidden, epsilon, len(found) + 1)) if norm == "pre" else tuple(found)
+    return (*found, _scale(hidden, known, len(found) + 1)) if norm == "pre" else tuple(found)
 
 
+@checks.objects
 def mean_free(weights: Weights) -> Weights:
     r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer norm's subtraction of the mean, in the weights.
 

@@ -37,7 +37,7 @@ class TokenScales(NamedTuple):
 
 def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples tokens features"]) -> TokenScales:
     """`scales` as `attentioned_inputs` takes them, checked, and sorted by where they act."""
-    if norm not in NORMS:
+    if not isinstance(norm, str) or norm not in NORMS:
         raise ValueError(f"norm: wanted 'post' or 'pre', got {norm!r}. Post-norm is BERT's, pre-norm GPT-2's.")
     count = len(chain.layers)
     nothing = (None,) * count

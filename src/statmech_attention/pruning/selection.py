@@ -10,6 +10,7 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.outputs import Outputs
 from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.attention import attention_layers
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.pruning.heads import kept_heads
@@ -88,8 +89,9 @@ def select_heads(
 
     Source: the score is that of Tiberi et al. (2024), section 4.2; ours is to select by it before training.
     """
+    attention = attention_layers("attention", attention, "examples heads keys queries")
     _check_columns(attention)
-    labels = np.asarray(labels)
+    labels = checks.known("labels", labels, "examples outputs" if checks.axes(labels) == 2 else "examples")
     if heads is None and labels.ndim == 2:
         heads = (*(layer.shape[1] for layer in attention), Outputs(labels.shape[1]))
     seen = attentioned_inputs(inputs, attention, readout, heads)
@@ -150,12 +152,7 @@ class _Problem(NamedTuple):
 
 def _check_columns(attention) -> None:
     """Refuse matrices that are turned: a shift of the inputs would not be one of what is seen of them."""
-    for number, layer in enumerate(attention, start=1):
-        layer = np.asarray(layer)
-        if layer.ndim != 4:
-            raise ValueError(
-                f"attention of layer {number}: wanted (examples, heads, keys, queries), got {layer.shape}."
-            )
+    for number, layer in enumerate(map(np.asarray, attention), start=1):
         columns, rows = (np.allclose(layer.sum(axis=axis), 1, atol=1e-3) for axis in (2, 3))
         if not columns:
             raise ValueError(
