@@ -355,6 +355,10 @@ NOT_CALLED |= {
 NOT_CALLED |= {"sentence_set", "tokenise"}
 
 
+# These need files, or Omniglot itself: they refuse what is here, and nonsense too.
+REFUSE = {"tasks.omniglot_split", "tasks.one_shot_suite"}
+
+
 def functions():
     """Name, function and what it takes, of all."""
     for room, table in TABLE.items():
@@ -385,7 +389,8 @@ def complaints(only: str = ""):
             continue
         began, parameters = time.process_time(), inspect.signature(function).parameters
         optional = {one for one in takes if one in parameters and parameters[one].default is None}
-        function(**takes)
+        if name not in REFUSE:
+            function(**takes)
         slowest = 0.0, ""
         for argument, usual in takes.items():
             if isinstance(usual, bool):

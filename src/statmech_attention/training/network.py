@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.layers.kind import Kind
 from statmech_attention.model.attention import QueryKeyAttention, attention_from_queries_and_keys
 from statmech_attention.model.paths import AttentionedInputs
@@ -52,6 +53,7 @@ class TrainedNetwork:
         layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]
         return attention_from_queries_and_keys(*layers) if layers[0] else ()
 
+    @checks.objects
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
         r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
 

@@ -165,7 +165,7 @@ def trained_network(parameters: Parameters, curve=None, best_step: int = 0, head
         overlaps,
         norms,
         len(parameters.readout),
-        np.zeros((0, len(CURVE))) if curve is None else np.asarray(curve),
+        _checked_curve(curve),
         best_step,
         layers.spelled,
         None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers)),
@@ -179,6 +179,13 @@ def _norms(values) -> Float[np.ndarray, " matrices"]:
     ratios = (values.shape[-1] / array.shape[-1] for array in arrays)
     squares = (np.sum(np.asarray(array, np.float64) ** 2, axis=(1, 2)) for array in arrays)
     return np.sqrt(sum(ratio * square for ratio, square in zip(ratios, squares, strict=True)))
+
+
+def _checked_curve(curve) -> Float[np.ndarray, "validations columns"]:
+    """The learning curve; one without a row where there is none."""
+    if curve is None or isinstance(curve, np.ndarray) and not curve.size:
+        return np.zeros((0, len(CURVE)))
+    return checks.known("curve", curve, "validations columns", finite=False)
 
 
 def outputs(
