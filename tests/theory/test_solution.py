@@ -95,6 +95,14 @@ def test_what_is_read_is_what_was_written(tmp_path, heads):
     same(sma.Solution.load(found.save(tmp_path / "deep" / "one.nc")), found)
 
 
+@pytest.mark.parametrize("heads", [(sma.Heads(2, values=3), 2), (SkipHeads(1), SkipHeads(2, values=2.5), Outputs(2))])
+def test_narrow_heads_are_written_too(tmp_path, heads):
+    inputs, labels = problem(heads)
+    found = sma.solve_sweep(inputs, labels, widths=[8, 4], temperatures=[0.3])
+    same(sma.Solution.load(found.save(tmp_path / "sweep.nc")), found)
+    same(sma.Solution.load(found[0, 0].save(tmp_path / "one.nc")), found[0, 0])
+
+
 def test_batches_are_written_too(tmp_path, sweep, batch):
     for number, found in enumerate((sweep, batch)):
         read = sma.Solution.load(found.save(tmp_path / f"{number}.nc"))

@@ -34,6 +34,13 @@ class Stage(NamedTuple):
         return f"{'G' if self.inner else 'U'}^({self.place + 1})"
 
     @property
+    def variable(self) -> str:
+        """Of its order parameter in a Dataset: the first layer's without a number, and of an inner stage that of its heads."""
+        if self.inner:
+            return f"head_order_parameter_{self.place + 1}"
+        return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
+
+    @property
     def width_name(self) -> str:
         """Of its width."""
         return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"

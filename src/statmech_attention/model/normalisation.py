@@ -28,7 +28,7 @@ def normalisation_scales(
         attention: anything `attention_matrices` takes.
         heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
-        epsilon: $\epsilon \ge 0$, as in the norms of the network.
+        epsilon: $\epsilon \ge 0$, as in the norms of the network; transformers have 1e-12 to 1e-5.
 
     Returns:
         One array `(examples, tokens)` a layer; with pre-norm one more, that of the norm before the readout.
@@ -42,21 +42,17 @@ def normalisation_scales(
     chain, matrices = chain_and_matrices(inputs, attention, heads)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
-    known = checks.real(epsilon)
-    if known is None or not 0 <= known < np.inf:
-        raise ValueError(
-            f"epsilon: wanted a finite number of at least 0, got {epsilon!r}. Transformers have 1e-12 to 1e-5."
-        )
+    epsilon = checks.at_least("epsilon", epsilon, 0)
     hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
-            found.append(_scale(hidden, known, len(found) + 1))
+            found.append(_scale(hidden, epsilon, len(found) + 1))
             hidden = scaled_forward(layer, values, hidden, matrix, found[-1], None)
         else:
             hidden = scaled_forward(layer, values, hidden, matrix, None, None)
-            found.append(_scale(hidden, known, len(found) + 1))
+            found.append(_scale(hidden, epsilon, len(found) + 1))
             hidden = found[-1][..., None] * hidden
-    return (*found, _scale(hidden, known, len(found) + 1)) if norm == "pre" else tuple(found)
+    return (*found, _scale(hidden, epsilon, len(found) + 1)) if norm == "pre" else tuple(found)
 
 
 @checks.objects

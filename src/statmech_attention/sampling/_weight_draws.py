@@ -93,7 +93,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights, data.inputs.heads))
+    found = named_overlaps(weights_order_parameters(weights, data.inputs.heads), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:

@@ -159,17 +159,9 @@ def dataset(
     return _diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), quiet)
 
 
-def named_overlaps(overlaps) -> dict:
-    """$U^{(1)}, U^{(2)}, ..$ of a draw, and $G^{(l)}$ of narrow heads, under the names that they have in the Dataset."""
-    found, layer = {}, 0
-    for one in overlaps:
-        inner = one.ndim == 3  # one matrix a head, after that of its layer
-        layer += not inner
-        name = (
-            f"head_order_parameter_{layer}" if inner else f"order_parameter_{layer}" if layer > 1 else "order_parameter"
-        )
-        found[name] = one
-    return found
+def named_overlaps(overlaps, stages) -> dict:
+    """The order parameters of a draw, one a stage of the chain, under the names that they have in the Dataset."""
+    return {stage.variable: overlap for stage, overlap in zip(stages, overlaps, strict=True)}
 
 
 def _axes(name: str, count: int, names) -> tuple[str, ...]:

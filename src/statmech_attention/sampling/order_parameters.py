@@ -121,4 +121,4 @@ def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
 
 def _record(position, data: tuple[Posterior, Laplace, Factors]) -> dict:
     _, around, factors = data
-    return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors))
+    return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors), factors.stages)

@@ -110,6 +110,6 @@ def _functions(widths: tuple[int, ...]):
         return 0.5 * label_energy(order_parameter_of_normals(point, widths, factors), density)
 
     def record(point, data):
-        return named_overlaps(order_parameters_of_normals(point, widths, data[1]))
+        return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].stages)
 
     return energy, record

@@ -24,12 +24,12 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
         A scalar, or one number for each solution of a batch.
     """
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
-    chain, outer = solution.attentioned.chain, jnp.stack([jnp.asarray(width) for width in solution.width])
-    each = (stage.kind.inner if stage.inner else outer[stage.place] for stage in chain.stages)
-    widths = jnp.stack([jnp.broadcast_to(width, outer.shape[1:]) for width in each])
-    widest = jnp.max(outer, axis=0)
+    chain = solution.attentioned.chain
+    architecture = Architecture(chain.spelled, tuple(map(jnp.asarray, solution.width)), solution.variance)
+    widths = jnp.stack(jnp.broadcast_arrays(*architecture.stage_widths))
+    widest = jnp.max(jnp.stack(architecture.widths), axis=0)
     finite = jnp.isfinite(widest)
-    counts = full_rank(Architecture.of(chain, 1)).counts
+    counts = full_rank(architecture).counts
     diagonals = np.array([diagonal for diagonal, _ in counts], float)
     # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
     smallest = jnp.tensordot(diagonals, jnp.where(finite, widths, 0.0), axes=1)

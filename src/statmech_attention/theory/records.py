@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks, results
+from statmech_attention.layers.chains import chain
 from statmech_attention.layers.written import read_heads, written_heads
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.solution import Solution
@@ -26,10 +27,11 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     own = batch[: solution.attentioned.values.ndim - 3]
     outputs = ("output",) * (solution.labels.ndim - 1 - len(own))
     variables = {name: (batch, np.asarray(getattr(solution, name))) for name in _NUMBERS}
-    for layer, overlap in enumerate(solution.order_parameters, start=1):
-        suffix = "" if layer == 1 else f"_{layer}"
-        rest = (f"path{suffix}", f"other_path{suffix}")[: overlap.ndim - len(batch)]
-        variables[f"order_parameter{suffix}"] = ((*batch, *rest), np.asarray(overlap))
+    for stage, overlap in zip(solution.attentioned.chain.stages, solution.order_parameters, strict=True):
+        axes = ("head", "partial_path", "other_partial_path") if stage.inner else ("path", "other_path")
+        suffix = stage.variable.rpartition("order_parameter")[2]
+        named = [f"{axis}{suffix}" for axis in axes[: overlap.ndim - len(batch)]]
+        variables[stage.variable] = ((*batch, *named), np.asarray(overlap))
     variables["width"] = (
         (*batch, "width_layer"),
         np.stack([np.asarray(one, float) for one in solution.width], axis=-1),
@@ -50,8 +52,6 @@ def save(solution: Solution, path) -> Path:
 def load(path) -> Solution:
     """Read a solution; see `Solution.load`."""
     dataset = results.load(path)
-    overlaps = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(dataset.variables)))]
-    overlaps = [name for name in overlaps if name in dataset]
     missing = {*_NUMBERS, "order_parameter", "width", "variance", "attentioned", "labels"} - set(dataset)
     if missing or "heads" not in dataset.attrs:
         raise ValueError(f"{path}: wanted a solution, got a result without {', '.join(sorted(missing)) or 'heads'}.")
@@ -62,6 +62,7 @@ def load(path) -> Solution:
 
     numbers = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
     heads = read_heads(json.loads(dataset.attrs["heads"]))
+    overlaps = (stage.variable for stage in chain(heads).stages)
     return Solution(
         order_parameters=tuple(jnp.asarray(dataset[name].values) for name in overlaps),
         attentioned=AttentionedInputs(jnp.asarray(dataset["attentioned"].values), heads),
