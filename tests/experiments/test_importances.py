@@ -33,6 +33,9 @@ def write(folder, name, seed, *, evidence=True, widths=WIDTHS):
             "theory_drop": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
             "theory_drop_fitted": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
             "theory_anew_accuracy": (("test_set", "draw", "head"), random.random((2, 2, HEADS))),
+            "accuracy": (("test_set",), random.random(2)),
+            "choice_removed": (("choice", "of_choice"), [[0, 2], [3, 0], [1, 2], [1, 3]]),
+            "choice_accuracy": (("test_set", "choice"), random.random((2, 4))),
         },
         coords={
             "definition": ["both", "either", "weighted"],
@@ -95,6 +98,19 @@ def test_measures_order_heads_by_drops_and_by_each_other(tmp_path):
     assert one.each.tolist() == pruning.ordering([parts[0]], [parts[1]], [(2, 2)], within=True).each.tolist()
     with pytest.raises(ValueError, match="measure: wanted one that a network has together with 'outside'"):
         importances.ordered(networks, "shoe size", "outside")
+
+
+def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):
+    pruned, _ = write(tmp_path, "2x2-seed0", 0)
+    one = importances.recorded_heads(tmp_path, [100])["2x2-seed0"]
+    costs = pruned["accuracy"].values[1] - pruned["choice_accuracy"].values[1]
+    np.testing.assert_array_equal(one.costs("outside"), costs)
+    cost, cheaper = one.cost([0, 3], "outside")  # in any order
+    assert cost == costs[1] and cheaper == sum(costs[1] > other for other in costs) / 4
+    scores = one.measures["Taylor"]
+    first = np.argmin(scores)
+    # The last head of a layer stays: the second one comes from the other layer.
+    assert one.lowest("Taylor").tolist() == [first, 2 * (first < 2) + np.argmin(scores[2:] if first < 2 else scores[:2])]
 
 
 def test_missing_records_and_widths_are_said(tmp_path):

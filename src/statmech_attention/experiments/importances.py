@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.stats import t as student
 
 from statmech_attention import results
 from statmech_attention.pruning.random_orders import Ordering, ordering
+from statmech_attention.pruning.removal import removal_order
 from statmech_attention.training import load_network
 
 CEILING = "leave one out"
@@ -42,12 +43,29 @@ class HeadsOfNetwork(NamedTuple):
         drops: by test set what the removal of every head costs the trained network in accuracy.
         errors: their standard errors.
         heads: the layers, as `heads` spells them.
+        pruned: the record itself.
     """
 
     measures: dict[str, Float[np.ndarray, " heads"]]
     drops: dict[str, Float[np.ndarray, " heads"]]
     errors: dict[str, Float[np.ndarray, " heads"]]
     heads: tuple
+    pruned: xr.Dataset
+
+    def lowest(self, measure: str) -> Int[np.ndarray, " removed"]:
+        """The quarter of the heads that goes first by a measure."""
+        return removal_order(self.measures[measure], self.heads)[: self.pruned.sizes["of_choice"]]
+
+    def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
+        """What every choice of a quarter of the heads costs in accuracy."""
+        one = self.pruned.sel(test_set=test_set)
+        return (one["accuracy"] - one["choice_accuracy"]).values
+
+    def cost(self, removed, test_set: str) -> tuple[float, float]:
+        """What the choice `removed` of a quarter of the heads costs, and the share of all choices that cost less."""
+        same = (np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1)
+        costs = self.costs(test_set)
+        return float(costs[same][0]), float(np.mean(costs < costs[same][0]))
 
 
 def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
@@ -138,6 +156,7 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence, he
         dict(zip(sets, pruned["drop"].values, strict=True)),
         dict(zip(sets, pruned["drop_error"].values, strict=True)),
         heads,
+        pruned,
     )
 
 
