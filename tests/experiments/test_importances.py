@@ -110,7 +110,10 @@ def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):
     scores = one.measures["Taylor"]
     first = np.argmin(scores)
     # The last head of a layer stays: the second one comes from the other layer.
-    assert one.lowest("Taylor").tolist() == [first, 2 * (first < 2) + np.argmin(scores[2:] if first < 2 else scores[:2])]
+    assert one.lowest("Taylor").tolist() == [
+        first,
+        2 * (first < 2) + np.argmin(scores[2:] if first < 2 else scores[:2]),
+    ]
 
 
 def test_missing_records_and_widths_are_said(tmp_path):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from statmech_attention import results
 from statmech_attention.notebooks import pages
@@ -25,6 +26,14 @@ def test_glued_values_are_plain():
     with pytest.raises(ValueError, match="wanted one number"):
         pages.glue("several", np.zeros(3))
     assert pages.glue("outside a book", 1.0) is None
+
+
+def test_a_mean_is_glued_with_its_error(monkeypatch):
+    kept = {}
+    monkeypatch.setattr(pages, "glue", kept.__setitem__)
+    values = np.array([1.0, 2.0, 6.0])
+    assert pages.glue_mean("gain", values) == (3.0, pytest.approx(values.std(ddof=1) / 3**0.5))
+    assert kept == {"gain": 3.0, "gain_error": pytest.approx(scipy.stats.sem(values))}
 
 
 def test_begin_switches_to_double_precision():

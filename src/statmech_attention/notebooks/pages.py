@@ -62,6 +62,27 @@ def glue(name: str, value: Any, *, display: bool = False) -> None:
     keep(name, value, display=display)
 
 
+def glue_mean(name: str, values) -> tuple[float, float]:
+    """Keep the mean over draws under `name`, and its standard error under `name_error`.
+
+    Args:
+        name: as for `glue`.
+        values: `(draws,)`.
+
+    Returns:
+        Mean and standard error.
+
+    Raises:
+        ValueError: as `glue`.
+    """
+    from statmech_attention import plotting
+
+    mean, error = plotting.mean_and_error(values)
+    glue(name, mean)
+    glue(f"{name}_error", error)
+    return mean, error
+
+
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
     """Leave a row for the README's table of what is reproduced, which `make readme` writes from the executed pages.
 

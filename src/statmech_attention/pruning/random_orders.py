@@ -1,10 +1,11 @@
 """How well a score orders the heads of several networks by what their removal costs, against orders at random."""
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
@@ -70,12 +71,8 @@ def ordering(
             f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
             f"and {len(heads)}."
         )
-    orders = checks.whole("orders", orders)
-    random, each, total = (
-        np.random.default_rng(checks.seed("seed", seed)),
-        np.full(len(scores), np.nan),
-        np.zeros(orders),
-    )
+    orders, seed = checks.whole("orders", orders), checks.seed("seed", seed)
+    each, total = np.full(len(scores), np.nan), np.zeros(orders)
     for number, (score, drop, layers) in enumerate(zip(scores, drops, heads, strict=True)):
         score, drop = (
             np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
@@ -87,12 +84,12 @@ def ordering(
             )
         groups = [np.flatnonzero(layer == one) for one in np.unique(layer)] if within else [np.arange(len(layer))]
         found, chance, weight = 0.0, np.zeros(orders), 0
-        for group in groups:
+        for place, group in enumerate(groups):
             first, second = (unit_ranks(values[group]) for values in (score, drop))
             if np.isnan(first @ second):
                 continue
             found += (len(group) - 1) * float(first @ second)
-            chance += (len(group) - 1) * (random.permuted(np.tile(second, (orders, 1)), axis=1) @ first)
+            chance += (len(group) - 1) * (second[_places(len(group), orders, (seed, number, place))] @ first)
             weight += len(group) - 1
         if weight:
             each[number] = found / weight
@@ -105,6 +102,14 @@ def ordering(
     p = (1 + int(np.sum(total >= value - 1e-12))) / (1 + orders)
     low, high = np.quantile(total, [0.025, 0.975])
     return Ordering(value, p, (float(low), float(high)), each)
+
+
+# Kept, because a page asks for many scores of the same networks.
+@functools.lru_cache(maxsize=256)
+def _places(heads: int, orders: int, seed: tuple) -> Int[np.ndarray, "orders heads"]:
+    """Random orders of so many heads."""
+    every = np.tile(np.arange(heads, dtype=np.int16), (orders, 1))
+    return np.random.default_rng(seed).permuted(every, axis=1)
 
 
 def unit_ranks(values: Float[np.ndarray, "*sets heads"]) -> Float[np.ndarray, "*sets heads"]:
