@@ -80,6 +80,8 @@ def test_measures_and_drops_are_those_recorded(tmp_path):
     np.testing.assert_allclose(
         one.measures["evidence lost (rescaled), N = 10"], lost["lost"].values[:, 0, 1].mean(axis=0)
     )
+    everything = importances.recorded_heads(tmp_path)["2x2-seed0"].measures
+    assert set(everything) == set(one.measures) | {name.replace("100", "10") for name in wanted}
     np.testing.assert_array_equal(one.measures["Taylor"], pruned["score"].values[2])
     np.testing.assert_array_equal(one.drops["outside"], pruned["drop"].values[1])
     np.testing.assert_array_equal(one.errors["inside"], pruned["drop_error"].values[0])

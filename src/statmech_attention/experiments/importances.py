@@ -92,12 +92,13 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
     return ordering(*zip(*pairs, strict=True), within=within)
 
 
-def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, HeadsOfNetwork]:
+def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
     """Importances of the heads of all networks in a folder whose pruning was recorded.
 
     Args:
         folder: of the results; evidence lost is there for networks for which it was recorded, too.
-        widths: $N$ of the theory's scores; evidence lost is given at all widths at which it was recorded.
+        widths: $N$ of the theory's scores, all of them where None; evidence lost is given at all widths at which it was
+            recorded.
 
     Returns:
         By name, such as "2x4-seed0". Measures are the theory's scores, as "theory, either, N = 10"; the drops in distribution
@@ -120,16 +121,17 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence) -> dict[str, Hea
             widths,
             load_network(path.with_name(path.name.replace("pruning", "network", 1))).heads,
         )
-    wanted = [f"theory, {kind}, N = {width:g}" for width in widths for kind in _DEFINITIONS]
+    wanted = [f"theory, {kind}, N = {width:g}" for width in widths or () for kind in _DEFINITIONS]
     missing = [name for name in wanted if not any(name in one.measures for one in found.values())]
     if missing:
         raise ValueError(f"widths: wanted some that a theory was solved at, got others: no {'; no '.join(missing)}.")
     return found
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence, heads: tuple) -> HeadsOfNetwork:
+def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | None, heads: tuple) -> HeadsOfNetwork:
     scores = pruned["theory_score"].mean("draw")
-    known = [width for width in widths if width in pruned["width"]]
+    solved = [float(width) for width in pruned["width"].values]
+    known = solved if widths is None else [width for width in widths if width in solved]
     measures = {
         f"theory, {kind}, N = {width:g}": scores.sel(definition=kind, width=width).values
         for kind in _DEFINITIONS
