@@ -254,6 +254,7 @@ def raise_unless_converged(solution: Solution) -> None:
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
         return
+    solution = jax.tree.map(jax.lax.stop_gradient, solution)  # within jax.grad its numbers are known underneath
     worst = tuple(bad[0])
     outcome = Outcome(int(solution.outcome[worst]))
     where = (
