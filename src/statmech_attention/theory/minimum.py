@@ -50,18 +50,22 @@ class Found(NamedTuple):
     entropy: Float[Array, ""]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(5,))
 def minimum_of(problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
     """`minimise_action` with derivatives in everything that the problem and the factors are made of.
 
     NaN where the minimisation did not converge. Where it started from makes no difference.
     """
+    return _minimum(problem, start, tolerance, max_steps, factors, dense)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(5,))
+def _minimum(problem, start, tolerance, max_steps, factors, dense):
     return minimise_action(problem, start, tolerance, max_steps, factors, dense)
 
 
-@partial(minimum_of.defjvp, symbolic_zeros=True)
+@partial(_minimum.defjvp, symbolic_zeros=True)
 def _minimum_change(dense, primals, tangents):
-    found = minimum_of(*primals, dense)
+    found = _minimum(*primals, dense)
     problem, *_, factors = primals
     changes = jax.tree.leaves((tangents[0], tangents[-1]))
     moving = tuple(not isinstance(change, SymbolicZero) for change in changes)
