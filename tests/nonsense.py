@@ -141,6 +141,10 @@ TABLE = {
         "enable_x64": {},
         "energy": {"order_parameter": U, **TRAIN, "temperature": 0.3, "variance": 1.0, "heads": None},
         "entropy": {"order_parameters": OVERLAPS, "heads": HEADS, "width": WIDTH, "variance": 1.0},
+        "fit": TRAIN
+        | PHYSICS
+        | {"variance": 1.0, "heads": None, "chosen": ["temperature"], "temperature_range": (1e-3, 10.0)}
+        | {"variance_range": (1e-3, 1e3), "tolerance": 1e-8, "max_steps": 100},
         "forward": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None},
         "forward_paths": {"weights": WEIGHTS, "attentioned": SEEN},
         "gp_order_parameters": {"heads": HEADS, "variance": 1.0},
@@ -281,6 +285,7 @@ TABLE = {
     sampling: {
         "check_chains": {"draws": 4, "chains": 2, "warmup": 1, "thinning": 1, "chain_method": "auto"},
         "corrected": {"solution": SOLVED, "test": SEEN},
+        "bulk_size": {"draws": DRAWS},
         "effective_size": {"draws": DRAWS},
         "estimate": {"draws": DRAWS},
         "evidence_by_temperature": TRAIN
@@ -289,9 +294,12 @@ TABLE = {
         "importance": TRAIN | PHYSICS | {"key": KEY, "variance": 1.0, "heads": None, "points": 4, "test": SEEN},
         "mean_accuracy": {"outputs": (LABELS, 0.1 * np.ones(3)), "labels": LABELS},
         "posterior": SAMPLE,
+        "inference_data": {"draws": xr.Dataset({"order_parameter": (("chain", "draw"), DRAWS)})},
         "prediction": {"draws": SAMPLES},
         "predictors": {"draws": WEIGHT_SAMPLES, **TRAIN, "heads": None},
         "r_hat": {"draws": DRAWS},
+        "rank_r_hat": {"draws": DRAWS},
+        "tail_size": {"draws": DRAWS},
         "tempered_posterior": SAMPLE | {"rungs": 2},
         "weights_posterior": SAMPLE | {"start": None},
     },
@@ -326,6 +334,7 @@ METHODS = {
     "AttentionedInputs.keep_heads": (SEEN.keep_heads, {"kept": ((0,), (0,))}),
     "ProductAttention": (ATTENTION, {"inputs": INPUTS}),
     "Solution.predict": (SOLVED.predict, {"attentioned_test": SEEN, "paths": None}),
+    "JointPrediction.samples": (SOLVED.predict(SEEN, joint=True).samples, {"key": KEY, "draws": 2}),
     "Solution.kernel": (SOLVED.kernel, {"attentioned": SEEN, "others": SEEN}),
     "Dynamics.at": (MODEL.at, {"beta": 1.0, "gamma": 1.0, "epsilon": 0.1}),
     "Patterns.repeat": (PATTERNS.repeat, {"times": 2}),

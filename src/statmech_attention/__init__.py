@@ -30,8 +30,9 @@ from statmech_attention.model.network import (
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
-from statmech_attention.theory.predictor import Prediction, accuracy, predict, restrict_paths
+from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.solution import NotConverged, Solution
 from statmech_attention.theory.trust_region import Outcome
@@ -80,7 +81,9 @@ def enable_x64() -> None:
 
 __all__ = [
     "AttentionedInputs",
+    "Fit",
     "Heads",
+    "JointPrediction",
     "Linear",
     "NotConverged",
     "Outcome",
@@ -105,6 +108,7 @@ __all__ = [
     "enable_x64",
     "energy",
     "entropy",
+    "fit",
     "forward",
     "forward_paths",
     "gp_order_parameters",

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 import statmech_attention as sma
 from statmech_attention.compiling import compilations
-from statmech_attention.theory import saddle_point
+from statmech_attention.theory import minimum
 from statmech_attention.theory.kernels import reduced
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
@@ -174,21 +174,21 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, head
     rng = np.random.default_rng(6)
     paths, outputs = (6, ()) if heads == (2, 3) else (4, (2,))
     problem = rng.normal(size=(9, paths, 4)), rng.normal(size=(9, *outputs))
-    used, product = [], saddle_point.hessian_product
+    used, product = [], minimum.hessian_product
 
     def watched(vector, curvature, problem, factors):
         used.append(problem.inputs.dtype)
         return product(vector, curvature, problem, factors)
 
     def solved(largest_double):
-        monkeypatch.setattr(saddle_point, "_LARGEST_DOUBLE", largest_double)
-        saddle_point.minimise_action.clear_cache()
+        monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
+        minimum.minimise_action.clear_cache()
         used.clear()
         return sma.solve(*problem, heads=heads, width=5.0, temperature=0.1, method="products"), set(used)
 
-    monkeypatch.setattr(saddle_point, "hessian_product", watched)
+    monkeypatch.setattr(minimum, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
-    saddle_point.minimise_action.clear_cache()
+    minimum.minimise_action.clear_cache()
     assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
     np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 

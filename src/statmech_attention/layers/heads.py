@@ -94,6 +94,11 @@ class Heads(ValueDimension, Layer):
 
 def value_dimension(name: str, values) -> int | float:
     """A head's value dimension, a whole one as an int."""
+    if not checks.concrete(values):
+        raise ValueError(
+            f"{name}, values: wanted a known head dimension, got a traced one, in which there are no derivatives. Take a "
+            "difference of two solutions."
+        )
     number = 0.0 if isinstance(values, (bool, np.bool_)) else checks.positive(f"{name}, values", values)
     if not checks.concrete(number) or number < 1:
         raise ValueError(

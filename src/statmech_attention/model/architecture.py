@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -65,7 +66,11 @@ class Architecture:
     def shares(self) -> tuple:
         """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1 for equal widths, infinite ones too."""
         widest = self.widest
-        if checks.concrete(widest) and math.isinf(widest):
+        if not checks.concrete(widest):
+            finite = jnp.isfinite(widest)
+            known = jnp.where(finite, widest, 1.0)
+            return tuple(jnp.where(finite, width / known, 1.0) for width in self.stage_widths)
+        if math.isinf(widest):
             return (1.0,) * len(self.widths)
         return tuple(width / widest for width in self.stage_widths)
 
@@ -76,7 +81,7 @@ def variances(variance, layers: int) -> tuple:
 
 
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
-    listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes, bytearray))
+    listed = isinstance(value, (Sequence, np.ndarray, jax.Array)) and not isinstance(value, (str, bytes, bytearray))
     if not listed or getattr(value, "ndim", 1) == 0:
         return (checks.positive(name, value, infinite=infinite),) * count
     if len(value) != count:

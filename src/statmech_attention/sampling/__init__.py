@@ -25,7 +25,9 @@ from statmech_attention.sampling.diagnostics import (
 )
 from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
 from statmech_attention.sampling.gibbs import gibbs_posterior
+from statmech_attention.sampling.inference_data import inference_data
 from statmech_attention.sampling.order_parameters import posterior
+from statmech_attention.sampling.ranks import bulk_size, rank_r_hat, tail_size
 from statmech_attention.sampling.tempered import tempered_posterior
 from statmech_attention.sampling.weights import weights_model, weights_posterior
 
@@ -34,6 +36,7 @@ __all__ = [
     "Estimate",
     "Importance",
     "MixingWarning",
+    "bulk_size",
     "check_chains",
     "corrected",
     "effective_size",
@@ -41,11 +44,14 @@ __all__ = [
     "evidence_by_temperature",
     "gibbs_posterior",
     "importance",
+    "inference_data",
     "mean_accuracy",
     "posterior",
     "prediction",
     "predictors",
     "r_hat",
+    "rank_r_hat",
+    "tail_size",
     "tempered_posterior",
     "weights_model",
     "weights_posterior",

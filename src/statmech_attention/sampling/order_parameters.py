@@ -73,7 +73,7 @@ def posterior(
         scalar for one output; with `test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
         constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
         `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
-        says what is wrong with the chains; it is empty where nothing is.
+        says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width below 1 or not whole, too few draws or

@@ -138,6 +138,12 @@ def is_dense(method: str, values) -> bool:
     return hessian < _PRODUCTS_PER_STEP * product and size**2 + paths**4 < _LARGEST_HESSIAN
 
 
+def rough_hessian(problem: ActionProblem) -> bool:
+    """Whether parts of the dense Hessian are in single precision."""
+    _, features, paths = problem.inputs.shape
+    return problem.pairs is None and (features * paths) ** 2 > _LARGEST_DOUBLE
+
+
 def entropy_curvature(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """The diagonal of the entropy's Hessian, which has nothing beside it."""
     return layer_shares(problem.shares, factors) * jnp.where(logarithms(factors), 4 * jnp.exp(2 * point), 2.0)
@@ -145,12 +151,12 @@ def entropy_curvature(point: Float[Array, " coordinates"], problem: ActionProble
 
 def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors) -> Float[Array, ""]:
     """The action at a point, of which the others are derivatives."""
-    return entropy(point, problem.shares, factors) + problem.alpha * _energy(point, problem, factors)[0]
+    return entropy(point, problem.shares, factors) + problem.alpha * energy_of(point, problem, factors)[0]
 
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    energy, chol, solved = _energy(point, problem, factors)
+    energy, chol, solved = energy_of(point, problem, factors)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
     slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(chol, solved, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
@@ -166,7 +172,7 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    energy, chol, solved = _energy(point, problem, factors)
+    energy, chol, solved = energy_of(point, problem, factors)
     inverse = cho_solve((chol, True), jnp.eye(len(chol)))
     seen = jnp.tensordot(inverse, problem.inputs, 1)
     projected = jnp.tensordot(solved, problem.inputs, 1)
@@ -204,7 +210,7 @@ def hessian_product(
     return through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
-def _energy(point, problem: ActionProblem, factors: Factors):
+def energy_of(point, problem: ActionProblem, factors: Factors):
     """Energy, Cholesky factor of K + T, and (K + T)^{-1} Y."""
     factor = order_parameter_factors(point, factors)[0]
     rows = len(problem.labels)
@@ -242,7 +248,7 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     projected = (solved @ flat).reshape(features, paths)
     slope = _between_paths(*2 * [half.reshape(rows, features, paths)]) - projected.T @ projected
     # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
-    if flat.shape[1] ** 2 > _LARGEST_DOUBLE:
+    if rough_hessian(problem):
         half, projected = half.astype(jnp.float32), projected.astype(jnp.float32)
     gram = (half.T @ half).reshape(features, paths, features, paths).transpose(1, 3, 0, 2)
     projected = projected.T

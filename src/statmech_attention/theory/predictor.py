@@ -3,8 +3,11 @@
 Equations (9) and (30).
 """
 
+import math
+from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
@@ -33,9 +36,66 @@ class Prediction(NamedTuple):
     variance: Float[Array, "..."]
 
 
+class JointPrediction(NamedTuple):
+    """Mean and covariance of the network's outputs on all test examples together, a Gaussian given the order parameter.
+
+    Attributes:
+        mean: `(*batch, examples)`, or `(*batch, examples, outputs)`.
+        covariance: `(*batch, examples, examples)`, or `(*batch, examples, outputs, examples, outputs)`.
+    """
+
+    mean: Float[Array, "..."]
+    covariance: Float[Array, "..."]
+
+    @property
+    def variance(self) -> Float[Array, "..."]:
+        """That of each output alone, in the shape of the mean."""
+        diagonal = jnp.diagonal(self._matrix, axis1=-2, axis2=-1)
+        return jnp.maximum(diagonal, 0.0).reshape(self.mean.shape)
+
+    def samples(self, key: checks.Key, draws: int) -> Float[Array, "draws ..."]:
+        r"""Functions drawn from the Gaussian, $f = \langle f \rangle + C^{1/2} z$ on all test examples.
+
+        Args:
+            key: a JAX random key; that of one draw of a batch is shared by none.
+            draws: how many, at least 1.
+
+        Returns:
+            `(draws, *batch, examples)`, or `(draws, *batch, examples, outputs)`; outputs without the noise of labels.
+
+        Raises:
+            ValueError: no key, or a number of draws that is not whole or too small.
+        """
+        return _samples(self._matrix, self.mean, checks.key("key", key), checks.whole("draws", draws))
+
+    @property
+    def _matrix(self) -> Float[Array, "*batch rows rows"]:
+        """The covariance with examples and outputs on one axis."""
+        axes = self.covariance.ndim - self.mean.ndim
+        rows = math.prod(self.mean.shape[self.mean.ndim - axes :])
+        return self.covariance.reshape(*self.mean.shape[: self.mean.ndim - axes], rows, rows)
+
+
+@partial(jax.jit, static_argnums=3)
+def _samples(covariance, mean, key, draws: int):
+    # A covariance that is singular to working precision has a root all the same.
+    values, vectors = jnp.linalg.eigh(covariance)
+    normals = jax.random.normal(key, (draws, *values.shape)) * jnp.sqrt(jnp.maximum(values, 0.0))[None]
+    return mean[None] + jnp.einsum("...ij,d...j->d...i", vectors, normals).reshape(draws, *mean.shape)
+
+
 def predict(
-    attentioned, labels, attentioned_test, order_parameter, *, temperature, variance=1.0, paths=None, heads=None
-) -> Prediction:
+    attentioned,
+    labels,
+    attentioned_test,
+    order_parameter,
+    *,
+    temperature,
+    variance=1.0,
+    paths=None,
+    heads=None,
+    joint: bool = False,
+) -> Prediction | JointPrediction:
     r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
 
     Args:
@@ -47,10 +107,12 @@ def predict(
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
         paths: use only the pairs within this subset of paths, by index; all of them where None.
         heads: only for plain arrays.
+        joint: give the covariance of the outputs on all test examples, from which `samples` are drawn, in place of the variances.
 
     Returns:
-        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`. The variance is that of the output $f$; that
-        of a noisy label is larger by $T$. All NaN where $K + T I$ is not positive definite to working precision, $T$
+        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`; with `joint`
+        `JointPrediction(mean, covariance)`. The variance is that of the output $f$; that of a noisy label is larger by $T$. $K + T I$ is
+        factorised once. All NaN where $K + T I$ is not positive definite to working precision, $T$
         being too small for the kernel.
 
     Raises:
@@ -71,7 +133,7 @@ def predict(
     _check_semi_definite(order_parameter)
     order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
     prior = variances(variance, len(chain.layers))[0]
-    return _predict(train.form, labels, test.form, order_parameter, temperature, prior)
+    return (_predict_jointly if joint else _predict)(train.form, labels, test.form, order_parameter, temperature, prior)
 
 
 def _check_semi_definite(order_parameter) -> None:
@@ -92,18 +154,31 @@ def _check_semi_definite(order_parameter) -> None:
 
 @quick_jit()
 def _predict(train, labels, test, order_parameter, temperature, input_variance) -> Prediction:
-    # Kernels for unit variance, so that no other one compiles again.
-    gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
-    across = input_variance * flat_kernel(train, test, order_parameter, 1.0)
+    mean, half = _conditioned(train, labels, test, order_parameter, temperature, input_variance)
     seen = kernel_inputs(test)
     weighted = jnp.einsum("eai,ab->ebi", seen, order_parameter)
     own = input_variance * kernel_scale(test, 1.0) * jnp.sum(weighted * seen, axis=(1, 2))
-    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
-    half = solve_triangular(chol, across, lower=True)
-    mean = half.T @ solve_triangular(chol, labels.reshape(-1), lower=True)
     axes = (test.values.shape[0], *train.chain.readout.axes)
     # What is left of a large variance where the kernel knows the output is rounding, of either sign.
     return Prediction(mean.reshape(axes), jnp.maximum(own - jnp.sum(half**2, axis=0), 0.0).reshape(axes))
+
+
+@quick_jit()
+def _predict_jointly(train, labels, test, order_parameter, temperature, input_variance) -> JointPrediction:
+    mean, half = _conditioned(train, labels, test, order_parameter, temperature, input_variance)
+    covariance = input_variance * flat_kernel(test, test, order_parameter, 1.0) - half.T @ half
+    axes = (test.values.shape[0], *train.chain.readout.axes)
+    return JointPrediction(mean.reshape(axes), covariance.reshape(*axes, *axes))
+
+
+def _conditioned(train, labels, test, order_parameter, temperature, input_variance):
+    """The mean, and $C^{-1} k$ with the Cholesky factor $C$ of $K + T I$."""
+    # Kernels for unit variance, so that no other one compiles again.
+    gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
+    across = input_variance * flat_kernel(train, test, order_parameter, 1.0)
+    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
+    half = solve_triangular(chol, across, lower=True)
+    return half.T @ solve_triangular(chol, labels.reshape(-1), lower=True), half
 
 
 def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths paths"]:

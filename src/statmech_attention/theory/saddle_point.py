@@ -5,34 +5,21 @@ with exact Hessian-vector products; both within a trust region, in the good coor
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
-from statmech_attention.theory.coordinates import Factors, entropy, full_rank, order_parameters, point_of, stacked
-from statmech_attention.theory.derivatives import (
-    ActionProblem,
-    dense_hessian,
-    empty_curvature,
-    entropy_curvature,
-    factored_derivatives,
-    hessian_product,
-    prepared,
-    problem_of,
-)
+from statmech_attention.theory.coordinates import Factors, full_rank, point_of, stacked
+from statmech_attention.theory.derivatives import ActionProblem, prepared, problem_of
+from statmech_attention.theory.minimum import Found, minimum_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
-from statmech_attention.theory.trust_region import Minimum, exact_step, minimise, truncated_step
 
-_MAX_PRODUCTS = 200
 _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
-_LARGEST_DOUBLE = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
 
 
 def solve(
@@ -52,7 +39,9 @@ def solve(
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
 
     Works under `jax.vmap` (over seeds, labels, widths, temperatures) with `throw=False`; values cannot be
-    checked there, so look at `converged`.
+    checked there, so look at `converged`. `jax.grad`, `jax.jvp` and what is made of them give derivatives of the order
+    parameters, and of all that follows from them, in inputs, labels, temperature, widths and variances, by the implicit
+    function theorem, see `theory.minimum`: NaN where it did not converge, none in a head's value dimension.
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
@@ -62,7 +51,7 @@ def solve(
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
-            Gaussian-process limit where None.
+            Gaussian-process limit where None. There are no derivatives in it.
         tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of the
             largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
         max_steps: trial steps before giving up.
@@ -81,16 +70,16 @@ def solve(
 
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
     """
-    inputs, labels, architecture = _prepare(attentioned, labels, heads, width, variance)
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
     temperature = checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
     factors = full_rank(architecture)
     point = _start(start, factors)
     data, pairs, dense = prepared(inputs, labels, method)
     problem = problem_of(data, inputs, temperature, architecture, pairs)
-    found = minimise_action(problem, point, tolerance, max_steps, factors, dense)
+    found = minimum_of(problem, point, tolerance, max_steps, factors, dense)
     width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = _solution(found, inputs, labels, problem.temperature, width, architecture.variances)
+    solution = solution_of(found, inputs, labels, problem.temperature, width, architecture.variances)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -135,7 +124,7 @@ def solve_sweep(
     widths = checks.listed("widths", widths, "widths")
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     _check_options(tolerance, max_steps, method)
-    checked = [_prepare(attentioned, labels, heads, width, variance) for width in widths]
+    checked = [checked_problem(attentioned, labels, heads, width, variance) for width in widths]
     (inputs, labels, _), architectures = checked[0], [architecture for *_, architecture in checked]
     heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
     data, pairs, dense = prepared(inputs, labels, method)
@@ -158,52 +147,10 @@ def solve_sweep(
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = jnp.stack([stacked(architecture.widths) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = _solution(_stacked(found), inputs, labels, grid, width, architectures[0].variances)
+    solution = solution_of(_stacked(found), inputs, labels, grid, width, architectures[0].variances)
     if throw:
         raise_unless_converged(solution)
     return solution
-
-
-class Found(NamedTuple):
-    """A minimum, without its curvature, and order parameters, energy and entropy there."""
-
-    minimum: Minimum
-    order_parameters: tuple
-    energy: Float[Array, ""]
-    entropy: Float[Array, ""]
-
-
-@partial(jax.jit, static_argnames="dense")
-def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dense: bool):
-    """The minimum of one action, and what is told of it."""
-    if dense:
-
-        def local(point):
-            return dense_hessian(point, problem, factors)
-
-        def step(gradient, curvature, radius):
-            return exact_step(gradient, curvature.hessian, radius)
-
-    else:
-        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
-        large = problem.inputs.size > _LARGEST_DOUBLE
-        rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
-
-        def local(point):
-            return factored_derivatives(point, problem, factors)
-
-        def step(gradient, curvature, radius):
-            def product(vector):
-                return hessian_product(vector, curvature, rough, factors)
-
-            # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
-            scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
-            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
-
-    minimum = minimise(local, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
-    energy = factors.chain.outputs * minimum.curvature.energy
-    overlaps = order_parameters(minimum.point, factors)
-    return Found(minimum._replace(curvature=None), overlaps, energy, entropy(minimum.point, problem.shares, factors))
 
 
 def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
@@ -211,14 +158,14 @@ def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factor
     options = (tolerance, max_steps, factors, dense)
     if not dense or problem.inputs.size > _LARGEST_BATCHED:
         each = zip(problem.temperature, starts, strict=True)
-        return _stacked([minimise_action(problem._replace(temperature=one), start, *options) for one, start in each])
+        return _stacked([minimum_of(problem._replace(temperature=one), start, *options) for one, start in each])
     return _minimise_together(problem, starts, *options)
 
 
 @partial(jax.jit, static_argnames="dense")
 def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
     axes = ActionProblem(*(0 if name == "temperature" else None for name in ActionProblem._fields))
-    return jax.vmap(lambda one, start: minimise_action(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
+    return jax.vmap(lambda one, start: minimum_of(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
         problem, starts
     )
 
@@ -241,7 +188,8 @@ def _extrapolated(track: list, width, points):
     return point + (point - other) * (np.log(near / width) / np.log(far / near))
 
 
-def _prepare(attentioned, labels, heads, width, variance):
+def checked_problem(attentioned, labels, heads, width, variance):
+    """Training inputs, labels and architecture, checked."""
     inputs = as_attentioned("attentioned", attentioned, heads)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     return inputs, labels, Architecture.of(inputs.heads, width, variance)
@@ -263,7 +211,8 @@ def _start(start, factors: Factors):
         raise ValueError(str(error).replace("order_parameters", "start")) from None
 
 
-def _solution(found: Found, inputs, labels, temperature, width, variances) -> Solution:
+def solution_of(found: Found, inputs, labels, temperature, width, variances) -> Solution:
+    """What was found, with what it was found for."""
     minimum = found.minimum
     return Solution(
         found.order_parameters,

@@ -11,7 +11,7 @@ from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
-from statmech_attention.theory.predictor import Prediction, predict
+from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
@@ -174,22 +174,23 @@ class Solution:
         names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
-    def predict(self, attentioned_test, *, paths=None) -> Prediction:
+    def predict(self, attentioned_test, *, paths=None, joint: bool = False) -> Prediction | JointPrediction:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
             attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
             paths: use only the pairs within this subset of paths.
+            joint: give the covariance between test examples, too, from which `samples` are drawn.
 
         Returns:
-            `Prediction(mean, variance)`, with the leading axes of the solution.
+            `Prediction(mean, variance)`, with `joint` `JointPrediction(mean, covariance)`, with the leading axes of the solution.
 
         Raises:
             ValueError: as `statmech_attention.predict`.
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
-            options = {"temperature": temperature, "variance": variance, "paths": paths}
+            options = {"temperature": temperature, "variance": variance, "paths": paths, "joint": joint}
             return predict(train, labels, test, order_parameter, **options)
 
         test, numbers = self._like_training("attentioned_test", attentioned_test), (self.temperature, self.variance)
@@ -254,6 +255,7 @@ def raise_unless_converged(solution: Solution) -> None:
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
         return
+    solution = jax.tree.map(jax.lax.stop_gradient, solution)  # within jax.grad its numbers are known underneath
     worst = tuple(bad[0])
     outcome = Outcome(int(solution.outcome[worst]))
     where = (

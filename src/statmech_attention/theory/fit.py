@@ -1,0 +1,233 @@
+r"""Temperature and prior variances by the theory's evidence: where its gradient in their logarithms vanishes.
+
+Of the variances the data tell only what the kernel depends on. In a chain of heads that is one number, $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$;
+a layer beside a skip adds its own, since only the heads carry it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+from tqdm import tqdm
+
+from statmech_attention import checks
+from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.theory.derivatives import prepared, problem_of
+from statmech_attention.theory.minimum import minimum_of
+from statmech_attention.theory.saddle_point import checked_problem, solution_of
+from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
+
+CHOSEN = ("temperature", "variance")
+_STEEPEST = 1e-5  # nats for a factor of e, where the search ends
+_MAX_STEPS = 200  # of a saddle point
+_STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
+
+
+class Trial(NamedTuple):
+    """One evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
+
+    temperature: float
+    variance: tuple[float, ...]
+    log_evidence: float
+    steepest: float
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    r"""Numbers chosen by the evidence, and the theory there.
+
+    Attributes:
+        solution: the `Solution` at these numbers.
+        temperature: $T$.
+        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        log_evidence: $\ln p(Y)$ of the solution, to leading order in $N$.
+        slopes: its derivative in the logarithm of each chosen number, by the names "temperature", "variance[0]", ..
+        at_bound: the chosen numbers that ended at an end of their range; the evidence would rise beyond it.
+        held: places of the variances that stay as given: they come into the kernel through their product with $\sigma_0^2$ alone, which
+            stands for all of them, or not at all; and those that were not to be chosen.
+        path: every `Trial`, in order.
+    """
+
+    solution: Solution
+    temperature: float
+    variance: tuple[float, ...]
+    log_evidence: float
+    slopes: dict[str, float]
+    at_bound: tuple[str, ...]
+    held: tuple[int, ...]
+    path: tuple[Trial, ...]
+
+    def __repr__(self) -> str:
+        variance = ", ".join(f"{number:.4g}" for number in self.variance)
+        bound = f", at a bound: {', '.join(self.at_bound)}" if self.at_bound else ""
+        return (
+            f"Fit(temperature={self.temperature:.4g}, variance=({variance}), log_evidence={self.log_evidence:.6g}, "
+            f"{len(self.path)} trials{bound})"
+        )
+
+
+def fit(
+    attentioned,
+    labels,
+    *,
+    width,
+    temperature=0.1,
+    variance=1.0,
+    heads=None,
+    chosen: Sequence[str] = CHOSEN,
+    temperature_range: Sequence[float] = (1e-4, 1e2),
+    variance_range: Sequence[float] = (1e-4, 1e4),
+    tolerance=1e-8,
+    max_steps=100,
+    progress: bool | None = None,
+) -> Fit:
+    r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
+
+    A quasi-Newton search, L-BFGS-B of SciPy, in the logarithms; every trial is a saddle point, started from the last one, and the
+    gradient comes with it. Only a local maximum is found: where in doubt, compare starts, or a grid by `solve_sweep`. What the
+    evidence of the theory lacks is on the book's page on evidence.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        temperature: $T > 0$ to start from.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$ to start from. Chosen are $\sigma_0^2$, for the product, and those
+            of layers beside a skip; the others stay.
+        heads: only for plain arrays.
+        chosen: "temperature", "variance", or both; the other stays as given.
+        temperature_range: smallest and largest $T$.
+        variance_range: smallest and largest variance.
+        tolerance: of each saddle point, as for `solve`.
+        max_steps: steps of the search.
+        progress: show a bar that counts trials; where None, on a terminal only.
+
+    Returns:
+        `Fit`.
+
+    Raises:
+        ValueError: as for `solve`; nothing to choose, a range that is empty or without the start, numbers that are not known
+            because they are traced.
+        NotConverged: a saddle point was not reached, or the search ended on a slope; carries that solution.
+
+    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; its gradient through the saddle point is ours.
+    """
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
+    heat = checks.positive("temperature", temperature)
+    if not checks.concrete(inputs.values, labels, heat, *architecture.widths, *architecture.variances):
+        raise ValueError(
+            "attentioned: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. Differentiate "
+            "solve(..., throw=False).log_evidence() there."
+        )
+    names = _chosen(chosen)
+    checks.positive("tolerance", tolerance)
+    checks.whole("max_steps", max_steps)
+    told = _told_variances(architecture) if "variance" in names else ()
+    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in told])
+    ranges = [_range("temperature_range", temperature_range, heat)] * ("temperature" in names)
+    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in told]
+
+    evidence = _Evidence(inputs, labels, architecture, heat, names, told, tolerance)
+    bar = tqdm(desc="evidence", unit="trial", disable=None if progress is None else not progress)
+    with bar:
+
+        def lacking(logs):
+            value, slopes = evidence(logs)
+            bar.update()
+            bar.set_postfix_str(f"ln p = {value:.4f}", refresh=False)
+            return -value, -slopes
+
+        bounds = np.log(ranges)
+        options = {"maxiter": int(max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
+        found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    top, slopes = evidence(found.x)
+    heat, variances, *_ = evidence.trials[-1]
+    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in told]
+    low, high = (np.isclose(found.x, side, rtol=0, atol=1e-9) for side in bounds.T)
+    free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
+    if np.max(np.abs(free)) > _STEEPEST_LEFT:
+        raise NotConverged(
+            f"The maximum of the evidence was not reached in {found.nit} steps: slope {np.max(np.abs(free)):.1e} nats for a factor of e at "
+            f"T = {heat:g}. Raise max_steps, or start from there. The .solution of this exception is the theory there.",
+            evidence.solution,
+        )
+    return Fit(
+        evidence.solution,
+        heat,
+        variances,
+        top,
+        {name: float(slope) for name, slope in zip(labelled, slopes, strict=True)},
+        tuple(name for name, one in zip(labelled, low | high, strict=True) if one),
+        tuple(place for place in range(len(variances)) if place not in told),
+        tuple(evidence.trials),
+    )
+
+
+class _Evidence:
+    """The log evidence and its slopes in the logarithms of temperature, $\\sigma_0^2$ and further variances; remembers where it was."""
+
+    def __init__(self, inputs, labels, architecture, temperature, names, told, tolerance):
+        self.data = inputs, labels, architecture
+        data, pairs, self.dense = prepared(inputs, labels, "auto")
+        self.problem = problem_of(data, inputs, temperature, architecture, pairs)
+        self.factors, self.names, self.told, self.tolerance = full_rank(architecture), names, told, tolerance
+        self.temperature, self.point, self.trials = temperature, np.zeros(self.factors.coordinates), []
+
+    def numbers(self, logs):
+        """Temperature and variances of a point of the search."""
+        numbers = list(np.exp(logs) if checks.concrete(logs) else jnp.exp(logs))
+        heat = numbers.pop(0) if "temperature" in self.names else self.temperature
+        chosen = dict(zip(self.told, numbers, strict=True))
+        return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.data[2].variances))
+
+    def __call__(self, logs):
+        inputs, labels, architecture = self.data
+        widest = architecture.widest if np.isfinite(architecture.widest) else 0.0
+
+        def value(logs):
+            heat, variances = self.numbers(logs)
+            scale = self.problem.scale * (variances[0] / architecture.variances[0])
+            problem = self.problem._replace(temperature=jnp.asarray(heat, float), scale=scale)
+            # The first one is in the scale. What is not traced stays a Python float, as in `solve`, whose program this is.
+            _, *stages = replace(architecture, variances=variances).stage_variances
+            factors = replace(self.factors, variances=(self.factors.variances[0], *stages))
+            found = minimum_of(problem, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)
+            return -0.5 * (widest * found.entropy + labels.shape[0] * found.energy), found
+
+        (_, found), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
+        heat, variances = self.numbers(logs)
+        widths = tuple(jnp.asarray(number, float) for number in architecture.widths)
+        self.solution = solution_of(found, inputs, labels, jnp.asarray(heat, float), widths, variances)
+        raise_unless_converged(self.solution)
+        self.point, slopes, variances = found.minimum.point, np.asarray(slopes), tuple(map(float, variances))
+        top = float(self.solution.log_evidence())
+        self.trials.append(Trial(float(heat), variances, top, float(np.max(np.abs(slopes)))))
+        return top, slopes
+
+
+def _told_variances(architecture) -> tuple[int, ...]:
+    """Places of the variances that the labels can tell: the first, and those that do not scale a whole layer."""
+    layers = enumerate(architecture.chain.kinds, start=1)
+    own = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
+    return (0, *(place for place in own if architecture.chain.kinds[place - 1].value_matrices))
+
+
+def _chosen(chosen) -> tuple[str, ...]:
+    names = tuple(checks.choice("chosen", name, CHOSEN) for name in checks.listed("chosen", chosen, "names"))
+    return tuple(dict.fromkeys(names))
+
+
+def _range(name: str, value, start: float) -> tuple[float, float]:
+    ends = checks.listed(name, value, "two numbers")
+    if len(ends) != 2:
+        raise ValueError(f"{name}: wanted the smallest and the largest number, got {len(ends)}.")
+    low, high = (checks.positive(name, end) for end in ends)
+    if not low < high or not low <= start <= high:
+        raise ValueError(
+            f"{name}: wanted a smallest number below a largest, and {start:g}, the start, between them, got {low:g} and {high:g}."
+        )
+    return low, high

@@ -1,0 +1,163 @@
+r"""The minimum of one action, and how it moves with what the action depends on.
+
+At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the inputs, labels, temperature, widths
+and prior variances $\theta$, and so does its derivative, the implicit function theorem:
+
+    dx* = - (d2S/dx2)^{-1}  d(grad_x S)/dtheta  dtheta
+
+The loop that found $x^*$ is not differentiated. In the good coordinates no direction is flat: rotations of the factors are
+fixed, triangular factors with positive diagonals being unique, and the entropy bends every coordinate. Where the
+Hessian is singular all the same, two minima meet, and there is no derivative.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
+from jax.scipy.linalg import cho_solve
+from jax.scipy.sparse.linalg import cg
+from jaxtyping import Array, Float
+
+from statmech_attention.theory.coordinates import Factors, entropy, order_parameters
+from statmech_attention.theory.derivatives import (
+    ActionProblem,
+    action_of,
+    dense_hessian,
+    empty_curvature,
+    energy_of,
+    entropy_curvature,
+    factored_derivatives,
+    hessian_product,
+    rough_hessian,
+)
+from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
+
+_MAX_PRODUCTS = 200
+_LARGEST_DOUBLE = 2**19  # entries of the inputs; of larger ones the Hessian's products are in single precision
+_DERIVATIVE_PRODUCTS = 1000  # for a derivative, which no later step corrects
+_DERIVATIVE_TOLERANCE = 1e-12
+
+
+class Found(NamedTuple):
+    """A minimum, without its curvature, and order parameters, energy and entropy there."""
+
+    minimum: Minimum
+    order_parameters: tuple
+    energy: Float[Array, ""]
+    entropy: Float[Array, ""]
+
+
+def minimum_of(problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
+    """`minimise_action` with derivatives in everything that the problem and the factors are made of.
+
+    NaN where the minimisation did not converge. Where it started from makes no difference.
+    """
+    return _minimum(problem, start, tolerance, max_steps, factors, dense)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(5,))
+def _minimum(problem, start, tolerance, max_steps, factors, dense):
+    return minimise_action(problem, start, tolerance, max_steps, factors, dense)
+
+
+@partial(_minimum.defjvp, symbolic_zeros=True)
+def _minimum_change(dense, primals, tangents):
+    found = _minimum(*primals, dense)
+    problem, *_, factors = primals
+    changes = jax.tree.leaves((tangents[0], tangents[-1]))
+    moving = tuple(not isinstance(change, SymbolicZero) for change in changes)
+    changes = [change for change, moves in zip(changes, moving, strict=True) if moves]
+    minimum = found.minimum
+    point, action, overlaps, energy, bulk = _moved(
+        minimum.point, minimum.outcome, problem, factors, changes, moving, dense
+    )
+    whole = [np.zeros(number.shape, jax.dtypes.float0) for number in (minimum.steps, minimum.outcome)]
+    moved = Minimum(point, action, jnp.zeros_like(minimum.gradient_norm), *whole, None)
+    return found, Found(moved, overlaps, energy, bulk)
+
+
+@partial(jax.jit, static_argnames="dense")
+def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dense: bool):
+    """The minimum of one action, and what is told of it."""
+    if dense:
+
+        def local(point):
+            return dense_hessian(point, problem, factors)
+
+        def step(gradient, curvature, radius):
+            return exact_step(gradient, curvature.hessian, radius)
+
+    else:
+        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+        large = problem.inputs.size > _LARGEST_DOUBLE
+        rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
+
+        def local(point):
+            return factored_derivatives(point, problem, factors)
+
+        def step(gradient, curvature, radius):
+            def product(vector):
+                return hessian_product(vector, curvature, rough, factors)
+
+            # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
+            scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
+            return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
+
+    minimum = minimise(local, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
+    energy = factors.chain.outputs * minimum.curvature.energy
+    overlaps = order_parameters(minimum.point, factors)
+    return Found(minimum._replace(curvature=None), overlaps, energy, entropy(minimum.point, problem.shares, factors))
+
+
+@partial(jax.jit, static_argnames=("moving", "dense"))
+def _moved(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
+    """The changes of minimum, action, order parameters, energy and entropy with those of the arrays that are `moving`."""
+    leaves, form = jax.tree.flatten((problem, factors))
+    varied = [leaf for leaf, moves in zip(leaves, moving, strict=True) if moves]
+
+    def given(varied):
+        each = iter(varied)
+        return jax.tree.unflatten(
+            form, [next(each) if moves else leaf for leaf, moves in zip(leaves, moving, strict=True)]
+        )
+
+    def gradient(varied):
+        return jax.grad(action_of)(point, *given(varied))
+
+    def told(point, varied):
+        problem, factors = given(varied)
+        energy, bulk = energy_of(point, problem, factors)[0], entropy(point, problem.shares, factors)
+        overlaps = order_parameters(point, factors)
+        return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
+
+    tilt = jax.jvp(gradient, (varied,), (changes,))[1]
+    change = jnp.where(outcome == Outcome.CONVERGED, -_hessian_solve(tilt, point, problem, factors, dense), jnp.nan)
+    return jax.jvp(told, (point, varied), (change, changes))[1]
+
+
+def _hessian_solve(vector, point, problem: ActionProblem, factors: Factors, dense: bool):
+    """The inverse Hessian of the action times a vector; NaN where the Hessian is not positive definite."""
+    curvature = factored_derivatives(point, problem, factors)[2]
+
+    def product(vector):
+        return hessian_product(vector, curvature, problem, factors)
+
+    if dense:
+        chol = jnp.linalg.cholesky(dense_hessian(point, problem, factors)[2].hessian)
+
+        def solve(product, vector):
+            found = cho_solve((chol, True), vector)
+            # Parts of a large Hessian are in single precision; products are not.
+            return found + cho_solve((chol, True), vector - product(found)) if rough_hessian(problem) else found
+
+    else:
+        scale = entropy_curvature(point, problem, factors)
+
+        def solve(product, vector):
+            options = {"tol": _DERIVATIVE_TOLERANCE, "maxiter": _DERIVATIVE_PRODUCTS}
+            return cg(product, vector, M=lambda one: one / scale, **options)[0]
+
+    return jax.lax.custom_linear_solve(product, vector, solve, symmetric=True)

@@ -1,0 +1,76 @@
+"""Draws in ArviZ's layout: groups, names, files, and ArviZ itself where it is installed."""
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from sampling.problem import TEMPERATURE, TEST, inputs
+from statmech_attention import sampling
+
+CHAINS, DRAWS = 2, 30
+OPTIONS = {"width": 3, "temperature": TEMPERATURE, "heads": (2,), "draws": DRAWS, "chains": CHAINS, "warmup": 20}
+
+
+@pytest.fixture(scope="module")
+def draws():
+    train, labels, test = inputs(2)
+    return sampling.posterior(train, labels, key=jax.random.key(0), test=test, quiet=True, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def tree(draws):
+    return sampling.inference_data(draws)
+
+
+def test_groups_hold_what_belongs_to_them(draws, tree):
+    assert set(tree.children) == {"posterior", "predictions", "sample_stats", "diagnostics"}
+    assert set(tree["posterior"].data_vars) == {"order_parameter", "order_parameter_2"}
+    assert set(tree["predictions"].data_vars) == {"output", "output_variance"}
+    assert set(tree["sample_stats"].data_vars) == {"lp", "n_steps", "acceptance_rate", "diverging"}
+    for group in ("posterior", "predictions", "sample_stats"):
+        for variable in tree[group].data_vars.values():
+            assert variable.dims[:2] == ("chain", "draw") and variable.shape[:2] == (CHAINS, DRAWS)
+    assert tree["sample_stats"]["diverging"].dtype == bool
+    np.testing.assert_array_equal(tree["sample_stats"]["lp"], -draws["potential"])
+    np.testing.assert_array_equal(tree["posterior"]["order_parameter"], draws["order_parameter"])
+    assert tree["posterior"].attrs["temperature"] == TEMPERATURE
+
+
+def test_diagnostics_stand_apart(draws, tree):
+    found = tree["diagnostics"]
+    assert found["order_parameter_rank_r_hat"].dims == ("path", "other_path")
+    assert found["output_tail_size"].shape == (TEST,) and found["order_parameter_2_bulk_size"].shape == ()
+    wanted = sampling.rank_r_hat(draws["order_parameter"].values)
+    np.testing.assert_array_equal(found["order_parameter_rank_r_hat"], wanted)
+
+
+def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there():
+    train, labels, _ = inputs(2)
+    drawn = sampling.gibbs_posterior(train, labels, key=jax.random.key(0), keep_weights=True, quiet=True, **OPTIONS)
+    tree = sampling.inference_data(drawn)
+    assert set(tree.children) == {"posterior", "diagnostics"}
+    assert {"projection", "values_1", "readout", "order_parameter"} <= set(tree["posterior"].data_vars)
+    assert "projection_rank_r_hat" not in tree["diagnostics"]
+
+
+def test_it_is_written_and_read_by_group(tree, tmp_path):
+    tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "draws.nc", group="posterior", engine="h5netcdf") as back:
+        xr.testing.assert_identical(back.load(), tree["posterior"].to_dataset())
+
+
+def test_something_else_is_refused(draws):
+    for wrong in (draws.drop_vars("order_parameter"), draws.mean("draw")):
+        with pytest.raises(ValueError, match="draws: wanted draws of a sampler"):
+            sampling.inference_data(wrong)
+
+
+def test_arviz_takes_it_as_it_is(tree):
+    stats = pytest.importorskip("arviz_stats", reason="ArviZ, pip install arviz-stats, is not installed")
+    table = stats.summary(tree, round_to="none")
+    assert len(table) == tree["posterior"]["order_parameter"][0, 0].size + 1
+    column = next(name for name in table.columns if name.startswith("r_hat") or name == "rhat")
+    diagnostics = tree["diagnostics"]
+    found = [*diagnostics["order_parameter_rank_r_hat"].values.ravel(), diagnostics["order_parameter_2_rank_r_hat"]]
+    np.testing.assert_allclose(table[column].astype(float), np.array(found, float), rtol=1e-6)

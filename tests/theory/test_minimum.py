@@ -1,0 +1,166 @@
+"""Derivatives through the saddle point against finite differences, under jit and vmap."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention.layers.heads import value_dimension
+
+HEADS = (2,)
+SOLVING = {"tolerance": 1e-12, "throw": False}
+STEP = 3e-4  # of differences of fourth order
+
+
+def drawn(heads, seed=0):
+    """Inputs, labels, temperature, widths and variances, as arrays to differentiate in; and test inputs."""
+    rng = np.random.default_rng(seed)
+    chain = sma.layers.chain(heads)
+    values = rng.normal(size=(9, chain.paths, 3)) + rng.normal(size=(9, 1, 3))
+    labels = rng.normal(size=(6, *chain.readout.axes))
+    widths = 4.0 if any(kind.keeps for kind in chain.layers) else rng.uniform(3, 8, len(chain.kinds))
+    arguments = (values[:6], labels, 0.1, widths, rng.uniform(0.6, 1.6, len(chain.layers) + 2))
+    return [jnp.asarray(one) for one in arguments], values[6:]
+
+
+def everything(heads, test, **options):
+    """A number that all of a solution goes into, with weights of both signs."""
+
+    def number(values, labels, temperature, width, variance):
+        options_ = {"heads": heads, "width": width, "temperature": temperature, "variance": variance, **SOLVING}
+        found = sma.solve(values, labels, **options_, **options)
+        told = (found.order_parameters, found.predict(test), found.action, found.log_evidence(), found.head_scores())
+        leaves = jax.tree.leaves(told)
+        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(leaf.size)) * leaf.reshape(-1)) for leaf in leaves)
+
+    return number
+
+
+def difference(function, at, number, direction):
+    """The derivative along a direction in one of the arguments."""
+
+    def moved(step):
+        return function(*at[:number], at[number] + step * STEP * direction, *at[number + 1 :])
+
+    return (8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * STEP)
+
+
+@pytest.mark.parametrize(
+    ("heads", "method"),
+    [
+        ((2, 2), "dense"),
+        ((sma.SkipHeads(2),), "dense"),
+        ((sma.Heads(2, values=3),), "products"),
+        ((2, sma.Outputs(2)), "dense"),
+    ],
+    ids=str,
+)
+def test_gradients_agree_with_finite_differences_in_every_argument(heads, method):
+    at, test = drawn(heads)
+    # One program, for the values too.
+    both = jax.jit(jax.value_and_grad(everything(heads, test, method=method), argnums=range(5)))
+    _, slopes = both(*at)
+    rng = np.random.default_rng(1)
+    for number, (one, slope) in enumerate(zip(at, slopes, strict=True)):
+        direction = jnp.asarray(rng.normal(size=one.shape)) * jnp.where(number == 2, 0.1, 1.0)
+        wanted = difference(lambda *arguments: both(*arguments)[0], at, number, direction)
+        assert float(jnp.sum(slope * direction)) == pytest.approx(float(wanted), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    (values, labels, *_), test = drawn(HEADS)
+
+    def mean(temperature, **options):
+        options = {"heads": HEADS, "width": 4.0, "temperature": temperature, "variance": variance} | options
+        return jnp.sum(sma.solve(values, labels, **options).predict(test).mean)
+
+    return mean
+
+
+def test_forward_and_reverse_agree_with_and_without_jit_and_vmap(plain):
+    temperatures = jnp.array([0.05, 0.1, 0.4])
+    one_by_one = [float(jax.grad(plain)(heat)) for heat in temperatures]
+    for found in (
+        [jax.jvp(plain, (heat,), (jnp.ones(()),))[1] for heat in temperatures],
+        jax.vmap(jax.grad(lambda heat: plain(heat, throw=False)))(temperatures),
+        jax.jit(jax.vmap(jax.jacfwd(lambda heat: plain(heat, throw=False))))(temperatures),
+    ):
+        np.testing.assert_allclose(found, one_by_one, rtol=1e-8)
+
+
+def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
+    (values, labels, *_), test = drawn(HEADS)
+
+    def means(temperatures):
+        options = {"heads": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures}
+        return sma.solve_sweep(values, labels, **options).predict(test).mean.sum(axis=-1)
+
+    at = jnp.array([0.1, 0.4])
+    found = jax.jacrev(means)(at)
+    for row, width in enumerate((4.0, 20.0)):
+        for column, heat in enumerate(at):
+            alone = jax.grad(lambda one, width=width: plain(one, width=width))(heat)
+            np.testing.assert_allclose(found[row, column], np.eye(2)[column] * alone, rtol=1e-6, atol=1e-12)
+
+
+def test_a_second_derivative_is_the_slope_of_the_first():
+    rng = np.random.default_rng(3)
+    values, labels = rng.normal(size=(3, 2, 2)), rng.normal(size=3)
+
+    def evidence(logs):
+        options = {
+            "heads": (2,),
+            "width": 3.0,
+            "temperature": jnp.exp(logs[0]),
+            "variance": (jnp.exp(logs[1]), 1.0, 1.0),
+        }
+        return sma.solve(values, labels, **options, **SOLVING).log_evidence()
+
+    at, slope = jnp.array([-1.0, 0.3]), jax.jit(jax.grad(evidence))
+    wanted = [(slope(at + STEP * e) - slope(at - STEP * e)) / (2 * STEP) for e in np.eye(2)]
+    np.testing.assert_allclose(jax.jit(jax.hessian(evidence))(at), wanted, rtol=1e-6)
+
+
+def test_no_number_changes_where_no_derivative_is_asked_for(plain):
+    (values, labels, *_), _ = drawn(HEADS)
+    options = {"heads": HEADS, "width": 4.0, "temperature": 0.1}
+    alone = sma.solve(values, labels, **options)
+    beside, _ = jax.vjp(lambda heat: sma.solve(values, labels, **options | {"temperature": heat}).order_parameter, 0.1)
+    np.testing.assert_array_equal(alone.order_parameter, beside)
+
+
+def test_where_it_started_from_has_no_derivative(plain):
+    (values, labels, *_), _ = drawn(HEADS)
+    start = sma.solve(values, labels, heads=HEADS, width=5.0, temperature=0.1).order_parameters
+
+    def solved(start):
+        return sma.solve(values, labels, heads=HEADS, width=4.0, temperature=0.1, start=start).action
+
+    assert all(not np.any(np.asarray(slope)) for slope in jax.grad(solved)(start))
+
+
+def test_width_at_the_gaussian_process_limit_has_no_slope(plain):
+    assert float(jax.grad(lambda width: plain(0.1, width=width))(jnp.inf)) == 0
+    slope = jax.grad(lambda heat: plain(heat, width=jnp.inf))(0.1)
+    assert float(slope) == pytest.approx(
+        float((plain(0.1001, width=jnp.inf) - plain(0.0999, width=jnp.inf)) / 2e-4), rel=1e-6
+    )
+
+
+def test_a_minimisation_that_did_not_converge_raises_under_grad_or_has_no_derivative(plain):
+    with pytest.raises(sma.NotConverged, match=r"T = 0.1, N = 4, 4 .*The steps ran out") as caught:
+        jax.grad(lambda heat: plain(heat, max_steps=1))(0.1)
+    assert np.isfinite(np.asarray(caught.value.solution.order_parameter)).all()  # known numbers, not traced ones
+    assert np.isnan(jax.grad(lambda heat: plain(heat, max_steps=1, throw=False))(0.1))
+
+
+def test_raising_is_refused_under_jit(plain):
+    with pytest.raises(ValueError, match=r"throw: wanted throw=False inside jax.jit.*\.converged"):
+        jax.jit(jax.grad(plain))(0.1)
+
+
+def test_a_head_dimension_to_differentiate_in_is_refused():
+    with pytest.raises(ValueError, match="values: wanted a known head dimension.*Take a difference of two solutions"):
+        jax.grad(lambda values: value_dimension("Heads", values))(3.0)
