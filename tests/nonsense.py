@@ -143,6 +143,7 @@ TABLE = {
         "entropy": {"order_parameters": OVERLAPS, "heads": HEADS, "width": WIDTH, "variance": 1.0},
         "forward": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None},
         "forward_paths": {"weights": WEIGHTS, "attentioned": SEEN},
+        "evidence_slopes": TRAIN | {"temperature": 1.0, "variance": 1.0, "heads": None},
         "gp_order_parameters": {"heads": HEADS, "variance": 1.0},
         "head_indices": {"heads": HEADS},
         "head_scores": MATRIX | {"definition": "both"},

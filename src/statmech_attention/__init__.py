@@ -30,6 +30,7 @@ from statmech_attention.model.network import (
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.evidence import evidence_slopes
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
 from statmech_attention.theory.predictor import Prediction, accuracy, predict, restrict_paths
 from statmech_attention.theory.saddle_point import solve, solve_sweep
@@ -105,6 +106,7 @@ __all__ = [
     "enable_x64",
     "energy",
     "entropy",
+    "evidence_slopes",
     "forward",
     "forward_paths",
     "gp_order_parameters",
