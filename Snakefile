@@ -1,4 +1,4 @@
-# The heavy runs: train -> theory -> pruning, evidence lost, samples, for every network and seed of a configuration (workflow/*.yaml),
+# The heavy runs: train -> theory -> pruning, evidence lost, samples, and train -> narrow, for every network and seed of a configuration (workflow/*.yaml),
 # and those that need no network.
 #
 #   snakemake -n                                              what would run, and why
@@ -70,7 +70,7 @@ rule all:
     localrule: True
 
 
-for stage in ("train", "theory", "pruning", "evidence_lost", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "dynamics"):
+for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "dynamics"):
 
     rule:
         name:

@@ -147,6 +147,7 @@ TABLE = {
         | {"variance_range": (1e-3, 1e3), "tolerance": 1e-8, "max_steps": 100},
         "forward": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None},
         "forward_paths": {"weights": WEIGHTS, "attentioned": SEEN},
+        "evidence_slopes": TRAIN | {"temperature": 1.0, "variance": 1.0, "heads": None},
         "gp_order_parameters": {"heads": HEADS, "variance": 1.0},
         "head_indices": {"heads": HEADS},
         "head_scores": MATRIX | {"definition": "both"},

@@ -24,6 +24,7 @@ QUICK = (
     "dmft/bifurcation-seed1-beta0-3.nc",
     "dmft/exponents-seed1-beta0-3.nc",
     "one_shot/evidence-2x4-seed0.nc",
+    "one_shot/narrow-2x4-seed0.nc",
     "one_shot/network-2x4-seed0.nc",
     "one_shot/theory-2x4-seed0.nc",
     "sampling/calibration-examples8-noise0.01-seed0.nc",

@@ -23,6 +23,7 @@ RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
 STAGES = {
     "train": experiments.Trained,
     "theory": experiments.Theory,
+    "narrow": experiments.NarrowHeads,
     "pruning": experiments.Pruning,
     "evidence_lost": experiments.EvidenceLost,
     "posterior": experiments.Samples,
@@ -45,7 +46,7 @@ ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)
 # It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter.
 SAMPLERS = ("posterior", "weights")
 # These are of those networks alone that name them.
-NAMED = ("evidence_lost", *SAMPLERS)
+NAMED = ("narrow", "evidence_lost", *SAMPLERS)
 _COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
 

@@ -30,6 +30,7 @@ from statmech_attention.model.network import (
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.evidence import evidence_slopes
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
 from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
@@ -108,6 +109,7 @@ __all__ = [
     "enable_x64",
     "energy",
     "entropy",
+    "evidence_slopes",
     "fit",
     "forward",
     "forward_paths",

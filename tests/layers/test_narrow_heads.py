@@ -132,6 +132,99 @@ def test_in_a_wide_network_the_value_dimension_alone_reweighs_heads():
     np.testing.assert_allclose(gap, 10 * (overlap - np.diag(wanted)), rtol=0.02, atol=1e-6)  # of first order in 1/N
     plain = solved((2,), 2, width=1e5)
     np.testing.assert_allclose(plain.order_parameter, np.eye(2), atol=2e-4)
+    limit = solved((Heads(2, values=inner),), 2, width=np.inf)
+    np.testing.assert_allclose(limit.order_parameter, np.diag(wanted), atol=1e-7)
+    nats = -0.5 * (action(np.log(wanted)) - 2 * inner + EXAMPLES * np.log(2 * np.pi))
+    assert float(limit.log_evidence()) == pytest.approx(nats, abs=1e-9)
+
+
+def test_infinitely_wide_layers_leave_the_head_matrices_alone():
+    """Two layers, by a minimiser that knows (J3) only: U^(2) and U^(1) are block diagonal and do not fluctuate."""
+    inputs, labels = drawn(4)
+    inner, variance = (3, 6), (1.0, 1.44, 0.8, 0.9)
+
+    def split(numbers):
+        logs, factors = numbers[:2], numbers[2:].reshape(2, 3)
+        triangles = [np.array([[np.exp(a), 0], [b, np.exp(c)]]) for a, b, c in factors]
+        return np.exp(logs), np.array([one @ one.T for one in triangles])
+
+    def action(numbers):
+        upper, lower = split(numbers)
+        middle = np.diag(np.sqrt(variance[2]) * upper)  # U^(2)
+        relative = [np.linalg.solve(np.sqrt(variance[1]) * middle, one) for one in lower]
+        found = inner[0] * sum(np.trace(one) - np.linalg.slogdet(one)[1] - 2 for one in relative)
+        scaled = upper / np.sqrt(variance[2]) / variance[3]
+        found += inner[1] * np.sum(scaled - np.log(scaled) - 1)
+        overlap = np.sqrt(variance[1]) * np.kron(np.diag([1, 0]), lower[0])
+        overlap += np.sqrt(variance[1]) * np.kron(np.diag([0, 1]), lower[1])
+        gram = brute_force.kernel(inputs, inputs, overlap, [("heads", 2)] * 2, None) + TEMPERATURE * np.eye(EXAMPLES)
+        return found + np.linalg.slogdet(gram)[1] + labels @ np.linalg.solve(gram, labels)
+
+    best = minimize(action, np.zeros(8), method="BFGS", options={"gtol": 1e-9})
+    upper, lower = split(best.x)
+    heads = tuple(Heads(2, values=values) for values in inner)
+    for method in ("dense", "products"):
+        found = solved(heads, 4, width=np.inf, variance=variance, method=method)
+        first, within, second, above, last = map(np.asarray, found.order_parameters)
+        np.testing.assert_allclose(within, lower, atol=2e-6)
+        np.testing.assert_allclose(above.reshape(2), upper, atol=2e-6)
+        np.testing.assert_allclose(second, np.sqrt(0.8) * np.diag(upper), atol=2e-6)
+        assert last == pytest.approx(0.9, rel=1e-12) and np.array_equal(first[:2, 2:], np.zeros((2, 2)))
+        np.testing.assert_allclose(first[2:, 2:], 1.2 * lower[1], atol=3e-6)
+        nats = -0.5 * (best.fun + EXAMPLES * np.log(2 * np.pi))
+        assert float(found.log_evidence()) == pytest.approx(nats, abs=1e-8)
+    assert np.max(np.abs(lower[0] - lower[1])) > 0.1 and np.max(np.abs(lower[:, 0, 1])) > 0.05
+    options = {"heads": heads, "width": np.inf, "variance": variance}
+    both = sma.action(found.order_parameters, inputs, labels, temperature=TEMPERATURE, **options)
+    assert float(both) == pytest.approx(float(found.action), rel=1e-12)
+
+
+def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
+    heads = (SkipHeads(1, values=4), Heads(2, values=6))
+    inputs, labels = drawn(4)
+    options = {"heads": heads, "temperatures": [TEMPERATURE, 1.0], "tolerance": 1e-10}
+    sweep = sma.solve_sweep(inputs, labels, widths=[1e3, np.inf, 1e4], **options)
+    limit = solved(heads, 4, width=np.inf)
+    np.testing.assert_allclose(sweep[1, 0].order_parameter, limit.order_parameter, atol=1e-8)
+    for numbers in (sweep.order_parameter[:, 0], sweep.log_evidence()[:, 0]):
+        gaps = np.abs(np.asarray(numbers) - np.asarray(numbers)[1]).reshape(3, -1).max(axis=1)
+        assert gaps[0] / gaps[2] == pytest.approx(10, rel=0.05) and gaps[2] < 1e-3
+    far = solved(heads, 4, width=np.inf, start=solved(heads, 4, width=6.0))
+    np.testing.assert_allclose(far.order_parameter, limit.order_parameter, atol=1e-8)
+    traced = jax.vmap(lambda width: solved(heads, 4, width=width, throw=False).log_evidence())(np.array([np.inf, 1e3]))
+    np.testing.assert_allclose(traced, sweep.log_evidence()[1::-1, 0], rtol=1e-9)
+
+
+def test_what_finite_widths_bring_to_first_order():
+    """Of the evidence: the slopes in 1/N and in 1/d, from solves near either limit."""
+    heads = (SkipHeads(1, values=4), Heads(2, values=6))
+    inputs, labels = drawn(4)
+    physics = {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
+    slopes = np.asarray(sma.evidence_slopes(inputs, labels, heads=heads, **physics))
+    inner = np.array([stage.inner for stage in chain(heads).stages])
+    plain = tuple(type(one)(one.count) for one in heads)
+    none = sma.solve(inputs, labels, heads=plain, width=np.inf, **physics).log_evidence()
+    for number in (2e3, 4e3):
+        one = [type(layer)(layer.count, values=number) for layer in heads]
+        wide = sma.solve(inputs, labels, heads=plain, width=number, tolerance=1e-10, **physics).log_evidence()
+        narrow = sma.solve(inputs, labels, heads=one, width=np.inf, tolerance=1e-10, **physics).log_evidence()
+        assert number * float(wide - none) == pytest.approx(slopes[~inner].sum(), rel=20 / number)
+        assert number * float(narrow - none) == pytest.approx(slopes[inner].sum(), rel=20 / number)
+
+
+def test_the_slopes_are_those_of_the_blocks():
+    """For plain priors from the energy's slope in U alone: what is within heads is the head dimension's."""
+    inputs, labels = drawn(4)
+    gram = brute_force.kernel(inputs, inputs, np.eye(4), [("heads", 2)] * 2, None) + TEMPERATURE * np.eye(EXAMPLES)
+    inverse = np.linalg.inv(gram)
+    pulled = inverse - np.outer(inverse @ labels, inverse @ labels)
+    pull = np.einsum("mai,mn,nbi->ab", inputs, pulled, inputs) / (2 * 4 * FEATURES)
+    blocks = pull.reshape(2, 2, 2, 2)
+    above = np.einsum("hphq->pq", blocks)
+    wanted = [np.sum(pull**2), sum(np.sum(blocks[h, :, h] ** 2) for h in range(2))]
+    wanted += [np.sum(above**2), np.sum(np.diag(above) ** 2), np.trace(above) ** 2]
+    found = sma.evidence_slopes(inputs, labels, heads=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_where_all_widths_are_large_nothing_is_reweighed():
@@ -281,8 +374,12 @@ BAD = [
         r"values: wanted a whole head dimension to sample, got 2\.5.*The theory, statmech_attention\.solve, takes any",
     ),
     (
-        lambda: sma.solve(INPUTS, LABELS, heads=(Heads(2, values=2),), width=np.inf, temperature=1.0),
-        "width: wanted finite widths beside heads of a finite value dimension.*take a width much larger",
+        lambda: sma.sampling.posterior(INPUTS, LABELS, heads=(Heads(2, values=2),), **SIZES | {"width": np.inf}),
+        "width: wanted whole numbers of at least 1 to sample, got inf",
+    ),
+    (
+        lambda: sma.sampling.corrected(solved((Heads(2, values=2),), 2, width=np.inf)),
+        "solution: wanted a finite width, got infinity",
     ),
     (
         lambda: sma.effective_weights(weights_of((Heads(2, values=2),)), (2,)),

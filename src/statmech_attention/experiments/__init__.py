@@ -1,6 +1,6 @@
 """The recorded experiments: each is run once, resumable, and made again when its parameters, inputs or revision change.
 
-On images Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
+On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
 HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, Calibration,
 whether error bars hold the truth, Evidences, the evidence over widths and temperatures, and Diagram, diagrams of 1-bit
 self-attention. The notebooks of `book/runs` run them.
@@ -14,6 +14,7 @@ from statmech_attention.experiments.diagrams import Diagram, marked
 from statmech_attention.experiments.evidence_lost import EvidenceLost
 from statmech_attention.experiments.evidences import Evidences
 from statmech_attention.experiments.experiment import Experiment
+from statmech_attention.experiments.narrow import NarrowHeads
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
 from statmech_attention.experiments.samples import Samples
@@ -27,6 +28,7 @@ _EXPERIMENTS = {
     for one in (
         Trained,
         Theory,
+        NarrowHeads,
         Pruning,
         EvidenceLost,
         Samples,
@@ -64,6 +66,7 @@ __all__ = [
     "Evidences",
     "Experiment",
     "HiddenMarkovWeights",
+    "NarrowHeads",
     "Pruning",
     "Samples",
     "Skips",

@@ -30,7 +30,7 @@ def experiment_file(
     """Where an experiment on a trained network, or the network itself, is recorded.
 
     Args:
-        experiment: "network", "theory", "pruning", "evidence", or samples, "posterior" or "weights".
+        experiment: "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior" or "weights".
         folder: of the results.
         layers: $L$.
         heads: $H$, of every layer.
@@ -85,8 +85,12 @@ class OnNetwork(Experiment):
     @property
     def chain(self) -> tuple:
         """The layers as `heads` spells them, as in `(4, 4)`, or `(SkipHeads(4), SkipHeads(4))`."""
+        return self.narrow_chain(None)
+
+    def narrow_chain(self, values: float | int | None) -> tuple:
+        """The same layers if the values of their heads had this dimension; None for full matrices."""
         _check_kind(self.kind)
-        return (_KINDS[self.kind](self.heads).spelled,) * self.layers
+        return (_KINDS[self.kind](self.heads, values=values).spelled,) * self.layers
 
     def check(self) -> None:
         _check_kind(self.kind)

@@ -19,6 +19,7 @@ from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.solution import Solution
 from statmech_attention.training.network import TrainedNetwork
 
 _BATCH = 250
@@ -104,10 +105,32 @@ def one_width(
         A dataset over temperatures; order parameters and alignment at the best of them in distribution. Variables whose
         names begin with "start_" hold all order parameters, for the next smaller width.
     """
+    starts = [None if wider is None else _start(wider, index) for index in range(len(temperatures))]
+    dataset, solutions = solved_points(draw, width, temperatures, starts, step)
+    best = int(np.argmax(dataset["accuracy"].values[0]))
+    dataset["order_parameter"] = (("path", "path_other"), np.asarray(solutions[best].order_parameter))
+    dataset = dataset.merge(_aligned(draw, solutions[best].order_parameter))
+    for layer, values in enumerate(zip(*(found.order_parameters for found in solutions), strict=True), 1):
+        own = (f"path_{layer}", f"path_{layer}_other") if values[0].ndim else ()
+        dataset[f"start_{layer}"] = (("temperature", *own), np.stack(values))
+    return dataset
+
+
+def solved_points(
+    draw: Draw, width: float | int, temperatures: Sequence[float], starts: Sequence, step: Callable[[], object]
+) -> tuple[xr.Dataset, list[Solution]]:
+    """Saddle points at all temperatures and one width, their accuracies and how they were reached, and the solutions.
+
+    Args:
+        draw: `Draw`.
+        width: $N$.
+        temperatures: $T$.
+        starts: for every temperature where to begin, as for `solve`.
+        step: is called after every temperature.
+    """
     solutions, rows, seconds = [], [], []
-    for index, temperature in enumerate(temperatures):
+    for temperature, start in zip(temperatures, starts, strict=True):
         began = time.monotonic()
-        start = None if wider is None else _start(wider, index)
         found = solve(
             draw.train.inputs, draw.train.labels, width=width, temperature=temperature, start=start, throw=False
         )
@@ -116,17 +139,10 @@ def one_width(
         seconds.append(time.monotonic() - began)
         step()
     dataset = _tested(draw, rows, temperatures)
-    best = int(np.argmax(dataset["accuracy"].values[0]))
-    paths = ("path", "path_other")
-    dataset["order_parameter"] = (paths, np.asarray(solutions[best].order_parameter))
     dataset["seconds"] = ("temperature", seconds)
     for name in ("action", "energy", "entropy", "gradient_norm", "steps", "outcome"):
         dataset[name] = ("temperature", [np.asarray(getattr(found, name)).item() for found in solutions])
-    dataset = dataset.merge(_aligned(draw, solutions[best].order_parameter))
-    for layer, values in enumerate(zip(*(found.order_parameters for found in solutions), strict=True), 1):
-        own = (f"path_{layer}", f"path_{layer}_other") if values[0].ndim else ()
-        dataset[f"start_{layer}"] = (("temperature", *own), np.stack(values))
-    return dataset
+    return dataset, solutions
 
 
 def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:

@@ -38,7 +38,8 @@ class Heads(ValueDimension, Layer):
     With a value dimension $d$, as in `Heads(4, values=32)`,
     $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of $d$ rows and $O^{(h)}$ of $d$ columns. Their
     entries have the variance $\sigma_l$ each, the root of the layer's $\sigma_l^2$, which is thus that of a head without
-    bottleneck: the limit $d \to \infty$.
+    bottleneck: the limit $d \to \infty$. The theory takes infinite $N_l$ beside a finite $d$: the limit in which the order
+    parameters within the heads alone move.
 
     Attributes:
         count: $H$, at least 1.

@@ -34,11 +34,6 @@ class Architecture:
             zip(chain.layers, widths, widths[1:], strict=False), start=1
         ):
             layer.check_widths(number, entering, leaving)
-        if any(infinite) and any(stage.inner for stage in chain.stages):
-            raise ValueError(
-                f"width: wanted finite widths beside heads of a finite value dimension, got {widths}. Their limit is no Gaussian "
-                "process: take a width much larger than the number of examples, as in 1e6."
-            )
         return cls(chain.spelled, widths, variances(variance, len(chain.layers)))
 
     @property
@@ -63,16 +58,31 @@ class Architecture:
         return max(self.widths) if checks.concrete(*self.widths) else reduce(jnp.maximum, self.widths)
 
     @property
-    def shares(self) -> tuple:
-        """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1 for equal widths, infinite ones too."""
+    def unit(self):
+        """What the action is measured in, and stands for $N_{max}$ there: the largest $d$ where the $N_l$ are infinite and heads narrow."""
         widest = self.widest
-        if not checks.concrete(widest):
-            finite = jnp.isfinite(widest)
-            known = jnp.where(finite, widest, 1.0)
-            return tuple(jnp.where(finite, width / known, 1.0) for width in self.stage_widths)
-        if math.isinf(widest):
-            return (1.0,) * len(self.widths)
-        return tuple(width / widest for width in self.stage_widths)
+        dimensions = [kind.inner for kind in self.chain.kinds if kind.inner is not None]
+        if not dimensions:
+            return widest
+        if checks.concrete(widest):
+            return max(dimensions) if math.isinf(widest) else widest
+        return jnp.where(jnp.isinf(widest), max(dimensions), widest)
+
+    @property
+    def shares(self) -> tuple:
+        """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1 for an infinite width.
+
+        A stage of infinite width stays where its entropy is smallest, whatever the weight.
+        """
+        unit, widths = self.unit, self.stage_widths
+        if checks.concrete(*widths):
+            return tuple(1.0 if math.isinf(width) else width / unit for width in widths)
+        # No infinity may meet another one, not even where it is not taken: the derivative would be no number.
+        known = jnp.where(jnp.isfinite(unit), unit, 1.0)
+        finite = [jnp.isfinite(width) for width in widths]
+        return tuple(
+            jnp.where(one, jnp.where(one, width, 1.0) / known, 1.0) for one, width in zip(finite, widths, strict=True)
+        )
 
 
 def variances(variance, layers: int) -> tuple:

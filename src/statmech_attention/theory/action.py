@@ -85,7 +85,7 @@ def _energy(gram, labels, temperature):
 
 
 def action(order_parameters, attentioned, labels, *, width, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
-    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11).
+    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
 
     Args:
         order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
@@ -105,7 +105,7 @@ def action(order_parameters, attentioned, labels, *, width, temperature, varianc
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
     attentioned = as_attentioned("attentioned", attentioned, heads)
-    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).widest
+    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).unit
     return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
         order_parameters[0], attentioned, labels, temperature=temperature, variance=variance
     )

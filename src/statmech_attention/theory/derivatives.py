@@ -53,8 +53,9 @@ class ActionProblem(NamedTuple):
         labels: of the rows.
         temperature: $T$.
         scale: $c$, what stands before the kernel.
-        alpha: $P / N_{max}$, a label for every output counted.
+        alpha: $P / N_{max}$, a label for every output counted; see `Architecture.unit`.
         shares: $N_l / N_{max}$, of an inner stage $d / N_{max}$.
+        finite: 1, or 0 for a stage of infinite width, which does not move: the energy sees it at the prior's peak.
         examples: $P$, a label for every output counted.
         outside: $|Y|^2$ of what was rotated away.
     """
@@ -66,6 +67,7 @@ class ActionProblem(NamedTuple):
     scale: Float[Array, ""]
     alpha: Float[Array, ""]
     shares: Float[Array, " stages"]
+    finite: Float[Array, " stages"]
     examples: Float[Array, ""]
     outside: Float[Array, ""]
 
@@ -91,12 +93,12 @@ def problem_of(
 ) -> ActionProblem:
     """The problem with examples as its kernel sees them, all of them or what `reduced` leaves; `pairs` from `kept_pairs`."""
     examples = inputs.values.shape[0] * inputs.chain.outputs
-    numbers = (kernel_scale(inputs, architecture.variances), examples / architecture.widest)
-    shares = stacked(architecture.shares)
+    numbers = (kernel_scale(inputs, architecture.variances), examples / architecture.unit)
+    shares, finite = stacked(architecture.shares), jnp.isfinite(stacked(architecture.stage_widths)).astype(float)
     scale, alpha, examples, outside = (jnp.asarray(number, float) for number in (*numbers, examples, data.outside))
     temperature = jnp.asarray(temperature, float)
     seen = jnp.swapaxes(data.inputs, 1, 2)
-    return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, examples, outside)
+    return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, finite, examples, outside)
 
 
 def prepared(inputs: AttentionedInputs, labels, method: str):
@@ -161,9 +163,11 @@ def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, f
     slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(chol, solved, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
     free, logs, shares = entries(point, factors), logarithms(factors), layer_shares(problem.shares, factors)
-    jacobian, through_map = overlap_derivatives(free, slope, factors)
-    steepness, chain = jacobian.T @ slope, jnp.where(logs, free, 1.0)
-    hessian = jnp.outer(chain, chain) * (through_map + jacobian.T @ (curvature @ jacobian))
+    finite = layer_shares(problem.finite, factors)
+    jacobian, through_map = overlap_derivatives(entries(finite * point, factors), slope, factors)
+    steepness, chain = finite * (jacobian.T @ slope), jnp.where(logs, free, 1.0)
+    felt = finite * chain
+    hessian = jnp.outer(felt, felt) * (through_map + jacobian.T @ (curvature @ jacobian))
     bent = jnp.where(logs, free * steepness + 4 * shares * free**2, 2 * shares)
     value = jnp.sum(shares * (free**2 - 2 * logs * point)) + problem.alpha * energy
     gradient = chain * steepness + 2 * shares * (chain * free - logs)
@@ -196,7 +200,8 @@ def hessian_product(
     """The Hessian of the action times a vector, at the cost of about two gradients, in the precision of the inputs."""
     inputs = problem.inputs
     rows, own, double = len(inputs), inputs.dtype, vector.dtype
-    change, pull = _order_parameter_change(curvature.point, vector, factors)
+    finite = layer_shares(problem.finite, factors)
+    change, pull = _order_parameter_change(finite * curvature.point, finite * vector, factors)
     moved = inputs @ change.astype(own)
     kernel_change = problem.scale.astype(own) * (moved.reshape(rows, -1) @ inputs.reshape(rows, -1).T)
     inverse = curvature.inverse.astype(own)
@@ -207,12 +212,12 @@ def hessian_product(
     slope_change = drift.T @ projected + projected.T @ drift - _between_paths(inputs, jnp.tensordot(bent, inputs, 1))
     (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change.astype(double))
     surrogate = _linearised(curvature.gradient, problem, factors)
-    return through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
+    return finite * through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
 def energy_of(point, problem: ActionProblem, factors: Factors):
     """Energy, Cholesky factor of K + T, and (K + T)^{-1} Y."""
-    factor = order_parameter_factors(point, factors)[0]
+    factor = order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
     rows = len(problem.labels)
     if problem.pairs is None:
         seen = (problem.inputs @ factor).reshape(rows, -1)
@@ -285,4 +290,5 @@ def _order_parameter_change(point, vector, factors: Factors):
 
 def _linearised(slope, problem: ActionProblem, factors: Factors):
     """The entropy plus the energy linearised in U: the action's gradient, and the map's share of its Hessian."""
-    return lambda p: entropy(p, problem.shares, factors) + jnp.sum(slope * order_parameter(p, factors))
+    finite = layer_shares(problem.finite, factors)
+    return lambda p: entropy(p, problem.shares, factors) + jnp.sum(slope * order_parameter(finite * p, factors))

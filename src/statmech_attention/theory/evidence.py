@@ -1,12 +1,15 @@
 """The evidence of a saddle point: how likely the labels are before they are seen."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import full_rank
+from statmech_attention.model.paths import as_attentioned
+from statmech_attention.theory.action import energy
+from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
 from statmech_attention.theory.solution import Solution
 
 
@@ -27,13 +30,52 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     chain = solution.attentioned.chain
     architecture = Architecture(chain.spelled, tuple(map(jnp.asarray, solution.width)), solution.variance)
     widths = jnp.stack(jnp.broadcast_arrays(*architecture.stage_widths))
-    widest = jnp.max(jnp.stack(architecture.widths), axis=0)
-    finite = jnp.isfinite(widest)
+    widest, finite = jnp.max(jnp.stack(architecture.widths), axis=0), jnp.isfinite(widths)
+    # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
+    unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
     counts = full_rank(architecture).counts
     diagonals = np.array([diagonal for diagonal, _ in counts], float)
-    # Entropy and energy apart, since N S has no value at infinite width, where the entropy is the smallest.
-    smallest = jnp.tensordot(diagonals, jnp.where(finite, widths, 0.0), axes=1)
-    excess = jnp.where(finite, jnp.where(finite, widest, 0.0) * solution.entropy - smallest, 0.0)
+    # Entropy and energy apart, since N S has no value at infinite width.
+    excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)
     examples = solution.attentioned.values.shape[-3]
     labels = examples * chain.outputs
     return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))
+
+
+def evidence_slopes(attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, " stages"]:
+    r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats that finite widths bring, to first order.
+
+    A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates, at the Gaussian-process limit, with the
+    entropy's curvature there, $h_i$ = 4 for logarithms and 2 for the others. It is that of `log_evidence`: what does not
+    grow with $N$ at fixed $P/N$ is left out.
+
+    For heads alone, unit variances and $M_1 = \frac P2\, \partial E / \partial U^{(1)}$, with $M_{l+1}$ the sum of the diagonal
+    blocks of $M_l$, one for each head: $U^{(l)}$ has $A = |M_l|^2$, and $G^{(l)}$ of heads with a value dimension has only the diagonal
+    blocks of it.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        temperature: $T > 0$.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: only for plain arrays.
+
+    Returns:
+        One number for each order parameter, in the order of `Solution.order_parameters`; to be divided by $N_l$, or $d$.
+
+    Raises:
+        ValueError: as `energy`.
+    """
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    temperature = checks.positive("temperature", temperature)
+    architecture = Architecture.of(inputs.heads, 1.0, variance)
+    factors, options = full_rank(architecture), {"temperature": temperature, "variance": architecture.variances}
+
+    def nats(point):
+        return labels.shape[0] * energy(order_parameter(point, factors), inputs, labels, **options)
+
+    slope = jax.grad(nats)(jnp.zeros(factors.coordinates))
+    each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))
+    ends = np.cumsum([sum(count) for count in factors.counts])
+    return jnp.stack([jnp.sum(part) for part in jnp.split(each, ends[:-1])])

@@ -186,7 +186,7 @@ class _Evidence:
 
     def __call__(self, logs):
         inputs, labels, architecture = self.data
-        widest = architecture.widest if np.isfinite(architecture.widest) else 0.0
+        unit = architecture.unit if np.isfinite(architecture.unit) else 0.0
 
         def value(logs):
             heat, variances = self.numbers(logs)
@@ -196,7 +196,7 @@ class _Evidence:
             _, *stages = replace(architecture, variances=variances).stage_variances
             factors = replace(self.factors, variances=(self.factors.variances[0], *stages))
             found = minimum_of(problem, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)
-            return -0.5 * (widest * found.entropy + labels.shape[0] * found.energy), found
+            return -0.5 * (unit * found.entropy + labels.shape[0] * found.energy), found
 
         (_, found), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
         heat, variances = self.numbers(logs)
