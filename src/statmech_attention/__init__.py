@@ -28,6 +28,7 @@ from statmech_attention.model.network import (
     weights_order_parameters,
 )
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
+from statmech_attention.model.padding import pad_sequences
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
@@ -115,6 +116,7 @@ __all__ = [
     "load_network",
     "mean_free",
     "normalisation_scales",
+    "pad_sequences",
     "path_indices",
     "path_kernel",
     "predict",
