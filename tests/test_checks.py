@@ -136,6 +136,12 @@ BAD = {
             "attention of layer 2: .* queries before keys.* Pass layout='query_key'",
         ),
     ],
+    "attention_from_torch": [
+        (lambda: sma.attention_from_torch(len, INPUTS), "model: wanted a torch.nn.Module, got builtin_function"),
+    ],
+    "attention_from_transformers": [
+        (lambda: sma.attention_from_transformers(len), "model: wanted a model of transformers, got builtin_function"),
+    ],
     "pad_sequences": [
         (lambda: sma.pad_sequences(INPUTS[0]), r"sequences\[0\]: wanted shape \(tokens, features\)"),
         (lambda: sma.pad_sequences([INPUTS[0], INPUTS[1, :, :2]]), r"the features of sequences\[1\] and the first"),

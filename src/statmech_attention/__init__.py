@@ -30,6 +30,7 @@ from statmech_attention.model.network import (
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
 from statmech_attention.model.padding import pad_sequences
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
+from statmech_attention.model.reading import attention_from_torch, attention_from_transformers
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
 from statmech_attention.theory.predictor import Prediction, accuracy, predict, restrict_paths
@@ -97,6 +98,8 @@ __all__ = [
     "action",
     "attention_from_products",
     "attention_from_queries_and_keys",
+    "attention_from_torch",
+    "attention_from_transformers",
     "attention_matrices",
     "attentioned_inputs",
     "centred_alignment",
