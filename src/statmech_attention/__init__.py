@@ -15,10 +15,10 @@ from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model.attention import (
     attention_from_products,
     attention_from_queries_and_keys,
-    attention_matrices,
     relative_bias,
 )
 from statmech_attention.model.check_layer import check_layer
+from statmech_attention.model.matrices import attention_matrices
 from statmech_attention.model.network import (
     Weights,
     effective_weights,

@@ -17,7 +17,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.scales import scaled_forward, token_scales
@@ -87,9 +87,9 @@ def forward(
     attention,
     readout="last",
     heads=None,
+    *,
     scales=None,
     norm="post",
-    *,
     layout: str = "key_query",
     mask=None,
 ) -> Float[Array, "examples *outputs"]:

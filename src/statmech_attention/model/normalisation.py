@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Narrow, root
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
 from statmech_attention.model.padding import padded
 from statmech_attention.model.scales import scaled_forward, token_scales
@@ -18,9 +18,9 @@ def normalisation_scales(
     inputs,
     attention,
     heads=None,
+    *,
     norm: str = "post",
     epsilon=0.0,
-    *,
     layout: str = "key_query",
     mask=None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:

@@ -14,7 +14,7 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
@@ -62,7 +62,7 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs, attention, readout="last", heads=None, scales=None, norm="post", *, layout: str = "key_query", mask=None
+    inputs, attention, readout="last", heads=None, *, scales=None, norm="post", layout: str = "key_query", mask=None
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
