@@ -78,6 +78,8 @@ PRODUCTS = [RNG.normal(size=(2, FEATURES, FEATURES)) for _ in HEADS]
 QUERIES = [RNG.normal(size=(2, 2, FEATURES)) for _ in HEADS]
 ATTENTION = sma.attention_from_products(PRODUCTS)
 MATRICES = sma.attention_matrices(INPUTS, ATTENTION)
+MASK = np.ones((3, 4), bool)
+FORM = {"layout": "key_query", "mask": MASK}
 SEEN = sma.attentioned_inputs(INPUTS, ATTENTION)
 PHYSICS = {"width": WIDTH, "temperature": 0.3}
 TRAIN = {"attentioned": SEEN, "labels": LABELS}
@@ -101,8 +103,8 @@ SERIES = np.sin(np.arange(16.0))
 SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
 SELECTED = (
-    [RNG.dirichlet(np.ones(4), size=(8, 2, 4)).swapaxes(2, 3)],
     RNG.normal(size=(8, 4, 3)),
+    [RNG.dirichlet(np.ones(4), size=(8, 2, 4)).swapaxes(2, 3)],
     np.tile([1.0, -1.0], 4),
 )
 DRAWS = RNG.normal(size=(2, 8))
@@ -133,8 +135,8 @@ TABLE = {
         "action": {"order_parameters": OVERLAPS, **TRAIN, **PHYSICS, "variance": 1.0, "heads": None},
         "attention_from_products": {"products": PRODUCTS, "mask": None, "bias": None},
         "attention_from_queries_and_keys": {"queries": QUERIES, "keys": QUERIES, "mask": None, "bias": None},
-        "attention_matrices": {"inputs": INPUTS, "attention": MATRICES},
-        "attentioned_inputs": {"inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None},
+        "attention_matrices": {"inputs": INPUTS, "attention": MATRICES} | FORM,
+        "attentioned_inputs": {"inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None} | FORM,
         "centred_alignment": {"kernel": np.eye(3), "labels": LABELS},
         "check_layer": {"layer": sma.Heads(2), "seed": 0},
         "effective_weights": {"weights": WEIGHTS, "heads": None},
@@ -145,7 +147,8 @@ TABLE = {
         | PHYSICS
         | {"variance": 1.0, "heads": None, "chosen": ["temperature"], "temperature_range": (1e-3, 10.0)}
         | {"variance_range": (1e-3, 1e3), "tolerance": 1e-8, "max_steps": 100},
-        "forward": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None},
+        "forward": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None}
+        | FORM,
         "forward_paths": {"weights": WEIGHTS, "attentioned": SEEN},
         "evidence_slopes": TRAIN | {"temperature": 1.0, "variance": 1.0, "heads": None},
         "gp_order_parameters": {"heads": HEADS, "variance": 1.0},
@@ -155,7 +158,8 @@ TABLE = {
         "load_network": {"path": NETWORK_FILE},
         "mean_free": {"weights": WEIGHTS},
         "normalisation_scales": {"weights": WEIGHTS, "inputs": INPUTS, "attention": ATTENTION, "heads": None}
-        | {"norm": "post", "epsilon": 0.0},
+        | {"norm": "post", "epsilon": 0.0, "mask": MASK},
+        "pad_sequences": {"sequences": [INPUTS[0], INPUTS[1, :2]]},
         "path_indices": {"heads": HEADS},
         "path_kernel": {"attentioned": SEEN, "others": SEEN, "path": 0, "other_path": 1, "heads": None},
         "predict": {
@@ -171,7 +175,8 @@ TABLE = {
         "prune": {"network": SEEN, "removed": [0], "heads": None},
         "relative_bias": {"table": np.ones((2, 3)), "tokens": 4},
         "restrict_paths": {"order_parameter": U, "paths": [0], "outputs": 1},
-        "select_heads": {"attention": SELECTED[0], "inputs": SELECTED[1], "labels": SELECTED[2], "keep": 1, "width": 10}
+        "select_heads": dict(zip(("inputs", "attention", "labels"), SELECTED, strict=True))
+        | {"keep": 1, "width": 10, "layout": "key_query", "mask": np.ones((8, 4), bool)}
         | {"temperature": 0.1, "readout": "first", "heads": None, "directions": 2, "folds": 2, "seed": 0}
         | {"definition": "both"},
         "sample_weights": {"key": KEY, "heads": HEADS, "width": WIDTH, "features": FEATURES, "variance": 1.0},
@@ -244,7 +249,7 @@ TABLE = {
     pruning: {
         "every_removal": REMOVED | {"count": 1, "bias": 0.0},
         "greedy_order": REMOVED | {"bias": 0.0},
-        "head_confidence": {"matrices": MATRICES},
+        "head_confidence": {"matrices": MATRICES} | FORM,
         "head_drops": REMOVED | {"bias": 0.0},
         "head_evidence": TRAIN | PHYSICS | {"variance": 1.0, "heads": None, "coefficients": "kept", "start": None},
         "head_shares": MATRIX,
@@ -333,7 +338,7 @@ TABLE = {
 CHAIN, SUITE = tasks.HiddenMarkov(length=3, token_size=4), None
 METHODS = {
     "AttentionedInputs.keep_heads": (SEEN.keep_heads, {"kept": ((0,), (0,))}),
-    "ProductAttention": (ATTENTION, {"inputs": INPUTS}),
+    "ProductAttention": (ATTENTION, {"inputs": INPUTS, "mask": MASK}),
     "Solution.predict": (SOLVED.predict, {"attentioned_test": SEEN, "paths": None}),
     "JointPrediction.samples": (SOLVED.predict(SEEN, joint=True).samples, {"key": KEY, "draws": 2}),
     "Solution.kernel": (SOLVED.kernel, {"attentioned": SEEN, "others": SEEN}),

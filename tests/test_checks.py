@@ -133,8 +133,18 @@ BAD = {
         (lambda: sma.attention_matrices(INPUTS, [with_entry(MATRICES[0], NAN)]), rf"attention\[0\]: {FINITE}"),
         (
             lambda: sma.attention_matrices(INPUTS, [MATRICES[0], ROWS]),
-            r"attention of layer 2: .* queries before keys.* Swap them with np\.swapaxes\(matrix, -1, -2\)",
+            "attention of layer 2: .* queries before keys.* Pass layout='query_key'",
         ),
+    ],
+    "attention_from_torch": [
+        (lambda: sma.attention_from_torch(len, INPUTS), "model: wanted a torch.nn.Module, got builtin_function"),
+    ],
+    "attention_from_transformers": [
+        (lambda: sma.attention_from_transformers(len), "model: wanted a model of transformers, got builtin_function"),
+    ],
+    "pad_sequences": [
+        (lambda: sma.pad_sequences(INPUTS[0]), r"sequences\[0\]: wanted shape \(tokens, features\)"),
+        (lambda: sma.pad_sequences([INPUTS[0], INPUTS[1, :, :2]]), r"the features of sequences\[1\] and the first"),
     ],
     "attentioned_inputs": [
         (lambda: sma.attentioned_inputs(INPUTS[0], MATRICES), r"inputs: wanted shape \(examples, tokens, features\)"),
@@ -189,13 +199,13 @@ BAD = {
         ),
     ],
     "select_heads": [
-        (lambda: sma.select_heads(MATRICES[0], INPUTS, LABELS, keep=1), "attention: wanted a sequence"),
+        (lambda: sma.select_heads(INPUTS, MATRICES[0], LABELS, keep=1), "attention: wanted a sequence"),
         (
-            lambda: sma.select_heads(MATRICES, INPUTS, LABELS, keep=1),
-            "layer 1: wanted columns that sum to one over keys",
+            lambda: sma.select_heads(INPUTS, MATRICES, LABELS, keep=1),
+            "layer 1: wanted .* sums of one over the keys, got other sums",
         ),
         (
-            lambda: sma.select_heads([np.full((EXAMPLES, 2, TOKENS, TOKENS), 1 / TOKENS)], INPUTS, LABELS[:2], keep=2),
+            lambda: sma.select_heads(INPUTS, [np.full((EXAMPLES, 2, TOKENS, TOKENS), 1 / TOKENS)], LABELS[:2], keep=2),
             "labels: ",
         ),
     ],

@@ -15,10 +15,10 @@ from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model.attention import (
     attention_from_products,
     attention_from_queries_and_keys,
-    attention_matrices,
     relative_bias,
 )
 from statmech_attention.model.check_layer import check_layer
+from statmech_attention.model.matrices import attention_matrices
 from statmech_attention.model.network import (
     Weights,
     effective_weights,
@@ -28,7 +28,9 @@ from statmech_attention.model.network import (
     weights_order_parameters,
 )
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
+from statmech_attention.model.padding import pad_sequences
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
+from statmech_attention.model.reading import attention_from_torch, attention_from_transformers
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes
 from statmech_attention.theory.fit import Fit, fit
@@ -100,6 +102,8 @@ __all__ = [
     "action",
     "attention_from_products",
     "attention_from_queries_and_keys",
+    "attention_from_torch",
+    "attention_from_transformers",
     "attention_matrices",
     "attentioned_inputs",
     "centred_alignment",
@@ -121,6 +125,7 @@ __all__ = [
     "load_network",
     "mean_free",
     "normalisation_scales",
+    "pad_sequences",
     "path_indices",
     "path_kernel",
     "predict",

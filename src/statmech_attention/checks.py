@@ -29,8 +29,8 @@ def concrete(*arrays) -> bool:
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
-def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True):
-    """`value` as a real JAX array with one axis a word of `axes`, finite; `double`: float64; `truth`: booleans are 0 and 1."""
+def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True):
+    """`value` as a real JAX array with one axis a word of `axes`; `double`: float64; `truth`: booleans are 0 and 1."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
     if not isinstance(value, (jax.Array, np.ndarray)):  # lists, and arrays of other libraries
         try:
@@ -55,7 +55,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
         need_double(name, value)
     if not jnp.issubdtype(value.dtype, jnp.floating):
         value = value.astype(jnp.result_type(float))
-    if concrete(value) and not np.all(np.isfinite(np.asarray(value))):
+    if finite and concrete(value) and not np.all(np.isfinite(np.asarray(value))):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with jnp.isfinite.")
     return jnp.asarray(value)
 

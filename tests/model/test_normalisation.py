@@ -183,7 +183,7 @@ def test_a_branch_that_mixes_its_skip_with_values_has_no_pre_norm():
 def test_queries_before_keys_are_let_through_as_a_function():
     inputs = np.random.default_rng(5).normal(size=(2, 3, 4))
     rows = np.random.default_rng(6).dirichlet(np.ones(3), size=(2, 1, 3))
-    with pytest.raises(ValueError, match="layer 1: .* queries before keys, as PyTorch has them"):
+    with pytest.raises(ValueError, match="layer 1: .* queries before keys, as PyTorch"):
         sma.attention_matrices(inputs, [rows])
     found = sma.attention_matrices(inputs, lambda _: (jnp.asarray(rows),))
     np.testing.assert_array_equal(found[0], rows)

@@ -26,12 +26,12 @@ def made(seed, examples, random_labels=False):
     labels = rng.permutation(np.resize([1.0, -1.0], examples))
     inputs = rng.normal(size=(examples, TOKENS, FEATURES))
     inputs[:, 3, 0] = (rng.choice([1.0, -1.0], examples) if random_labels else labels) * 2.5
-    return [attention_to([0, 3, 1, 2, 3, 5], examples)], inputs, labels
+    return inputs, [attention_to([0, 3, 1, 2, 3, 5], examples)], labels
 
 
 def test_the_heads_that_see_the_label_are_kept():
-    attention, inputs, labels = made(0, EXAMPLES)
-    found = sma.select_heads([jnp.asarray(attention[0])], jnp.asarray(inputs), labels, keep=2, directions=FEATURES)
+    inputs, attention, labels = made(0, EXAMPLES)
+    found = sma.select_heads(jnp.asarray(inputs), [jnp.asarray(attention[0])], labels, keep=2, directions=FEATURES)
     assert {*found.kept} == {*USEFUL} and found.scores.max() == 1.0
     np.testing.assert_array_equal(found.scores[found.kept], np.sort(found.scores)[::-1][:2])
     assert found.accuracy.mean > 0.9
@@ -39,10 +39,10 @@ def test_the_heads_that_see_the_label_are_kept():
 
 def test_the_accuracy_is_that_of_new_examples(optimised):
     """Of the whole procedure, on fresh examples, within the standard errors of both."""
-    attention, inputs, labels = made(1, EXAMPLES)
+    inputs, attention, labels = made(1, EXAMPLES)
     inputs = inputs + np.random.default_rng(9).normal(scale=2.0, size=inputs.shape)  # harder
-    found = sma.select_heads(attention, inputs, labels, keep=2, directions=FEATURES)
-    others, fresh, wanted = made(2, 1000)
+    found = sma.select_heads(inputs, attention, labels, keep=2, directions=FEATURES)
+    fresh, others, wanted = made(2, 1000)
     fresh = fresh + np.random.default_rng(10).normal(scale=2.0, size=fresh.shape)
     seen, tested = (
         sma.pruning.prune(
@@ -70,37 +70,37 @@ def test_two_layers_and_several_classes():
     inputs = rng.normal(size=(42, TOKENS, 4))
     inputs[:, 3, :3] += 4 * np.eye(3)[classes]
     attention = [attention_to([0, 3], 42), attention_to([0, 1], 42)]
-    found = sma.select_heads(attention, inputs, np.eye(3)[classes] - 1 / 3, keep=2, directions=4, folds=2)
+    found = sma.select_heads(inputs, attention, np.eye(3)[classes] - 1 / 3, keep=2, directions=4, folds=2)
     assert found.kept.shape == (2,) and 1 in found.kept and found.scores.shape == (4,)
     assert 0.6 < found.accuracy.mean <= 1
 
 
 def test_the_same_seed_gives_the_same_and_the_order_of_heads_does_not_matter():
-    attention, inputs, labels = made(0, EXAMPLES)
-    first, again = (sma.select_heads(attention, inputs, labels, keep=2, directions=FEATURES) for _ in range(2))
+    inputs, attention, labels = made(0, EXAMPLES)
+    first, again = (sma.select_heads(inputs, attention, labels, keep=2, directions=FEATURES) for _ in range(2))
     assert first.accuracy == again.accuracy and first.kept.tolist() == again.kept.tolist()
     order = np.array([5, 3, 1, 0, 2, 4])
-    turned = sma.select_heads([attention[0][:, order]], inputs, labels, keep=2, directions=FEATURES)
+    turned = sma.select_heads(inputs, [attention[0][:, order]], labels, keep=2, directions=FEATURES)
     np.testing.assert_allclose(turned.scores, first.scores[order], rtol=1e-5)
 
 
 def test_what_cannot_be_is_refused():
-    attention, inputs, labels = made(0, 12)
+    inputs, attention, labels = made(0, 12)
     good = {"keep": 2, "directions": 4}
-    with pytest.raises(ValueError, match="attention of layer 1: wanted columns.*rows that do. Swap the last two axes"):
-        sma.select_heads([np.swapaxes(attention[0], 2, 3)], inputs, labels, **good)
-    with pytest.raises(ValueError, match="attention of layer 1: wanted columns.*got other sums"):
-        sma.select_heads([2 * attention[0]], inputs, labels, **good)
+    with pytest.raises(ValueError, match="attention of layer 1: wanted .* got queries before keys.*layout='query_key'"):
+        sma.select_heads(inputs, [np.swapaxes(attention[0], 2, 3)], labels, **good)
+    with pytest.raises(ValueError, match="attention of layer 1: wanted .* sums of one over the keys, got other sums"):
+        sma.select_heads(inputs, [2 * attention[0]], labels, **good)
     for keep in (0, 7):
         with pytest.raises(ValueError, match=f"keep: wanted .*1.*got {keep}"):
-            sma.select_heads(attention, inputs, labels, keep=keep)
+            sma.select_heads(inputs, attention, labels, keep=keep)
     with pytest.raises(ValueError, match="keep: wanted 2 to 12 heads"):
-        sma.select_heads(attention * 2, inputs, labels, keep=1)
+        sma.select_heads(inputs, attention * 2, labels, keep=1)
     with pytest.raises(ValueError, match="keep: wanted 1 to 6 heads"):
-        sma.select_heads(attention, inputs, labels, keep=7, heads=(SkipHeads(HEADS),))
+        sma.select_heads(inputs, attention, labels, keep=7, heads=(SkipHeads(HEADS),))
     with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1 everywhere, got 0"):
-        sma.select_heads(attention, inputs, abs(labels) - 1, **good)
+        sma.select_heads(inputs, attention, abs(labels) - 1, **good)
     with pytest.raises(ValueError, match="two examples in each of 7 folds, got 12"):
-        sma.select_heads(attention, inputs, labels, folds=7, **good)
+        sma.select_heads(inputs, attention, labels, folds=7, **good)
     with pytest.raises(ValueError, match="definition: wanted one of both, either"):
-        sma.select_heads(attention, inputs, labels, definition="none", **good)
+        sma.select_heads(inputs, attention, labels, definition="none", **good)

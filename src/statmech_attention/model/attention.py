@@ -1,4 +1,4 @@
-"""Attention matrices: from queries and keys, from their products, or from elsewhere.
+"""Attention as a function of the inputs: from queries and keys, or from their products.
 
 Equation (3). An attention matrix has a key on its first and a query on its second axis,
 and its columns sum to one. Attention acts on the bare input in every layer.
@@ -13,10 +13,8 @@ from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.layers.chains import Chain
-
-# How far from one a sum over the keys of a softmax may be; half precision is off by as much.
-_SUM = 5e-3
+from statmech_attention.model.layouts import attention_layers, without_padding
+from statmech_attention.model.padding import padded
 
 
 @jax.tree_util.register_dataclass
@@ -25,17 +23,17 @@ class ProductAttention:
     r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the heads given by their matrices $W$.
 
     Made by `attention_from_products`. Call it on inputs `(examples, tokens, features)` for
-    one array `(examples, heads, keys, queries)` a layer.
+    one array `(examples, heads, keys, queries)` a layer; with padding also on a mask, see `attention_matrices`.
     """
 
     products: tuple[Float[Array, "_heads features features"], ...]
     mask: Bool[Array, "tokens tokens"] | None = None
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
-    def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
-        inputs = checks.array("inputs", inputs, "examples tokens features")
+    def __call__(self, inputs, mask=None) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+        inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
-        return _finite(_of_products(self, inputs))
+        return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask))), mask)
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +42,7 @@ class QueryKeyAttention:
     r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, equation (3).
 
     Made by `attention_from_queries_and_keys`. Call it on inputs `(examples, tokens, features)`
-    for one array `(examples, heads, keys, queries)` a layer.
+    for one array `(examples, heads, keys, queries)` a layer; with padding also on a mask, see `attention_matrices`.
     """
 
     queries: tuple[Float[Array, "_heads _dimension features"], ...]
@@ -52,10 +50,10 @@ class QueryKeyAttention:
     mask: Bool[Array, "tokens tokens"] | None = None
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
-    def __call__(self, inputs) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
-        inputs = checks.array("inputs", inputs, "examples tokens features")
+    def __call__(self, inputs, mask=None) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+        inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
-        return _finite(_of_queries_and_keys(self, inputs))
+        return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask))), mask)
 
 
 def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
@@ -137,96 +135,30 @@ def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
     return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]
 
 
-def attention_matrices(inputs, attention) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
-    """The attention matrices of `inputs`, whichever way they are given.
-
-    Args:
-        inputs: `(examples, tokens, features)`.
-        attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
-            the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
-            elsewhere for these very inputs. Their columns need not sum to one: the theory holds for
-            any matrices, scaled ones and diagonal gates among them. But where the last axis sums to one
-            and the keys' does not, queries and keys are taken to have changed places; a function of
-            the inputs that returns such matrices is let through.
-
-    Returns:
-        One array `(examples, heads, keys, queries)` a layer.
-
-    Raises:
-        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, queries before keys.
-    """
-    if isinstance(attention, (ProductAttention, QueryKeyAttention)):
-        return attention(inputs)
-    inputs = checks.array("inputs", inputs, "examples tokens features")
-    given = callable(attention)
-    if given:
-        try:
-            attention = attention(inputs)
-        except TypeError as error:
-            raise ValueError(f"attention: wanted a function of the inputs, got {attention!r} ({error}).") from error
-    matrices = attention_layers("attention", attention, "examples heads keys queries")
-    examples, tokens = inputs.shape[:2]
-    for layer, matrix in enumerate(matrices, start=1):
-        if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
-            raise ValueError(
-                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
-                "Matrices belong to the inputs they were computed from."
-            )
-        if not given:
-            _check_keys_first(layer, matrix)
-    return matrices
-
-
-def chain_and_matrices(inputs, attention, heads=None) -> tuple[Chain, tuple]:
-    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
-
-    Args:
-        inputs: `(examples, tokens, features)`.
-        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
-        heads: the layers; those of the attention where None.
-
-    Raises:
-        ValueError: other numbers of heads in the attention than in the layers.
-    """
-    chain = None if heads is None else Chain.of(heads)
-    if chain is not None and not any(chain.heads):
-        if callable(attention) or attention is not None and len(attention):
-            raise ValueError(f"attention: wanted none, since no layer of heads={chain.spelled} has heads. Pass ().")
-        return chain, (None,) * len(chain.layers)
-    matrices = attention_matrices(inputs, attention)
-    got = tuple(matrix.shape[1] for matrix in matrices)
-    chain = Chain.of(got) if chain is None else chain
-    wanted = tuple(count for count in chain.heads if count)
-    if got != wanted:
-        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={chain.spelled}, got {got}.")
-    left = iter(matrices)
-    return chain, tuple(next(left) if count else None for count in chain.heads)
-
-
 @quick_jit()
-def _of_products(attention, inputs):
+def _of_products(attention, inputs, allowed):
     logits = (
         jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in attention.products
     )
-    return _softmax_over_keys(logits, attention.mask, attention.bias)
+    return _softmax_over_keys(logits, allowed, attention.bias)
 
 
 @quick_jit()
-def _of_queries_and_keys(attention, inputs):
+def _of_queries_and_keys(attention, inputs, allowed):
     logits = []
     for queries, keys in zip(attention.queries, attention.keys, strict=True):
         query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
         key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
         logits.append(jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype))
-    return _softmax_over_keys(logits, attention.mask, attention.bias)
+    return _softmax_over_keys(logits, allowed, attention.bias)
 
 
-def _softmax_over_keys(logits, mask, biases) -> tuple:
-    """The matrices of every layer from its logits, the bias added before the mask is put on."""
+def _softmax_over_keys(logits, allowed, biases) -> tuple:
+    """The matrices of every layer from its logits, the bias added before what is not allowed is left out."""
     matrices = []
     for layer, one in enumerate(logits):
         one = one if biases is None else one + biases[layer][None].astype(one.dtype)
-        one = one if mask is None else jnp.where(mask[None, None], one, -jnp.inf)
+        one = one if allowed is None else jnp.where(allowed[:, None], one, -jnp.inf)
         matrices.append(jax.nn.softmax(one, axis=-2))
     return tuple(matrices)
 
@@ -242,30 +174,22 @@ def _finite(matrices: tuple) -> tuple:
     return matrices
 
 
-def attention_layers(name: str, values, axes: str) -> tuple:
-    """One array a layer, each with `axes`."""
-    if hasattr(values, "ndim") and values.ndim == len(axes.split()):
-        raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
-    if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
-        raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
-    layers = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
-    if not layers:
-        raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
-    return layers
-
-
-def _check_keys_first(layer: int, matrix) -> None:
-    """Refuse what other libraries call attention: queries before keys, the last axis summing to one."""
-    if not checks.concrete(matrix):
-        return
-    matrix = np.asarray(matrix)
-    by_query, by_last = (np.allclose(matrix.sum(axis=axis), 1, rtol=0, atol=_SUM) for axis in (2, 3))
-    if by_last and not by_query and matrix.min() >= 0:
+def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
+    """Where attention may go, key by query: by the attention's own mask, and to no padding. What padding asks is left to itself."""
+    if mask is None:
+        return None if own is None else own[None]
+    allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))
+    allowed = (allowed if own is None else allowed & own[None]) | ~mask[:, None, :]
+    if checks.concrete(allowed) and not allowed.any(axis=1).all():
+        example, query = (int(one[0]) for one in np.nonzero(~np.asarray(allowed).any(axis=1)))
         raise ValueError(
-            f"attention of layer {layer}: wanted (examples, heads, keys, queries), columns that sum to one over keys, got a "
-            "last axis that does: queries before keys, as PyTorch has them. Swap them with np.swapaxes(matrix, -1, -2). Where "
-            "they are meant so, pass a function of the inputs that returns them."
+            f"mask: wanted at least one allowed key for every token, got none for token {query} of example {example}."
         )
+    return allowed
+
+
+def _off_padding(matrices: tuple, mask) -> tuple:
+    return matrices if mask is None else tuple(without_padding(matrix, mask) for matrix in matrices)
 
 
 def _mask(mask):

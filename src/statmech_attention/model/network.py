@@ -16,9 +16,9 @@ from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
-from statmech_attention.layers.outputs import readout_weights
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
+from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.scales import scaled_forward, token_scales
 
@@ -82,7 +82,16 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
 
 @checks.objects
 def forward(
-    weights: Weights, inputs, attention, readout="last", heads=None, scales=None, norm="post"
+    weights: Weights,
+    inputs,
+    attention,
+    readout="last",
+    heads=None,
+    *,
+    scales=None,
+    norm="post",
+    layout: str = "key_query",
+    mask=None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
@@ -97,6 +106,8 @@ def forward(
         heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
         scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
         norm: "post" or "pre".
+        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
+        mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
@@ -104,14 +115,14 @@ def forward(
     Raises:
         ValueError: shapes that do not fit each other, scales that are not positive.
     """
-    inputs = checks.array("inputs", inputs, "examples tokens features")
-    chain, matrices = chain_and_matrices(inputs, attention, heads)
+    inputs, mask = padded(inputs, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
     around = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     for layer, values, matrix, *own in zip(chain.layers, weights.values, matrices, *around, strict=True):
         hidden = scaled_forward(layer, values, hidden, matrix, *own)
-    read = jnp.einsum("t,etm->em", readout_weights(readout, inputs.shape[1]).astype(hidden.dtype), hidden)
+    read = jnp.einsum("et,etm->em", token_weights(readout, mask, *inputs.shape[:2]).astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
 

@@ -6,14 +6,23 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.kind import Narrow, root
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
+from statmech_attention.model.padding import padded
 from statmech_attention.model.scales import scaled_forward, token_scales
 
 
 @checks.objects
 def normalisation_scales(
-    weights: Weights, inputs, attention, heads=None, norm: str = "post", epsilon=0.0
+    weights: Weights,
+    inputs,
+    attention,
+    heads=None,
+    *,
+    norm: str = "post",
+    epsilon=0.0,
+    layout: str = "key_query",
+    mask=None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: what the norms of a network divide by, layer by layer.
 
@@ -29,6 +38,8 @@ def normalisation_scales(
         heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$, as in the norms of the network; transformers have 1e-12 to 1e-5.
+        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
+        mask: `(examples, tokens)`, true where there is a token; scales of padding are 1. See `attention_matrices`.
 
     Returns:
         One array `(examples, tokens)` a layer; with pre-norm one more, that of the norm before the readout.
@@ -38,21 +49,21 @@ def normalisation_scales(
 
     Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
     """
-    inputs = checks.array("inputs", inputs, "examples tokens features")
-    chain, matrices = chain_and_matrices(inputs, attention, heads)
+    inputs, mask = padded(inputs, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
     epsilon = checks.at_least("epsilon", epsilon, 0)
     hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
-            found.append(_scale(hidden, epsilon, len(found) + 1))
+            found.append(_scale(hidden, epsilon, mask, len(found) + 1))
             hidden = scaled_forward(layer, values, hidden, matrix, found[-1], None)
         else:
             hidden = scaled_forward(layer, values, hidden, matrix, None, None)
-            found.append(_scale(hidden, epsilon, len(found) + 1))
+            found.append(_scale(hidden, epsilon, mask, len(found) + 1))
             hidden = found[-1][..., None] * hidden
-    return (*found, _scale(hidden, epsilon, len(found) + 1)) if norm == "pre" else tuple(found)
+    return (*found, _scale(hidden, epsilon, mask, len(found) + 1)) if norm == "pre" else tuple(found)
 
 
 @checks.objects
@@ -91,8 +102,9 @@ def mean_free(weights: Weights) -> Weights:
     return Weights(free(weights.projection, -2), values, free(weights.readout, 0))
 
 
-def _scale(hidden, epsilon, norm: int) -> Float[Array, "examples tokens"]:
+def _scale(hidden, epsilon, mask, norm: int) -> Float[Array, "examples tokens"]:
     squares = jnp.mean(hidden**2, axis=-1) + epsilon
+    squares = squares if mask is None else jnp.where(mask, squares, 1)
     if checks.concrete(squares) and not np.all(np.asarray(squares) > 0):
         raise ValueError(
             f"epsilon: norm number {norm} meets a token of zeros, which has no scale. Pass the epsilon of the network's "

@@ -14,8 +14,8 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
-from statmech_attention.layers.outputs import readout_weights
-from statmech_attention.model.attention import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices
+from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
 
@@ -61,16 +61,20 @@ class AttentionedInputs:
         return AttentionedInputs(self.values[..., grid.ravel(), :], smaller.spelled)
 
 
-def attentioned_inputs(inputs, attention, readout="last", heads=None, scales=None, norm="post") -> AttentionedInputs:
+def attentioned_inputs(
+    inputs, attention, readout="last", heads=None, *, scales=None, norm="post", layout: str = "key_query", mask=None
+) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
     With norms whose statistics are frozen every $\Omega$ has a diagonal matrix of scales beside it:
     $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
 
     Args:
-        inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows.
+        inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows; or one array `(tokens, features)` an example, of
+            unequal lengths.
         attention: anything `attention_matrices` takes.
-        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens.
+        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens. Padding is none of
+            them: "last" is an example's own last token.
         heads: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
             matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
         scales: $r^l_t(x) > 0$, one over what the norms of a network divide the tokens by, as from `normalisation_scales`:
@@ -79,6 +83,8 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None, scales=Non
             norms have learned belong to the prior of the values above them, biases are left out.
         norm: "post" where a norm follows the layer, skip included, as in BERT; "pre" where it comes before the heads, beside
             the skip, as in GPT-2.
+        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
+        mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
 
     Returns:
         `AttentionedInputs` with values `(examples, paths, features)`. Of a smaller network, `keep_heads`, the scales are those
@@ -90,16 +96,16 @@ def attentioned_inputs(inputs, attention, readout="last", heads=None, scales=Non
     Source: Tiberi et al. (2024), equations (7) and (23). The cost is that of the readout's column
     alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
     """
-    inputs = checks.array("inputs", inputs, "examples tokens features")
-    chain, matrices = chain_and_matrices(inputs, attention, heads)
-    weights = readout_weights(readout, inputs.shape[1])
+    inputs, mask = padded(inputs, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
+    weights = token_weights(readout, mask, *inputs.shape[:2])
     around = token_scales(scales, norm, chain, inputs)
     return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)
 
 
 @quick_jit(static=("chain",))
 def _seen(inputs, matrices, weights, around: TokenScales, chain):
-    columns = jnp.broadcast_to(weights.astype(inputs.dtype), (inputs.shape[0], 1, inputs.shape[1]))
+    columns = weights.astype(inputs.dtype)[:, None]
     for layer, *own in reversed(list(zip(chain.layers, matrices, *around, strict=True))):
         columns = scaled_attended(layer, columns, *own).reshape(inputs.shape[0], -1, inputs.shape[1])
     return jnp.einsum("eds,esi->edi", columns, inputs)

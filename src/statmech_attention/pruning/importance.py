@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.model.attention import attention_layers
+from statmech_attention.model.layouts import matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.random_orders import unit_ranks
@@ -121,22 +121,28 @@ def normalised_by_layer(scores, heads) -> Float[np.ndarray, " heads"]:
     return scores / np.where(lengths > 0, lengths, 1.0)[layer]
 
 
-def head_confidence(matrices) -> Float[np.ndarray, " heads"]:
+def head_confidence(matrices, *, layout: str = "key_query", mask=None) -> Float[np.ndarray, " heads"]:
     r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
 
     Args:
         matrices: attention matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.
+        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
+        mask: `(examples, tokens)`, true where there is a token; padding asks for nothing.
 
     Returns:
         `(all heads,)`, between one over the number of keys and 1.
 
     Raises:
-        ValueError: something else than arrays of that shape, NaN or infinity.
+        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said.
 
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
     """
-    matrices = attention_layers("matrices", matrices, "examples heads keys queries")
-    return np.concatenate([np.asarray(layer).max(axis=2).mean(axis=(0, 2)) for layer in matrices])
+    mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
+    matrices = matrices_from("matrices", matrices, layout, mask)
+    largest = [np.asarray(layer).max(axis=2) for layer in matrices]
+    # Padding has none, so that a sum over all queries is one over tokens.
+    queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]
+    return np.concatenate([layer.sum(axis=(0, 2)) / count for layer, count in zip(largest, queries, strict=True)])
 
 
 @checks.objects

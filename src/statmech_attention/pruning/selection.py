@@ -10,8 +10,9 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.outputs import Outputs
 from statmech_attention.model.accuracy import Estimate, right
-from statmech_attention.model.attention import attention_layers
 from statmech_attention.model.features import fitted_features
+from statmech_attention.model.layouts import matrices_from
+from statmech_attention.model.padding import padded
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.pruning.importance import head_scores
@@ -38,8 +39,8 @@ class SelectedHeads(NamedTuple):
 
 
 def select_heads(
-    attention,
     inputs,
+    attention,
     labels,
     *,
     keep: int,
@@ -51,6 +52,8 @@ def select_heads(
     folds: int = 4,
     seed: int = 0,
     definition: str = "both",
+    layout: str = "key_query",
+    mask=None,
 ) -> SelectedHeads:
     r"""The heads that count most in the order parameter of a network of finite width on this attention.
 
@@ -64,9 +67,9 @@ def select_heads(
     fitted and values learned on the others alone. The heads returned are chosen on all examples.
 
     Args:
+        inputs: `(examples, tokens, features)`, the tokens that enter: as a rule the output of the encoder's embedding layer.
         attention: one array `(examples, heads, keys, queries)` for every layer of the network, columns summing to one; all
             heads of an encoder may stand side by side in one layer.
-        inputs: `(examples, tokens, features)`, the tokens that enter: as a rule the output of the encoder's embedding layer.
         labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         keep: how many heads to keep, of all layers together.
         width: $N$, see `solve`.
@@ -77,6 +80,8 @@ def select_heads(
         folds: how many parts the examples are dealt into.
         seed: of the deal.
         definition: which pairs of paths count, as for `head_scores`.
+        layout: "query_key" for attention `(examples, heads, queries, keys)`, as PyTorch and Hugging Face have it.
+        mask: `(examples, tokens)`, true where there is a token, false on padding; see `attention_matrices`.
 
     Returns:
         `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core. Of heads side by side
@@ -89,12 +94,13 @@ def select_heads(
 
     Source: the score is that of Tiberi et al. (2024), section 4.2; ours is to select by it before training.
     """
-    attention = attention_layers("attention", attention, "examples heads keys queries")
-    _check_columns(attention)
+    inputs, mask = padded(inputs, mask)
+    # Else a shift of the inputs would not be one of what is seen of them.
+    attention = matrices_from("attention", attention, layout, mask, softmax=True)
     labels = checks.known("labels", labels, "examples outputs" if checks.axes(labels) == 2 else "examples")
     if heads is None and labels.ndim == 2:
         heads = (*(layer.shape[1] for layer in attention), Outputs(labels.shape[1]))
-    seen = attentioned_inputs(inputs, attention, readout, heads)
+    seen = attentioned_inputs(inputs, attention, readout, heads, mask=mask)
     chain, examples = seen.chain, len(seen.values)
     labels = np.asarray(checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes))
     keep, folds = checks.whole("keep", keep), checks.whole("folds", folds, 2)
@@ -148,17 +154,6 @@ class _Problem(NamedTuple):
         smaller, fewer = self.solution(train.keep_heads(kept), labels)
         pairs = ((smaller, fewer.of(test.keep_heads(kept))), (whole, features.of(test)))
         return np.stack([solution.predict(inputs).mean for solution, inputs in pairs]), whole.order_parameters
-
-
-def _check_columns(attention) -> None:
-    """Refuse matrices that are turned: a shift of the inputs would not be one of what is seen of them."""
-    for number, layer in enumerate(map(np.asarray, attention), start=1):
-        columns, rows = (np.allclose(layer.sum(axis=axis), 1, atol=1e-3) for axis in (2, 3))
-        if not columns:
-            raise ValueError(
-                f"attention of layer {number}: wanted columns that sum to one over keys, axis 2 of (examples, heads, keys, "
-                f"queries), got {'rows that do. Swap the last two axes.' if rows else 'other sums.'}"
-            )
 
 
 def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:

@@ -1,0 +1,118 @@
+"""Attention matrices that come from elsewhere: the order of their axes, what they sum to, padding."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from statmech_attention import checks
+from statmech_attention.model.padding import stacked
+
+# The last two axes of an attention matrix: keys before queries here, queries before keys in PyTorch and Hugging Face.
+LAYOUTS = ("key_query", "query_key")
+# What was said of them, what was found instead, and what to do.
+_ORDERS = {
+    "key_query": (
+        "(examples, heads, keys, queries)",
+        "queries before keys, as PyTorch and Hugging Face have them",
+        "Pass layout='query_key'.",
+    ),
+    "query_key": (
+        "(examples, heads, queries, keys), as layout='query_key' says",
+        "keys before queries",
+        "Leave layout out.",
+    ),
+}
+# How far from one a sum over the keys of a softmax may be; half precision is off by as much.
+_SUM = 5e-3
+
+
+def attention_layers(name: str, values, axes: str) -> tuple:
+    """One array a layer, each with `axes`."""
+    return tuple(
+        checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(_layers(name, values, axes))
+    )
+
+
+def matrices_from(
+    name: str,
+    values,
+    layout: str = "key_query",
+    mask: Bool[np.ndarray, "examples tokens"] | None = None,
+    *,
+    turned: bool = False,
+    softmax: bool = False,
+) -> tuple[Float[Array, "examples heads keys queries"], ...]:
+    """Attention matrices in this package's layout, nothing in them on padding.
+
+    Args:
+        name: of the argument, for messages.
+        values: one array a layer, `(examples, heads, keys, queries)` or in another layout; of sequences of unequal length a
+            layer may be a list of arrays `(heads, keys, queries)`.
+        layout: of `LAYOUTS`.
+        mask: true where there are tokens.
+        turned: whether the other layout is let through.
+        softmax: whether columns must sum to one.
+
+    Raises:
+        ValueError: other shapes, NaN or infinity, no layer, another layout than said, attention to padding.
+    """
+    theirs = checks.choice("layout", layout, LAYOUTS) == "query_key"
+    axes = "examples heads queries keys" if theirs else "examples heads keys queries"
+    found = []
+    for number, value in enumerate(_layers(name, values, axes), start=1):
+        entry, where = f"{name}[{number - 1}]", f"{name} of layer {number}"
+        given = checks.array(entry, stacked(value), axes, finite=mask is None)
+        matrix = whole = jnp.swapaxes(given, -1, -2) if theirs else given
+        if mask is not None:
+            if (given.shape[0], *given.shape[2:]) != (*mask.shape, mask.shape[1]):
+                raise ValueError(
+                    f"{where}: wanted {mask.shape[0]} examples of {mask.shape[1]} tokens, as mask, got {given.shape}."
+                )
+            matrix = checks.array(entry, without_padding(whole, mask), axes)
+        if checks.concrete(matrix):
+            if not turned:
+                _check_columns(where, np.asarray(matrix), layout, mask, softmax)
+            if mask is not None:
+                _check_padding(where, np.asarray(whole), mask)
+        found.append(matrix)
+    return tuple(found)
+
+
+def without_padding(matrix, mask: Bool[np.ndarray, "examples tokens"]) -> Float[Array, "examples heads keys queries"]:
+    """The matrix with zeros where key or query is padding."""
+    return jnp.where(mask[:, None, :, None] & mask[:, None, None, :], matrix, 0)
+
+
+def _layers(name: str, values, axes: str) -> list:
+    if hasattr(values, "ndim") and values.ndim == len(axes.split()):
+        raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
+    if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
+        raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
+    layers = list(values)
+    if not layers:
+        raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
+    return layers
+
+
+def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None:
+    """Refuse matrices that are turned, and with `softmax` all whose columns do not sum to one."""
+    tokens = np.s_[...] if mask is None else np.broadcast_to(mask[:, None], matrix.shape[:3])
+    columns, rows = (np.allclose(matrix.sum(axis=axis)[tokens], 1, rtol=0, atol=_SUM) for axis in (2, 3))
+    turned = rows and matrix.min() >= 0
+    if columns or not (turned or softmax):
+        return
+    order, other, mend = _ORDERS[layout]
+    if not turned:
+        raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got other sums.")
+    let = "" if softmax else " Where they are meant so, pass a function of the inputs that returns them."
+    raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got {other}. {mend}{let}")
+
+
+def _check_padding(where: str, matrix, mask) -> None:
+    leaked = np.where(~mask[:, None, :, None] & mask[:, None, None, :], np.abs(matrix), 0)
+    if not leaked.max() <= _SUM:  # NaN is none
+        example = int(np.argmax(leaked.max(axis=(1, 2, 3))))
+        raise ValueError(
+            f"{where}: wanted no attention from a token to padding, got {leaked[example].max():.3g} in example {example}. "
+            "Compute the attention with the mask; without one, padding counts as tokens: leave mask out."
+        )

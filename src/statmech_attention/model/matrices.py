@@ -1,0 +1,86 @@
+"""The attention matrices of inputs, whichever way they are given, and the chain of layers that they belong to."""
+
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Chain
+from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.model.layouts import LAYOUTS, matrices_from
+from statmech_attention.model.padding import padded
+
+
+def attention_matrices(
+    inputs, attention, *, layout: str = "key_query", mask=None
+) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+    """The attention matrices of `inputs`, whichever way they are given.
+
+    Args:
+        inputs: `(examples, tokens, features)`; or one array `(tokens, features)` an example, of unequal lengths, which are
+            padded as by `pad_sequences`.
+        attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
+            the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
+            elsewhere for these very inputs; of sequences of unequal length a layer may be one array `(heads, keys, queries)`
+            an example. Their columns need not sum to one: the theory holds for
+            any matrices, scaled ones and diagonal gates among them. But where the last axis sums to one
+            and the keys' does not, queries and keys are taken to have changed places; a function of
+            the inputs that returns such matrices is let through.
+        layout: order of the last two axes of matrices given or returned by a function: "key_query", or "query_key" as PyTorch
+            and Hugging Face have them, `(examples, heads, queries, keys)`. Attention made by this package knows its own.
+        mask: `(examples, tokens)` booleans, true where there is a token, false on padding, which has no input and no attention
+            then: results are those of the sequences without it. Hugging Face's `attention_mask == 1`, or the opposite of
+            PyTorch's `key_padding_mask`.
+
+    Returns:
+        One array `(examples, heads, keys, queries)` a layer.
+
+    Raises:
+        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, another layout than said, matrices in which a
+            token attends to padding.
+    """
+    inputs, mask = padded(inputs, mask)
+    if isinstance(attention, (ProductAttention, QueryKeyAttention)):
+        checks.choice("layout", layout, LAYOUTS)
+        return attention(inputs, mask)
+    given = callable(attention)
+    if given:
+        try:
+            attention = attention(inputs)
+        except TypeError as error:
+            raise ValueError(f"attention: wanted a function of the inputs, got {attention!r} ({error}).") from error
+    matrices = matrices_from("attention", attention, layout, mask, turned=given)
+    examples, tokens = inputs.shape[:2]
+    for layer, matrix in enumerate(matrices, start=1):
+        if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
+            raise ValueError(
+                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
+                "Matrices belong to the inputs they were computed from."
+            )
+    return matrices
+
+
+def chain_and_matrices(inputs, attention, heads=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
+    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
+
+    Args:
+        inputs: `(examples, tokens, features)`.
+        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
+        heads: the layers; those of the attention where None.
+        layout: as for `attention_matrices`.
+        mask: true where there are tokens.
+
+    Raises:
+        ValueError: other numbers of heads in the attention than in the layers.
+    """
+    chain = None if heads is None else Chain.of(heads)
+    if chain is not None and not any(chain.heads):
+        if callable(attention) or attention is not None and len(attention):
+            raise ValueError(f"attention: wanted none, since no layer of heads={chain.spelled} has heads. Pass ().")
+        return chain, (None,) * len(chain.layers)
+    matrices = attention_matrices(inputs, attention, layout=layout, mask=mask)
+    got = tuple(matrix.shape[1] for matrix in matrices)
+    chain = Chain.of(got) if chain is None else chain
+    wanted = tuple(count for count in chain.heads if count)
+    if got != wanted:
+        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={chain.spelled}, got {got}.")
+    left = iter(matrices)
+    return chain, tuple(next(left) if count else None for count in chain.heads)

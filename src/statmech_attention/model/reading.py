@@ -1,0 +1,211 @@
+"""Attention read off a network of PyTorch or Hugging Face, for the theory of the same attention.
+
+Nothing here imports either library: who has such a network has loaded them already.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from statmech_attention import checks
+
+
+class ReadAttention(NamedTuple):
+    """What a network makes of a batch, named as the arguments of `attentioned_inputs` and `select_heads`.
+
+    Attributes:
+        inputs: the tokens that enter the first layer, `(examples, tokens, features)`, in double precision.
+        attention: one array `(examples, heads, keys, queries)` a layer, in double precision: keys before queries.
+        mask: true where there is a token, false on padding; None where the network was told of none.
+    """
+
+    inputs: Float[np.ndarray, "examples tokens features"]
+    attention: tuple[Float[np.ndarray, "examples _heads tokens tokens"], ...]
+    mask: Bool[np.ndarray, "examples tokens"] | None
+
+
+def attention_from_torch(model, inputs, *, layers=None, **options) -> ReadAttention:
+    r"""Attention of a PyTorch network made of `torch.nn.MultiheadAttention`, as it is in evaluation, without dropout.
+
+    The network is run once on the batch. Every self-attention is asked for the matrices of its heads, in the order in which
+    they are used, and the tokens are taken where they enter the first: the first `torch.nn.TransformerEncoderLayer` if there
+    is one (so that with `norm_first` they are those beside the norm, which the skip passes on), else the first attention.
+
+    Args:
+        model: a `torch.nn.MultiheadAttention`, which is run on queries, keys and values that are all the same, a
+            `torch.nn.TransformerEncoder`, or any `torch.nn.Module` that uses such attention. It is left as it was.
+        inputs: what the model takes first, a tensor or an array, with the axes that it wants: tokens before examples where
+            `batch_first` is false, which is PyTorch's default.
+        layers: numbers of the attentions wanted, counted from 0; all of them where None.
+        options: other arguments of the model's `forward`, `src_key_padding_mask` or `key_padding_mask` among them.
+
+    Returns:
+        `ReadAttention`, whatever `batch_first`: `attentioned_inputs(*read[:2], mask=read.mask)`.
+
+    Raises:
+        ValueError: no such network, attention between different sequences, keys or queries added by the attention itself,
+            no batch, other layers than there are.
+
+    Source: the interface of PyTorch 2.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise ValueError(
+            f"model: wanted a torch.nn.Module, got {type(model).__name__}. Arrays go to attentioned_inputs."
+        )
+    if not isinstance(inputs, torch.Tensor):
+        try:
+            inputs = torch.as_tensor(np.array(inputs))
+        except (TypeError, ValueError):
+            raise ValueError(f"inputs: wanted a tensor or an array, got {type(inputs).__name__}.") from None
+        first = next(model.parameters(), inputs)
+        inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
+    own = isinstance(model, torch.nn.MultiheadAttention)
+    with _listening(torch, model) as heard:
+        model(*(inputs,) * (3 if own else 1), **options)
+    if not heard.calls:
+        raise ValueError(
+            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, which does not. Its own "
+            "attention goes to attentioned_inputs, with layout='query_key'."
+        )
+    tokens, padding = heard.calls[0].query, heard.calls[0].padding
+    if heard.entered is not None:
+        tokens = heard.entered
+    if not heard.calls[0].batch_first:
+        tokens = tokens.transpose(0, 1)
+    matrices = [one.matrix for one in heard.calls]
+    return ReadAttention(_array(tokens), _chosen(matrices, layers), None if padding is None else ~_padding(padding))
+
+
+def attention_from_transformers(model, *, layers=None, **batch) -> ReadAttention:
+    r"""Attention of an encoder of Hugging Face's transformers, or of a decoder alone, as GPT-2 is.
+
+    Args:
+        model: what returns `attentions` and `hidden_states`; loaded with `attn_implementation="eager"`, since others do not
+            compute the matrices. Put it into evaluation, `model.eval()`: dropout would act on attention.
+        layers: numbers of the layers wanted, counted from 0; all of them where None.
+        batch: what the model takes, as from its tokeniser: `input_ids`, `attention_mask`.
+
+    Returns:
+        `ReadAttention`: the tokens are the output of the embedding layer.
+
+    Raises:
+        ValueError: a model that returns no attention or is in training, other layers than there are.
+
+    Source: the interface of transformers 4 and 5.
+    """
+    if getattr(model, "training", False):
+        raise ValueError("model: wanted a model in evaluation, got one in training, with dropout. Call model.eval().")
+    if not callable(model) or not hasattr(model, "config"):
+        raise ValueError(f"model: wanted a model of transformers, got {type(model).__name__}.")
+    torch = sys.modules.get("torch")
+    with nullcontext() if torch is None else torch.no_grad():
+        found = model(**batch, output_attentions=True, output_hidden_states=True, return_dict=True)
+    attentions, hidden = (getattr(found, name, None) for name in ("attentions", "hidden_states"))
+    if not attentions or not hidden or any(one is None for one in attentions):
+        raise ValueError(
+            f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
+            "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
+        )
+    mask = batch.get("attention_mask")
+    mask = None if mask is None else _array(mask) != 0
+    if mask is not None and mask.ndim != 2:
+        raise ValueError(f"attention_mask: wanted (examples, tokens), got {mask.shape}.")
+    return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
+
+
+# Of a MultiheadAttention.
+_ARGUMENTS = (
+    "query",
+    "key",
+    "value",
+    "key_padding_mask",
+    "need_weights",
+    "attn_mask",
+    "average_attn_weights",
+    "is_causal",
+)
+
+
+class _Call(NamedTuple):
+    """One use of a self-attention."""
+
+    query: Any
+    padding: Any
+    batch_first: bool
+    matrix: Any
+
+
+class _Heard:
+    """What happened while the network ran."""
+
+    def __init__(self):
+        self.calls: list[_Call] = []
+        self.entered: Any = None
+
+
+@contextmanager
+def _listening(torch, model) -> Iterator[_Heard]:
+    """Every self-attention returns the matrices of its heads while this lasts; dropout and fused kernels are off."""
+    heard = _Heard()
+
+    def ask(module, arguments, options):
+        named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options
+        return (), named | {"need_weights": True, "average_attn_weights": False}
+
+    def hear(module, arguments, options, result):
+        query, key, matrix = options["query"], options["key"], result[1]
+        if key is not query and (key.shape != query.shape or not torch.equal(key, query)):
+            raise ValueError("model: wanted attention within one sequence, got queries and keys of different ones.")
+        if query.ndim != 3:
+            raise ValueError(
+                f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)} at an attention."
+            )
+        if matrix.shape[-1] != matrix.shape[-2]:
+            raise ValueError(
+                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv or add_zero_attn add some."
+            )
+        heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
+
+    def enter(module, arguments, options):
+        if heard.entered is None and not heard.calls:
+            heard.entered = arguments[0] if arguments else options["src"]
+
+    training = [(module, module.training) for module in model.modules()]
+    fused = torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack, torch.no_grad():
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fused)
+        torch.backends.mha.set_fastpath_enabled(False)
+        for module, was in training:
+            stack.callback(setattr, module, "training", was)
+            module.training = False
+            if isinstance(module, torch.nn.MultiheadAttention):
+                stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
+                stack.callback(module.register_forward_hook(hear, with_kwargs=True).remove)
+            elif isinstance(module, torch.nn.TransformerEncoderLayer):
+                stack.callback(module.register_forward_pre_hook(enter, with_kwargs=True).remove)
+        yield heard
+
+
+def _chosen(matrices, layers) -> tuple:
+    """Matrices `(examples, heads, queries, keys)` of the layers wanted, as this package has them."""
+    chosen = (
+        range(len(matrices))
+        if layers is None
+        else checks.indices("layers", layers, len(matrices), least=1, what="layers")
+    )
+    return tuple(np.swapaxes(_array(matrices[layer]), -1, -2) for layer in chosen)
+
+
+def _array(tensor) -> Float[np.ndarray, "..."]:
+    return tensor.detach().cpu().double().numpy()
+
+
+def _padding(mask) -> Bool[np.ndarray, "examples tokens"]:
+    """Where PyTorch's mask of keys leaves them out: booleans, or what is added to the logits."""
+    mask = mask.detach().cpu()
+    return np.isneginf(mask.float().numpy()) if mask.is_floating_point() else mask.numpy()

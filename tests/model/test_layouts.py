@@ -1,0 +1,63 @@
+"""Attention with queries before keys, as PyTorch and Hugging Face give it."""
+
+import jax
+import numpy as np
+import pytest
+import reference
+
+import statmech_attention as sma
+from statmech_attention import pruning
+
+EXAMPLES, TOKENS, FEATURES, HEADS = 3, 4, 5, (2, 3)
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(EXAMPLES, TOKENS, FEATURES))
+OURS = reference.random_attention(RNG, HEADS, EXAMPLES, TOKENS)
+THEIRS = [np.swapaxes(matrix, 2, 3) for matrix in OURS]
+WEIGHTS = sma.sample_weights(jax.random.key(0), heads=HEADS, width=4, features=FEATURES)
+
+# What takes attention matrices, with an error's name for them.
+TAKE = {
+    "attention_matrices": (lambda one, **how: sma.attention_matrices(INPUTS, one, **how), "attention"),
+    "attentioned_inputs": (lambda one, **how: sma.attentioned_inputs(INPUTS, one, **how).values, "attention"),
+    "forward": (lambda one, **how: sma.forward(WEIGHTS, INPUTS, one, **how), "attention"),
+    "normalisation_scales": (lambda one, **how: sma.normalisation_scales(WEIGHTS, INPUTS, one, **how), "attention"),
+    "head_confidence": (lambda one, **how: pruning.head_confidence(one, **how), "matrices"),
+}
+
+
+@pytest.mark.parametrize("take", TAKE)
+def test_queries_before_keys_give_the_same_where_it_is_said(take):
+    function, name = TAKE[take]
+    jax.tree.map(np.testing.assert_array_equal, function(THEIRS, layout="query_key"), function(OURS))
+    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got queries before keys.* Pass layout='query_key'"):
+        function(THEIRS)
+    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got keys before queries.* Leave layout out"):
+        function(OURS, layout="query_key")
+    with pytest.raises(ValueError, match="layout: wanted one of key_query, query_key, got 'torch'"):
+        function(OURS, layout="torch")
+
+
+def test_heads_are_selected_alike():
+    labels, inputs = np.tile([1.0, -1.0], 10), RNG.normal(size=(20, TOKENS, FEATURES))
+    ours = reference.random_attention(RNG, (3,), 20, TOKENS)
+    options = {"keep": 1, "directions": 3, "folds": 2}
+    plain = sma.select_heads(inputs, ours, labels, **options)
+    turned = sma.select_heads(inputs, [np.swapaxes(ours[0], 2, 3)], labels, layout="query_key", **options)
+    np.testing.assert_array_equal(turned.scores, plain.scores)
+    with pytest.raises(ValueError, match="got keys before queries. Leave layout out"):
+        sma.select_heads(inputs, ours, labels, layout="query_key", **options)
+
+
+def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not():
+    products = [RNG.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
+    attention = sma.attention_from_products(products)
+    wanted = attention(INPUTS)
+    theirs = tuple(np.swapaxes(matrix, 2, 3) for matrix in wanted)
+    for given in (attention, lambda _: theirs):
+        for found, one in zip(sma.attention_matrices(INPUTS, given, layout="query_key"), wanted, strict=True):
+            np.testing.assert_array_equal(found, one)
+
+
+def test_shapes_are_named_in_the_order_that_was_said():
+    with pytest.raises(ValueError, match=r"attention\[0\]: wanted shape \(examples, heads, queries, keys\)"):
+        sma.attention_matrices(INPUTS, [np.ones((3, 4, 4))], layout="query_key")

@@ -1,0 +1,196 @@
+"""Sequences of unequal length: padded together they give what each gives alone."""
+
+import jax
+import numpy as np
+import pytest
+import reference
+
+import statmech_attention as sma
+from statmech_attention import pruning
+from statmech_attention.layers import Linear, SkipHeads
+
+LENGTHS, TOKENS, FEATURES, HEADS = (3, 5, 2, 5, 4), 5, 3, (2, 3)
+ENDS = np.arange(TOKENS)[None] < np.array(LENGTHS)[:, None]
+# Padding in front, behind, and in between.
+MASKS = {"behind": ENDS, "in front": ENDS[:, ::-1], "between": np.array([np.roll(row, 1) for row in ENDS])}
+
+
+@pytest.fixture(params=MASKS, scope="module")
+def mask(request):
+    return MASKS[request.param]
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    return np.random.default_rng(0).normal(size=(len(LENGTHS), TOKENS, FEATURES))
+
+
+def attentions(own=None):
+    """Both forms; a mask of the attention's own and biases only where the place of a token is the same when it is alone."""
+    rng = np.random.default_rng(1)
+    products = [rng.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
+    queries, keys = ([rng.normal(size=(count, 2, FEATURES)) for count in HEADS] for _ in range(2))
+    return sma.attention_from_products(products, own), sma.attention_from_queries_and_keys(queries, keys, own)
+
+
+def alone(inputs, mask):
+    """Every sequence as a batch of one without padding."""
+    return [inputs[example, mask[example]][None] for example in range(len(inputs))]
+
+
+def all_close(found, wanted):
+    np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("readout", ["first", "last", "mean", 1])
+def test_a_padded_batch_equals_its_sequences_one_by_one(inputs, mask, readout):
+    padded = np.where(mask[..., None], inputs, np.nan)  # what is on padding does not matter
+    weights = sma.sample_weights(jax.random.key(0), heads=HEADS, width=4, features=FEATURES)
+    for attention in attentions():
+        found = sma.attentioned_inputs(padded, attention, readout, mask=mask).values
+        all_close(found, [sma.attentioned_inputs(one, attention, readout).values for one in alone(inputs, mask)])
+        outputs = sma.forward(weights, padded, attention, readout, mask=mask)
+        all_close(outputs, [sma.forward(weights, one, attention, readout) for one in alone(inputs, mask)])
+
+
+def test_so_does_a_causal_mask_of_the_attention_itself(inputs, mask):
+    causal, smaller = (np.triu(np.ones((size, size), bool)) for size in (TOKENS, 2))
+    short = [example for example, length in enumerate(LENGTHS) if length == 2]
+    for whole, small in zip(attentions(causal), attentions(smaller), strict=True):
+        found = sma.attentioned_inputs(inputs, whole, mask=mask).values[np.array(short)]
+        wanted = [sma.attentioned_inputs(alone(inputs, mask)[example], small).values for example in short]
+        all_close(found, wanted)
+
+
+def test_so_do_chains_with_skips_and_norms(inputs, mask):
+    heads = (SkipHeads(2), Linear(), SkipHeads(3))
+    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=4, features=FEATURES)
+    attention = attentions()[0]
+    for norm in ("post", "pre"):
+
+        def outputs(x, mask=None, norm=norm):
+            scales = sma.normalisation_scales(weights, x, attention, heads, norm, mask=mask)
+            seen = sma.attentioned_inputs(x, attention, "mean", heads, scales, norm, mask=mask)
+            by_layers = sma.forward(weights, x, attention, "mean", heads, scales, norm, mask=mask)
+            np.testing.assert_allclose(sma.forward_paths(weights, seen), by_layers, rtol=1e-10)
+            return by_layers
+
+        all_close(outputs(inputs, mask), [outputs(one) for one in alone(inputs, mask)])
+
+
+@pytest.mark.parametrize("layout", ["key_query", "query_key"])
+def test_matrices_from_elsewhere_may_hold_anything_where_padding_asks(inputs, mask, layout):
+    rng = np.random.default_rng(2)
+    single = [reference.random_attention(rng, HEADS, 1, length) for length in LENGTHS]
+    matrices = [np.full((len(LENGTHS), count, TOKENS, TOKENS), np.nan) for count in HEADS]
+    for layer, matrix in enumerate(matrices):
+        for example, (real, own) in enumerate(zip(mask, single, strict=True)):
+            matrix[example][:, :, real] = 0
+            matrix[example][np.ix_(range(HEADS[layer]), real, real)] = own[layer][0]
+    wanted = [sma.attentioned_inputs(*pair).values for pair in zip(alone(inputs, mask), single, strict=True)]
+    given = matrices if layout == "key_query" else [np.swapaxes(matrix, 2, 3) for matrix in matrices]
+    all_close(sma.attentioned_inputs(inputs, given, layout=layout, mask=mask).values, wanted)
+    sharp = [np.concatenate([layer[0].max(axis=1) for layer in own]) for own in single]
+    wanted = np.concatenate(sharp, axis=1).mean(axis=1)
+    np.testing.assert_allclose(pruning.head_confidence(given, layout=layout, mask=mask), wanted)
+    # Sequences as they are, each with matrices of its own.
+    sequences = [one[0] for one in alone(inputs, mask)]
+    layers = [[own[layer][0] for own in single] for layer in range(len(HEADS))]
+    if layout == "query_key":
+        layers = [[np.swapaxes(one, 1, 2) for one in layer] for layer in layers]
+    wanted = [sma.attentioned_inputs(*pair).values for pair in zip(alone(inputs, mask), single, strict=True)]
+    all_close(sma.attentioned_inputs(sequences, layers, layout=layout).values, wanted)
+
+
+def test_sequences_are_padded_at_the_end():
+    first, second = np.arange(4.0).reshape(2, 2), np.arange(2.0).reshape(1, 2)
+    inputs, mask = sma.pad_sequences([first, second])
+    np.testing.assert_array_equal(inputs, [first, [[0, 1], [0, 0]]])
+    np.testing.assert_array_equal(mask, [[True, True], [True, False]])
+    attention = sma.attention_from_products([np.eye(2)[None]])
+    for matrix, wanted in zip(
+        attention(inputs, mask)[0], (attention(first[None]), attention(second[None])), strict=True
+    ):
+        size = wanted[0].shape[2]
+        np.testing.assert_allclose(matrix[:, :size, :size], wanted[0][0], rtol=1e-14)
+        assert np.all(np.asarray(matrix)[:, size:] == 0) and np.all(np.asarray(matrix)[:, :, size:] == 0)
+
+
+def test_a_mask_without_padding_changes_nothing(inputs):
+    for attention in attentions():
+        whole = np.ones(inputs.shape[:2], bool)
+        wanted = sma.attentioned_inputs(inputs, attention).values
+        np.testing.assert_allclose(sma.attentioned_inputs(inputs, attention, mask=whole).values, wanted, rtol=1e-13)
+
+
+def test_heads_are_selected_on_padded_sequences():
+    """Of a batch with padding as of the same batch without, whose added tokens nobody attends to."""
+    rng = np.random.default_rng(3)
+    labels, inputs = np.tile([1.0, -1.0], 20), rng.normal(size=(40, 4, 3))
+    inputs[:, 1, 0] += labels
+    attention = [np.swapaxes(rng.dirichlet(np.ones(4), size=(40, 2, 4)), 2, 3)]
+    wider = [np.pad(attention[0], ((0, 0), (0, 0), (0, 2), (0, 2)), constant_values=((0, 0),) * 4)]
+    mask = np.arange(6)[None].repeat(40, axis=0) < 4
+    options = {"keep": 1, "directions": 3, "folds": 2}
+    plain = sma.select_heads(inputs, attention, labels, **options)
+    padded = sma.select_heads(
+        np.pad(inputs, ((0, 0), (0, 2), (0, 0)), constant_values=7.0), wider, labels, mask=mask, **options
+    )
+    assert padded.kept.tolist() == plain.kept.tolist() and padded.accuracy == plain.accuracy
+    np.testing.assert_allclose(padded.scores, plain.scores, rtol=1e-8)
+
+
+GOOD = {"mask": ENDS}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mask": ENDS.astype(int)}, "mask: wanted booleans"),
+        ({"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
+        ({"mask": ENDS & (np.arange(5) != 2)[:, None]}, "at least one token in every example, got none in example 2"),
+        ({"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
+        ({"readout": "middle"}, "readout: wanted 'first'"),
+        ({"layout": "queries first"}, "layout: wanted one of key_query, query_key, got 'queries first'"),
+    ],
+)
+def test_bad_masks_are_refused(inputs, change, message):
+    for attention in attentions():
+        with pytest.raises(ValueError, match=message):
+            sma.attentioned_inputs(inputs, attention, **GOOD | change)
+
+
+def test_what_does_not_fit_the_mask_is_refused(inputs):
+    attention = attentions()[0]
+    uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
+    with pytest.raises(
+        ValueError, match="attention of layer 1: wanted no attention from a token to padding, got 0.2 in"
+    ):
+        sma.attentioned_inputs(inputs, [uniform], mask=ENDS)
+    with pytest.raises(ValueError, match="attention of layer 1: wanted 5 examples of 5 tokens, as mask"):
+        sma.attentioned_inputs(inputs, [uniform[..., :4]], mask=ENDS)
+    with pytest.raises(ValueError, match=r"attention\[0\]: wanted finite numbers"):
+        sma.attentioned_inputs(inputs, [np.full_like(uniform, np.nan)], mask=ENDS)
+    with pytest.raises(ValueError, match="inputs: wanted finite numbers"):
+        sma.attentioned_inputs(np.full_like(inputs, np.nan), attention, mask=ENDS)
+    with pytest.raises(ValueError, match="mask: wanted none beside sequences of unequal length"):
+        sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
+    later = sma.attention_from_products(attention.products, np.tril(np.ones((TOKENS, TOKENS), bool)))
+    strict = sma.attention_from_products(attention.products, ~np.eye(TOKENS, dtype=bool))
+    later(inputs, ENDS)
+    with pytest.raises(
+        ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"
+    ):
+        strict(inputs, np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
+
+
+@pytest.mark.parametrize(
+    ("sequences", "message"),
+    [
+        ([], "sequences: wanted a list of at least one"),
+        ([np.ones((0, 3))], r"sequences\[0\]: wanted at least one entry"),
+    ],
+)
+def test_what_are_no_sequences_is_refused(sequences, message):
+    with pytest.raises(ValueError, match=message):
+        sma.pad_sequences(sequences)

@@ -1,0 +1,222 @@
+"""Attention read off networks of PyTorch and Hugging Face: small ones made here, against loops over their own weights."""
+
+import math
+
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+
+EXAMPLES, TOKENS, WIDTH, HEADS = 3, 5, 8, 2
+INPUTS = np.random.default_rng(0).normal(size=(EXAMPLES, TOKENS, WIDTH)).astype("float32")
+MASK = np.arange(TOKENS)[None] < np.array([5, 3, 4])[:, None]
+
+# Only where somebody has them: the library needs neither.
+torch = pytest.importorskip("torch", reason="needs PyTorch, as `make images` installs it")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def softmax(logits):
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def by_hand(attention, tokens, mask=None, causal=False):
+    """(examples, heads, keys, queries) from the weights of a MultiheadAttention, a head at a time."""
+    weight, bias = (one.detach().double().numpy() for one in (attention.in_proj_weight, attention.in_proj_bias))
+    queries, keys, _ = np.split(tokens.astype(float) @ weight.T + bias, 3, axis=-1)
+    size = tokens.shape[2] // attention.num_heads
+    found = np.zeros((len(tokens), attention.num_heads, tokens.shape[1], tokens.shape[1]))
+    for example, head in np.ndindex(found.shape[:2]):
+        columns = slice(head * size, (head + 1) * size)
+        logits = queries[example][:, columns] @ keys[example][:, columns].T / math.sqrt(size)
+        if mask is not None:
+            logits[:, ~mask[example]] = -np.inf
+        if causal:
+            logits[np.triu_indices(tokens.shape[1], 1)] = -np.inf
+        found[example, head] = softmax(logits).T
+    return found
+
+
+def agree(found, wanted):
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def layer(seed=0, **options):
+    torch.manual_seed(seed)
+    return torch.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, dropout=0.5, **options)
+
+
+def encoder(depth=2, **options):
+    return torch.nn.TransformerEncoder(layer(**options), depth, enable_nested_tensor=False)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_a_multihead_attention(batch_first, mask):
+    torch.manual_seed(1)
+    model = torch.nn.MultiheadAttention(WIDTH, HEADS, dropout=0.5, batch_first=batch_first)
+    given = INPUTS if batch_first else INPUTS.swapaxes(0, 1)
+    options = {} if mask is None else {"key_padding_mask": torch.tensor(~mask)}
+    read = sma.attention_from_torch(model, given, **options)
+    agree(read.inputs, INPUTS)
+    (matrix,) = read.attention
+    agree(matrix, by_hand(model, INPUTS, mask))
+    assert (read.mask is None) == (mask is None)
+    if mask is not None:
+        np.testing.assert_array_equal(read.mask, mask)
+    assert model.training  # as it was
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_an_encoder_of_them(norm_first, batch_first):
+    model = encoder(norm_first=norm_first, batch_first=batch_first).eval()
+    given = torch.tensor(INPUTS if batch_first else INPUTS.swapaxes(0, 1))
+    fused = model(given, src_key_padding_mask=torch.tensor(~MASK))
+    read = sma.attention_from_torch(model, given, src_key_padding_mask=torch.tensor(~MASK))
+    hidden = given
+    for number, one in enumerate(model.layers):
+        entering = one.norm1(hidden) if norm_first else hidden
+        entering = entering.detach().numpy() if batch_first else entering.detach().numpy().swapaxes(0, 1)
+        agree(read.attention[number], by_hand(one.self_attn, entering, MASK))
+        hidden = one(hidden, src_key_padding_mask=torch.tensor(~MASK))
+    agree(read.inputs, INPUTS)
+    np.testing.assert_array_equal(read.mask, MASK)
+    # The model is as it was, and nothing listens any more.
+    torch.testing.assert_close(model(given, src_key_padding_mask=torch.tensor(~MASK)), fused)
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_network_of_ones_own_with_a_causal_mask():
+    class Network(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.encoder = torch.nn.Embedding(7, WIDTH), encoder(batch_first=True)
+
+        def forward(self, ids, *, mask):
+            return self.encoder(self.words(ids), mask=mask, is_causal=True)
+
+    model = Network().train()
+    ids = np.random.default_rng(1).integers(7, size=(EXAMPLES, TOKENS))
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(TOKENS)
+    read = sma.attention_from_torch(model, ids, mask=causal, layers=[0])
+    tokens = model.words.weight.detach().numpy()[ids]
+    agree(read.inputs, tokens)
+    (matrix,) = read.attention
+    agree(matrix, by_hand(model.encoder.layers[0].self_attn, tokens, causal=True))
+    assert read.mask is None and all(module.training for module in model.modules())
+    assert len(sma.attention_from_torch(model, ids, mask=causal).attention) == 2
+
+
+def test_what_was_read_goes_through_the_theory_and_padding_does_not_matter():
+    model = encoder(batch_first=True).eval()
+    read = sma.attention_from_torch(model, INPUTS, src_key_padding_mask=torch.tensor(~MASK))
+    heads = (sma.SkipHeads(HEADS),) * 2
+    seen = sma.attentioned_inputs(read.inputs, read.attention, "mean", heads, mask=read.mask)
+    for example, real in enumerate(MASK):
+        alone = sma.attention_from_torch(model, INPUTS[example : example + 1, real])
+        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, "mean", heads)
+        np.testing.assert_allclose(seen.values[example], wanted.values[0], atol=1e-5)
+    solution = sma.solve(seen, np.array([1.0, -1.0, 1.0]), width=10, temperature=0.1)
+    assert solution.order_parameter.shape == (9, 9)
+
+
+class Crossed(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True, **options)
+
+    def forward(self, inputs, others=None):
+        return self.attention(inputs, inputs if others is None else others, inputs, need_weights=False)[0]
+
+
+def test_bad_networks_are_refused_and_left_as_they_were():
+    model = Crossed()
+    with pytest.raises(
+        ValueError, match="wanted attention within one sequence, got queries and keys of different ones"
+    ):
+        sma.attention_from_torch(model, INPUTS, others=torch.tensor(2 * INPUTS))
+    assert model.training and torch.backends.mha.get_fastpath_enabled() and not model.attention._forward_hooks
+    with pytest.raises(ValueError, match=r"wanted as many keys as queries, got \(5, 6\): add_bias_kv"):
+        sma.attention_from_torch(Crossed(add_zero_attn=True), INPUTS)
+    with pytest.raises(ValueError, match=r"inputs: wanted a batch of sequences, three axes, got \(5, 8\)"):
+        sma.attention_from_torch(model, INPUTS[0])
+    with pytest.raises(ValueError, match="model: wanted a network that uses torch.nn.MultiheadAttention, got Linear"):
+        sma.attention_from_torch(torch.nn.Linear(WIDTH, 2), INPUTS)
+    with pytest.raises(ValueError, match="model: wanted a torch.nn.Module, got function"):
+        sma.attention_from_torch(by_hand, INPUTS)
+    with pytest.raises(ValueError, match="inputs: wanted a tensor or an array, got list"):
+        sma.attention_from_torch(model, [[1.0], [1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"layers: wanted different layers out of 0\.\.0, at least one, got \[1\]"):
+        sma.attention_from_torch(model, INPUTS, layers=[1])
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    return pytest.importorskip("transformers", reason="needs Hugging Face's transformers")
+
+
+IDS = np.random.default_rng(2).integers(3, 20, size=(EXAMPLES, TOKENS))
+
+
+def bert(transformers, **options):
+    torch.manual_seed(3)
+    sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 2}
+    config = transformers.BertConfig(**sizes, intermediate_size=16, attn_implementation="eager", **options)
+    return transformers.BertModel(config).eval()
+
+
+def test_an_encoder_of_hugging_face(transformers):
+    model = bert(transformers)
+    batch = {"input_ids": torch.tensor(IDS), "attention_mask": torch.tensor(MASK.astype(int))}
+    read = sma.attention_from_transformers(model, **batch)
+    np.testing.assert_array_equal(read.mask, MASK)
+    with torch.no_grad():
+        tokens = model.embeddings(batch["input_ids"]).double().numpy()
+    agree(read.inputs, tokens)
+    parts = model.encoder.layer[0].attention.self
+    queries, keys = (
+        tokens @ one.weight.detach().double().numpy().T + one.bias.detach().double().numpy()
+        for one in (parts.query, parts.key)
+    )
+    size = WIDTH // HEADS
+    for example, head in np.ndindex(EXAMPLES, HEADS):
+        columns, real = slice(head * size, (head + 1) * size), MASK[example]
+        logits = queries[example][real, columns] @ keys[example][real, columns].T / math.sqrt(size)
+        agree(read.attention[0][example, head][np.ix_(real, real)], softmax(logits).T)
+    # Without padding every sequence alone.
+    seen = sma.attentioned_inputs(read.inputs, read.attention, "last", mask=read.mask).values
+    for example, real in enumerate(MASK):
+        alone = sma.attention_from_transformers(model, input_ids=torch.tensor(IDS[example : example + 1, real]))
+        assert alone.mask is None
+        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, "last").values[0]
+        np.testing.assert_allclose(seen[example], wanted, atol=1e-5)
+    (second,) = sma.attention_from_transformers(model, layers=[1], **batch).attention
+    np.testing.assert_array_equal(second, read.attention[1])
+
+
+def test_a_decoder_looks_back_alone(transformers):
+    torch.manual_seed(4)
+    config = transformers.GPT2Config(
+        vocab_size=20, n_positions=8, n_embd=WIDTH, n_layer=1, n_head=HEADS, attn_implementation="eager"
+    )
+    read = sma.attention_from_transformers(transformers.GPT2Model(config).eval(), input_ids=torch.tensor(IDS))
+    (matrix,) = read.attention
+    assert np.all(matrix[:, :, np.tril_indices(TOKENS, -1)[0], np.tril_indices(TOKENS, -1)[1]] == 0)
+    np.testing.assert_allclose(matrix.sum(axis=2), 1, atol=1e-6)
+    assert sma.attentioned_inputs(read.inputs, read.attention).values.shape == (EXAMPLES, HEADS, WIDTH)
+
+
+def test_bad_models_of_hugging_face_are_refused(transformers):
+    ids = torch.tensor(IDS)
+    with pytest.raises(ValueError, match=r"model: wanted a model in evaluation.* Call model\.eval\(\)"):
+        sma.attention_from_transformers(bert(transformers).train(), input_ids=ids)
+    with pytest.raises(ValueError, match="model: wanted a model of transformers, got Linear"):
+        sma.attention_from_transformers(torch.nn.Linear(2, 2).eval(), input_ids=ids)
+    fused = bert(transformers)
+    fused.set_attn_implementation("sdpa")
+    with pytest.raises(ValueError, match=r"wanted attention of every layer, got none from BertModel.*'eager'"):
+        sma.attention_from_transformers(fused, input_ids=ids)
