@@ -26,7 +26,7 @@ class NarrowHeads(OnNetwork):
     r"""The saddle point (11) for every width $N$ and head dimension $d$, on the attention that was trained without a bottleneck.
 
     The record has over draws, widths, dimensions, the largest of them infinite for heads with full matrices, and temperatures the
-    accuracies of the predictor (9), the log evidence in nats, and the order parameter $U^{(1)}$. Names that begin with "gp_" are of the
+    accuracies of the predictor (9), the log evidence in nats, and the order parameter $U^{(1)}$. Names that begin with `gp` are of the
     Gaussian-process limit, the `evidence_slopes` over stages among them. Sequences are those of `Theory` of the same network and the same numbers of sequences.
 
     Attributes:
