@@ -69,7 +69,8 @@ def tail_size(draws) -> np.ndarray:
     """
     values = _values(draws)
     quantiles = np.quantile(values, _TAILS, axis=(0, 1))
-    return np.minimum(*(effective_size(_halves((values <= one).astype(float))) for one in quantiles))
+    lower, upper = (effective_size(_halves((values <= one).astype(float))) for one in quantiles)
+    return np.asarray(np.minimum(lower, upper))
 
 
 def _normalised(values: np.ndarray) -> np.ndarray:
