@@ -17,7 +17,7 @@ python := $(VENV)/bin/python
 constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint doctor book check readme serve verify bench images text workflow reproduce smoke clean distclean
+.PHONY: help venv test lint doctor book check browse pdf readme serve verify bench images text workflow reproduce smoke clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,12 @@ book: venv  ## execute the pages that need it and build the book; prints where i
 check: venv  ## look over the built book and what the README takes from it
 	@$(python) tools/check_book.py
 	@$(python) tools/readme.py --check
+
+browse: venv  ## look at every page of the built book in Chromium, if there is one: desk and phone, light and dark
+	@$(python) tools/browse.py
+
+pdf: venv  ## print the built book as one PDF with Chromium, and link it from the first page
+	@$(python) tools/print_book.py
 
 readme: book  ## write what the README takes from the built book
 	@$(python) tools/readme.py

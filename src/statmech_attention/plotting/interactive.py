@@ -186,13 +186,18 @@ def axes_of(panel: Panel, number) -> dict:
     layout = {}
     for letter, distance in zip("xy", panel.ticks, strict=True):
         title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
-        axis = layout[f"{letter}axis{number}"] = {"title": {"text": title}, "type": scale}
+        axis = {"title": {"text": title}, "type": scale}
         if ends is not None:
             axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
-        if distance is not None:
+        if distance is not None and ends is not None and scale == "linear":
+            # One by one: from frame to frame Plotly changes a distance before the ends, and draws thousands in between.
+            places = np.arange(np.ceil(ends[0] / distance - 1e-9), np.floor(ends[1] / distance + 1e-9) + 1)
+            axis |= {"tickmode": "array", "tickvals": [float(f"{place * distance:.12g}") for place in places]}
+        elif distance is not None:
             axis["dtick"] = float(distance)
         if panel.equal:
             axis["constrain"] = "domain"  # shorten the axis, not its range
+        layout[f"{letter}axis{number}"] = axis
     if panel.equal:
         layout[f"yaxis{number}"]["scaleanchor"] = f"x{number}"
     return layout
@@ -242,7 +247,7 @@ $LOADER  const figure = $FIGURE;
   const knob = figure.layout.sliders[0], last = knob.steps.length - 1, panels = figure.layout.grid.columns;
   const arrangement = () => {
     const rows = place.clientWidth < 560 ? panels : 1;
-    return {grid: {rows: rows, columns: panels / rows, pattern: "independent"}, height: 120 + 300 * rows};
+    return {grid: {rows: rows, columns: panels / rows, pattern: "independent"}, height: 120 + 300 * rows, autosize: true};
   };
   window.plotlyLoaded.then(() => {
     const picture = place.querySelector("img"), plot = document.createElement("div");

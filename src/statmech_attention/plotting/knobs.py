@@ -224,7 +224,7 @@ $LOADER  const frames = $FRAMES, layouts = $LAYOUTS, knobs = $KNOBS;
     plot.setAttribute("aria-label", picture.alt);
     const draw = () => {
       const at = inputs.reduce((sum, input, place) => sum * knobs[place].values.length + Number(input.value), 0);
-      Plotly.react(plot, frames[at].data, layouts[place.clientWidth < 560 ? 1 : 0], {responsive: true, displayModeBar: false});
+      Plotly.react(plot, frames[at].data, {...layouts[place.clientWidth < 560 ? 1 : 0], autosize: true}, {responsive: true, displayModeBar: false});
     };
     for (const knob of knobs) {
       const label = document.createElement("label"), input = document.createElement("input"), said = document.createElement("output");

@@ -1,0 +1,60 @@
+"""The look at the built book in a browser: it finds what is wrong with a page, and nothing with one that is right."""
+
+import browse
+import browser
+import pytest
+
+THEME = """<meta name="viewport" content="width=device-width, initial-scale=1">
+<script>
+const dark = matchMedia("(prefers-color-scheme: dark)"), set = () => document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+dark.addEventListener("change", set); set();
+</script>
+<style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }</style>"""
+RIGHT = THEME + "<article><p>Some words.</p><div style='overflow-x: auto'><pre>{}</pre></div></article>".format(
+    "wide " * 200
+)
+WRONG = (
+    THEME
+    + """<article><p style="color: #222; width: 900px">Dark words.</p><span class="math">\\(x\\)</span></article>
+<script>console.error("oh"); new Image().src = "https://example.org/x.png"; nothing.there</script>"""
+)
+
+
+@pytest.fixture
+def opened():
+    try:
+        with browser.Browser() as one:
+            yield one
+    except browser.Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def test_what_is_wrong_with_a_page_is_found(opened, tmp_path):
+    for name, text in (("right", RIGHT), ("wrong", WRONG)):
+        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><html><body>{text}</body></html>")
+    assert list(browse.page(opened, tmp_path / "right.html")) == []
+    found = list(browse.page(opened, tmp_path / "wrong.html"))
+    wanted = [
+        "formula left raw: \\(x\\)",
+        "390 pixels, light: scrolls sideways: ",
+        "390 pixels, dark: p reaches from ",
+        "1400 pixels, dark: hardly legible, 1.",
+        "console: oh",
+        "exception: ReferenceError: nothing is not defined",
+        "asks the network for https://example.org/x.png",
+    ]
+    assert [part for part in wanted if not any(problem.startswith(part) for problem in found)] == []
+    assert not any(problem.startswith("1400 pixels, light") for problem in found)
+    with pytest.raises(RuntimeError, match="ReferenceError: gone"):
+        opened.evaluate("gone")
+
+
+def test_without_a_browser_or_a_book_the_reason_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["browse", "--html", str(tmp_path)])
+    assert browse.main() == 0
+    assert capsys.readouterr().out == "browse: skipped, the book is not built: make book\n"
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setattr(browser, "NAMES", ("no-such-browser",))
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert browse.main() == 0
+    assert capsys.readouterr().out.startswith("browse: skipped, no Chromium: wanted one of no-such-browser")
