@@ -135,6 +135,8 @@ TABLE = {
         "action": {"order_parameters": OVERLAPS, **TRAIN, **PHYSICS, "variance": 1.0, "heads": None},
         "attention_from_products": {"products": PRODUCTS, "mask": None, "bias": None},
         "attention_from_queries_and_keys": {"queries": QUERIES, "keys": QUERIES, "mask": None, "bias": None},
+        "attention_from_torch": {"model": None, "inputs": INPUTS, "layers": None},
+        "attention_from_transformers": {"model": None, "layers": None},
         "attention_matrices": {"inputs": INPUTS, "attention": MATRICES} | FORM,
         "attentioned_inputs": {"inputs": INPUTS, "attention": ATTENTION, "readout": "last", "heads": None} | FORM,
         "centred_alignment": {"kernel": np.eye(3), "labels": LABELS},
@@ -249,7 +251,7 @@ TABLE = {
     pruning: {
         "every_removal": REMOVED | {"count": 1, "bias": 0.0},
         "greedy_order": REMOVED | {"bias": 0.0},
-        "head_confidence": {"matrices": MATRICES} | FORM,
+        "head_confidence": {"attention": MATRICES} | FORM,
         "head_drops": REMOVED | {"bias": 0.0},
         "head_evidence": TRAIN | PHYSICS | {"variance": 1.0, "heads": None, "coefficients": "kept", "start": None},
         "head_shares": MATRIX,
@@ -266,13 +268,13 @@ TABLE = {
         "path_covariance": {"attentioned": SEEN},
         "path_weights": MATRIX,
         "predictor_contributions": {
-            "train": SEEN,
+            "attentioned": SEEN,
             "labels": LABELS,
-            "test": SEEN,
+            "attentioned_test": SEEN,
             "order_parameter": U,
             "temperature": 0.3,
         },
-        "predictor_vectors": {"train": SEEN, "labels": LABELS, "order_parameter": U, "temperature": 0.3},
+        "predictor_vectors": {"attentioned": SEEN, "labels": LABELS, "order_parameter": U, "temperature": 0.3},
         "pruning_curve": REMOVED | {"order": [0], "bias": 0.0},
         "rank_correlation": {"scores": [SCORES] * 2, "drops": [SCORES] * 2, "resamples": 3, "seed": 0, "level": 0.9},
         "removal_order": {"scores": SCORES, "heads": HEADS},
@@ -372,6 +374,8 @@ NOT_CALLED |= {"sentence_set", "tokenise"}
 
 # These need files, or Omniglot itself: they refuse what is here, and nonsense too.
 REFUSE = {"tasks.omniglot_split", "tasks.one_shot_suite"}
+# And these are of PyTorch and of Hugging Face.
+REFUSE |= {"statmech_attention.attention_from_torch", "statmech_attention.attention_from_transformers"}
 
 
 def functions():

@@ -21,7 +21,7 @@ TAKE = {
     "attentioned_inputs": (lambda one, **how: sma.attentioned_inputs(INPUTS, one, **how).values, "attention"),
     "forward": (lambda one, **how: sma.forward(WEIGHTS, INPUTS, one, **how), "attention"),
     "normalisation_scales": (lambda one, **how: sma.normalisation_scales(WEIGHTS, INPUTS, one, **how), "attention"),
-    "head_confidence": (lambda one, **how: pruning.head_confidence(one, **how), "matrices"),
+    "head_confidence": (lambda one, **how: pruning.head_confidence(one, **how), "attention"),
 }
 
 

@@ -69,9 +69,9 @@ def test_so_do_chains_with_skips_and_norms(inputs, mask):
     for norm in ("post", "pre"):
 
         def outputs(x, mask=None, norm=norm):
-            scales = sma.normalisation_scales(weights, x, attention, heads, norm, mask=mask)
-            seen = sma.attentioned_inputs(x, attention, "mean", heads, scales, norm, mask=mask)
-            by_layers = sma.forward(weights, x, attention, "mean", heads, scales, norm, mask=mask)
+            scales = sma.normalisation_scales(weights, x, attention, heads, norm=norm, mask=mask)
+            seen = sma.attentioned_inputs(x, attention, "mean", heads, scales=scales, norm=norm, mask=mask)
+            by_layers = sma.forward(weights, x, attention, "mean", heads, scales=scales, norm=norm, mask=mask)
             np.testing.assert_allclose(sma.forward_paths(weights, seen), by_layers, rtol=1e-10)
             return by_layers
 

@@ -121,11 +121,11 @@ def normalised_by_layer(scores, heads) -> Float[np.ndarray, " heads"]:
     return scores / np.where(lengths > 0, lengths, 1.0)[layer]
 
 
-def head_confidence(matrices, *, layout: str = "key_query", mask=None) -> Float[np.ndarray, " heads"]:
+def head_confidence(attention, *, layout: str = "key_query", mask=None) -> Float[np.ndarray, " heads"]:
     r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
 
     Args:
-        matrices: attention matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.
+        attention: matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.
         layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
         mask: `(examples, tokens)`, true where there is a token; padding asks for nothing.
 
@@ -138,7 +138,7 @@ def head_confidence(matrices, *, layout: str = "key_query", mask=None) -> Float[
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
     """
     mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
-    matrices = matrices_from("matrices", matrices, layout, mask)
+    matrices = matrices_from("attention", attention, layout, mask)
     largest = [np.asarray(layer).max(axis=2) for layer in matrices]
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]

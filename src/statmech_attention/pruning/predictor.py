@@ -14,13 +14,15 @@ from statmech_attention.theory.kernels import check_order_parameter, kernel, ker
 
 
 @checks.objects
-def predictor_vectors(train: AttentionedInputs, labels, order_parameter, temperature) -> Float[Array, "paths features"]:
+def predictor_vectors(
+    attentioned: AttentionedInputs, labels, order_parameter, temperature
+) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$: no kernel of test inputs is needed.
 
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
 
     Args:
-        train: attentioned training inputs; input variance 1.
+        attentioned: training inputs; input variance 1.
         labels: `(examples,)`.
         order_parameter: $U$, `(paths, paths)`.
         temperature: $T$.
@@ -31,10 +33,9 @@ def predictor_vectors(train: AttentionedInputs, labels, order_parameter, tempera
     Raises:
         ValueError: shapes that do not fit each other, $T \le 0$.
     """
-    labels = checks.labels(labels, len(train.values))
-    return _vectors(
-        train, labels, check_order_parameter(order_parameter, train), checks.positive("temperature", temperature)
-    )
+    labels = checks.labels(labels, len(attentioned.values))
+    order_parameter = check_order_parameter(order_parameter, attentioned)
+    return _vectors(attentioned, labels, order_parameter, checks.positive("temperature", temperature))
 
 
 @jax.jit
@@ -48,14 +49,14 @@ def _vectors(train: AttentionedInputs, labels, order_parameter, temperature):
 
 @checks.objects
 def predictor_contributions(
-    train: AttentionedInputs, labels, test: AttentionedInputs, order_parameter, *, temperature
+    attentioned: AttentionedInputs, labels, attentioned_test: AttentionedInputs, order_parameter, *, temperature
 ) -> Float[Array, "examples paths"]:
     r"""What each path adds to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the vectors of `predictor_vectors`.
 
     Args:
-        train: attentioned training inputs; input variance 1.
+        attentioned: training inputs; input variance 1.
         labels: $Y$, `(training examples,)`.
-        test: attentioned test inputs.
+        attentioned_test: test inputs.
         order_parameter: $U$, `(paths, paths)`.
         temperature: $T > 0$.
 
@@ -65,8 +66,8 @@ def predictor_contributions(
     Raises:
         ValueError: shapes that do not fit each other, $T \le 0$.
     """
-    vectors = predictor_vectors(train, labels, order_parameter, temperature)
-    return jnp.einsum("epi,pi->ep", test.values, vectors)
+    vectors = predictor_vectors(attentioned, labels, order_parameter, temperature)
+    return jnp.einsum("epi,pi->ep", attentioned_test.values, vectors)
 
 
 def without_layers(contributions, labels, heads) -> Estimate:

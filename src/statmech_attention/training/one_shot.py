@@ -62,7 +62,7 @@ class Training:
         Returns:
             `TrainedNetwork`.
         """
-        return trained_network(self.parameters, self.curve, self.best_step, self.heads)
+        return trained_network(self.parameters, self.curve, best_step=self.best_step, heads=self.heads)
 
 
 class _Kept(NamedTuple):

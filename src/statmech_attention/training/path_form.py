@@ -142,7 +142,7 @@ def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
 
 
 @checks.objects
-def trained_network(parameters: Parameters, curve=None, best_step: int = 0, heads=None) -> TrainedNetwork:
+def trained_network(parameters: Parameters, curve=None, *, best_step: int = 0, heads=None) -> TrainedNetwork:
     """What is kept of trained parameters.
 
     Args:
