@@ -253,7 +253,9 @@ TABLE = {
         "greedy_order": REMOVED | {"bias": 0.0},
         "head_confidence": {"attention": MATRICES} | FORM,
         "head_drops": REMOVED | {"bias": 0.0},
-        "head_evidence": TRAIN | PHYSICS | {"variance": 1.0, "heads": None, "coefficients": "kept", "start": None},
+        "head_evidence": TRAIN
+        | PHYSICS
+        | {"variance": 1.0, "heads": None, "coefficients": "kept", "start": None, "tolerance": 1e-8},
         "head_shares": MATRIX,
         "head_weight_norms": {"network": NETWORK},
         "heads_left": {"heads": HEADS, "removed": [0]},

@@ -201,6 +201,17 @@ def test_skip_connections_on_the_hidden_markov_chains_are_a_job(plan, recorded, 
     assert set(stale(plan, configured(recorded, skips=[{**run, "draws": 5}])).values()) == {"draws was 12"}
 
 
+def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_path):
+    yaml = pytest.importorskip("yaml")
+    configuration = yaml.safe_load((ROOT / "workflow" / "sentences.yaml").read_text())
+    runs = [{**run, "folder": str(tmp_path)} for run in configuration["encoder"]]
+    found = plan.jobs({**configuration, "folder": str(tmp_path), "encoder": runs})
+    assert len(found) == len(runs) and {job.reason for job in found} == {"not there"}
+    assert found[0].name == "encoder-description-entity-seed0" and "stored=true" in found[0].command
+    with pytest.raises(plan.Wrong, match="encoder: task"):
+        plan.jobs({**configuration, "encoder": [{"folder": str(tmp_path), "task": "weather"}]})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -245,6 +256,7 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     )
     alone = sum(len(run["widths"]) for run in configuration["sampling"])
     alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics"))
+    alone += len(configuration.get("encoder", []))
     assert len(found) == of_networks + alone
 
 

@@ -32,6 +32,7 @@ STAGES = {
     "skips": experiments.Skips,
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
+    "encoder": experiments.EncodedHeads,
     "dynamics": experiments.Diagram,
 }
 # With the parameters that each run has to name.
@@ -40,6 +41,7 @@ ALONE = {
     "skips": ("folder",),
     "calibration": ("folder",),
     "evidences": ("folder",),
+    "encoder": ("folder",),
     "dynamics": ("folder", "diagram"),
 }
 ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)
@@ -90,8 +92,9 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
     """
     allowed = {"folder", "data", "networks", *STAGES}
     _only(configuration, allowed, "configuration")
+    alone = any(configuration.get(stage) for stage in ALONE)
     for name in ("folder", "networks"):
-        if not configuration.get(name):
+        if not configuration.get(name) and not (alone and configuration.get(name) == []):
             raise Wrong(f"{name}: not in the configuration. Start from a copy of workflow/paper.yaml.")
     folder = Path(configuration["folder"]).absolute()
     found: dict[str, Job] = {}

@@ -56,6 +56,23 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
         np.testing.assert_array_equal(rescaled.values, inputs.keep_heads(kept_heads(heads, [head])).values)
 
 
+def test_without_several_heads_the_paths_through_none_of_them_are_left(problem):
+    inputs, labels = problem
+    solution = sma.solve(inputs, labels, width=5, temperature=0.5)
+    below, above, readout = order_parameters_left(solution, [0, 3])  # head 2 of layer 1 and head 1 of layer 2 stay
+    assert float(below[0, 0]) == float(solution.order_parameters[0][2, 2]) and below.shape == (1, 1)
+    assert float(above[0, 0]) == float(solution.order_parameters[1][0, 0]) and above.shape == (1, 1)
+    assert readout == solution.order_parameters[2]
+
+
+def test_a_rough_saddle_point_has_the_evidence_to_the_square_of_its_gradient(problem):
+    inputs, labels = problem
+    options = {"width": 5, "temperature": 0.5}
+    fine, rough = (head_evidence(inputs, labels, **options, tolerance=size).lost for size in (1e-10, 1e-3))
+    np.testing.assert_allclose(rough, fine, atol=1e-5)
+    assert np.any(rough != fine)
+
+
 def test_a_head_that_sees_nothing_loses_nothing(problem):
     inputs, labels = problem
     for head, blind in ((1, [2, 3]), (2, [0, 2])):  # of layer 1, of layer 2

@@ -2,8 +2,8 @@
 
 On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
 HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, Calibration,
-whether error bars hold the truth, Evidences, the evidence over widths and temperatures, and Diagram, diagrams of 1-bit
-self-attention. The notebooks of `book/runs` run them.
+whether error bars hold the truth, Evidences, the evidence over widths and temperatures, EncodedHeads, the attention of a
+pretrained encoder, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from statmech_attention import results
 from statmech_attention.experiments.calibration import Calibration
 from statmech_attention.experiments.diagrams import Diagram, marked
+from statmech_attention.experiments.encoded_heads import EncodedHeads
 from statmech_attention.experiments.evidence_lost import EvidenceLost
 from statmech_attention.experiments.evidences import Evidences
 from statmech_attention.experiments.experiment import Experiment
@@ -36,6 +37,7 @@ _EXPERIMENTS = {
         Skips,
         Calibration,
         Evidences,
+        EncodedHeads,
         Diagram,
     )
 }
@@ -62,6 +64,7 @@ def experiment_of(path) -> Experiment:
 __all__ = [
     "Calibration",
     "Diagram",
+    "EncodedHeads",
     "EvidenceLost",
     "Evidences",
     "Experiment",

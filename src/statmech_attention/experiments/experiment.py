@@ -68,6 +68,11 @@ class Experiment(ABC):
         """How many steps the progress bar counts."""
         return 1
 
+    @property
+    def missing(self) -> str:
+        """What `again` needs and is not installed here; empty where nothing is."""
+        return ""
+
     def check(self) -> None:  # noqa: B027 - nothing, where there is nothing to check
         """Raise ValueError for parameters that make no sense; before anything is read."""
 

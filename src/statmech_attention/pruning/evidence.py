@@ -74,6 +74,7 @@ def head_evidence(
     heads=None,
     coefficients: str = "kept",
     start=None,
+    tolerance=1e-8,
     throw: bool = True,
 ) -> HeadEvidence:
     r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
@@ -89,6 +90,7 @@ def head_evidence(
         heads: only for plain arrays.
         coefficients: of the paths that are left, see `without_head`.
         start: where the whole network begins, as for `solve`.
+        tolerance: as for `solve`. The evidence is wrong by the square of the gradient.
         throw: raise where a saddle point was not reached.
 
     Returns:
@@ -99,7 +101,7 @@ def head_evidence(
         NotConverged: as `solve`.
     """
     inputs = as_attentioned("attentioned", attentioned, heads)
-    options = {"width": width, "temperature": temperature, "variance": variance, "throw": throw}
+    options = {"width": width, "temperature": temperature, "variance": variance, "tolerance": tolerance, "throw": throw}
     smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
     whole = solve(inputs, labels, start=start, **options)
     without = tuple(
@@ -110,12 +112,12 @@ def head_evidence(
 
 
 @checks.objects
-def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "..."], ...]:
-    """The blocks of all order parameters on the partial paths that do not go through a head.
+def order_parameters_left(solution: Solution, head) -> tuple[Float[Array, "..."], ...]:
+    """The blocks of all order parameters on the partial paths that do not go through a head, or through some of them.
 
     Args:
         solution: of the whole network.
-        head: its number, counted through the network.
+        head: its number, counted through the network, or the numbers of several.
 
     Returns:
         $(U^{(1)}, .., U^{(L+1)})$ of the smaller network.
@@ -124,5 +126,5 @@ def order_parameters_left(solution: Solution, head: int) -> tuple[Float[Array, "
         ValueError: as `without_head`.
     """
     chain = solution.attentioned.chain
-    _, parts = chain.keep(kept_heads(chain, [head]))
+    _, parts = chain.keep(kept_heads(chain, np.atleast_1d(head)))
     return order_parameters_on(solution.order_parameters, chain, parts)
