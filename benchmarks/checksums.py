@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 import statmech_attention as sma
-from benchmarks import problems
+from benchmarks import problems, robustness
 from statmech_attention import dmft, results
 from statmech_attention.results.again import Again, difference
 
@@ -31,11 +31,18 @@ def samplers() -> np.ndarray:
     return sma.sampling.posterior(inputs, labels, key=jax.random.key(0), **options)["potential"].values
 
 
+def random_problems() -> np.ndarray:
+    """Actions of the first random problems; minus one where there is none."""
+    rows = (robustness.solve(robustness.draw(seed)) for seed in range(4))
+    return np.array([row["action"] if row["outcome"] == robustness.CONVERGED else -1.0 for row in rows])
+
+
 CHECKSUMS: dict[str, Callable[[], np.ndarray]] = {
     "benchmark of the minimisers": minimisers,
     "benchmark of the first calls": minimisers,
     "benchmark of the dynamics": dynamics,
     "benchmark of the samplers": samplers,
+    robustness.MAKER: random_problems,
 }
 
 

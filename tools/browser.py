@@ -22,7 +22,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio")
 OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND"
 PATIENCE = 240  # seconds, for a machine that has much else to do
-HEIGHT = 600  # of the window, in pixels: what is in it is painted, which takes most of the time
+HEIGHT = 300  # of the window, in pixels: what is in it is painted, which takes most of the time
 
 
 class Unavailable(Exception):

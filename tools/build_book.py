@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 from compiled import share
+from page_notebooks import address, export, launch
 from progress import overwrite
 
 from statmech_attention.notebooks.execution import kernel_environment
@@ -130,7 +131,11 @@ def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
         name, text = page.relative_to(ROOT).with_suffix("").as_posix(), page.read_text(encoding="utf-8")
         if name in stale or any(directive in text for directive in changed):
             (build / ".doctrees" / f"{name}.doctree").unlink(missing_ok=True)
+    where = address(settings, ROOT)
+    branch = settings["repository"]["branch"]
+    launch(settings, where)
     status, complaints = _watch(_command(settings, cache.folder), environment, log)
+    export(ROOT, list(cache.notebooks), build, where, branch)
     return complaints or [f"Sphinx ended with status {status}."] if status else []
 
 
