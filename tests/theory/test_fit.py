@@ -14,13 +14,17 @@ from statmech_attention.theory import fit as module
 
 @pytest.fixture(scope="module")
 def chains():
-    """A small hidden Markov problem whose labels carry noise, so that the evidence has a maximum."""
+    """Labels that are linear in what one path of small hidden Markov chains sees, and noise: the evidence has a maximum."""
     task = sma.tasks.HiddenMarkov(length=5, token_size=4)
     keys = jax.random.split(jax.random.key(5), 3)
     sample = task.sample(keys[0], 24)
     attention = sma.attention_from_products(task.heads(keys[1]))
-    noise = 0.5 * jax.random.normal(keys[2], sample.labels.shape)
-    return sma.attentioned_inputs(sample.inputs, attention), sample.labels + noise
+    xi = sma.attentioned_inputs(sample.inputs, attention)
+    weights, noise = (
+        jax.random.normal(key, (count,))
+        for key, count in zip(jax.random.split(keys[2]), (xi.values.shape[2], 24), strict=True)
+    )
+    return xi, xi.values[:, 0] @ weights + 0.5 * noise
 
 
 @pytest.fixture(scope="module")

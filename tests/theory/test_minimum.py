@@ -70,7 +70,7 @@ def test_gradients_agree_with_finite_differences_in_every_argument(heads, method
 
 @pytest.fixture(scope="module")
 def plain():
-    (values, labels, *_), test = drawn(HEADS)
+    (values, labels, *_, variance), test = drawn(HEADS)
 
     def mean(temperature, **options):
         options = {"heads": HEADS, "width": 4.0, "temperature": temperature, "variance": variance} | options
@@ -91,7 +91,7 @@ def test_forward_and_reverse_agree_with_and_without_jit_and_vmap(plain):
 
 
 def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
-    (values, labels, *_), test = drawn(HEADS)
+    (values, labels, *_, variance), test = drawn(HEADS)
 
     def means(temperatures):
         options = {"heads": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures}
