@@ -94,7 +94,7 @@ def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
     (values, labels, *_, variance), test = drawn(HEADS)
 
     def means(temperatures):
-        options = {"heads": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures}
+        options = {"heads": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures, "variance": variance}
         return sma.solve_sweep(values, labels, **options).predict(test).mean.sum(axis=-1)
 
     at = jnp.array([0.1, 0.4])

@@ -25,7 +25,7 @@ from statmech_attention.sampling.diagnostics import (
 )
 from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
 from statmech_attention.sampling.gibbs import gibbs_posterior
-from statmech_attention.sampling.inference_data import inference_data
+from statmech_attention.sampling.groups import inference_data
 from statmech_attention.sampling.order_parameters import posterior
 from statmech_attention.sampling.ranks import bulk_size, rank_r_hat, tail_size
 from statmech_attention.sampling.tempered import tempered_posterior

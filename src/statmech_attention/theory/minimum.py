@@ -134,7 +134,9 @@ def _moved(point, outcome, problem, factors, changes: list, moving: tuple[bool, 
         return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
 
     tilt = jax.jvp(gradient, (varied,), (changes,))[1]
-    change = jnp.where(outcome == Outcome.CONVERGED, -_hessian_solve(tilt, point, problem, factors, dense), jnp.nan)
+    # A factor, and not a choice: NaN also in reverse mode, where what is not chosen would be zero.
+    known = jnp.where(outcome == Outcome.CONVERGED, 1.0, jnp.nan)
+    change = -known * _hessian_solve(tilt, point, problem, factors, dense)
     return jax.jvp(told, (point, varied), (change, changes))[1]
 
 
