@@ -570,6 +570,11 @@ BAD = {
     "train_weights": [
         (lambda: sma.train_weights(XI, LABELS, **WELL | {"width": 2.5}, key=jax.random.key(0)), "width"),
     ],
+    "fit": [(lambda: sma.fit(XI, LABELS, heads=HEADS, width=5, chosen=["width"]), "chosen: wanted one of temperature")],
+    "evidence_slopes": [
+        (lambda: sma.evidence_slopes(XI, LABELS, heads=HEADS, temperature=0.0), "temperature: wanted a positive"),
+        (lambda: sma.evidence_slopes(XI, LABELS[:2], heads=HEADS, temperature=1.0), "labels: .* got 2 and 3"),
+    ],
     "check_layer": [
         (lambda: sma.check_layer(2), "layer: wanted a `Layer`, got 2"),
     ],

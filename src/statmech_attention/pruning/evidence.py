@@ -126,5 +126,6 @@ def order_parameters_left(solution: Solution, head) -> tuple[Float[Array, "..."]
         ValueError: as `without_head`.
     """
     chain = solution.attentioned.chain
-    _, parts = chain.keep(kept_heads(chain, np.atleast_1d(head)))
+    several = isinstance(head, (list, tuple)) or checks.axes(head) == 1
+    _, parts = chain.keep(kept_heads(chain, list(head) if several else [head]))
     return order_parameters_on(solution.order_parameters, chain, parts)
