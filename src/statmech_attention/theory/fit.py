@@ -94,7 +94,7 @@ def fit(
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
         temperature: $T > 0$ to start from.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$ to start from. Chosen are $\sigma_0^2$, for the product, and those
             of layers beside a skip; the others stay.

@@ -46,7 +46,7 @@ def solve(
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
