@@ -21,7 +21,6 @@ from statmech_attention.experiments.experiment import Experiment, Part, axis, di
 from statmech_attention.experiments.kept_heads import EVIDENCE, selected
 from statmech_attention.experiments.linear_probes import logistic, ridge
 from statmech_attention.model.accuracy import right
-from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.results.again import Again, difference
 from statmech_attention.tasks import _installed
 from statmech_attention.theory.saddle_point import solve
@@ -154,9 +153,7 @@ class EncodedHeads(Experiment):
         heat = float(there["chosen_temperature_deep"])
         options = {"width": self.widths[0], "temperature": heat, "tolerance": 1e-6}
         whole = solve(kept.train, kept.labels, **options)
-        few = kept.train.keep_heads(kept.kept)
-        vectors = predictor_vectors(few, kept.labels, solve(few, kept.labels, **options).order_parameter, heat)
-        outputs = np.einsum("epi,pi->e", kept.test.values, vectors)
+        outputs = solve(kept.train.keep_heads(kept.kept), kept.labels, **options).predict(kept.test).mean
         at = there.sel(width_deep=self.widths[0], temperature=heat)
         size = sum(map(len, kept.kept))
         apart = max(
