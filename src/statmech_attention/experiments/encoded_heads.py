@@ -191,20 +191,18 @@ class EncodedHeads(Experiment):
 
     def _selected(self, encoded, network: str, temperature: float, before: list[xr.Dataset], step) -> xr.Dataset:
         """`before`: the same at another temperature; evidence lost is taken from there."""
-        data, flat = encoded(), network == "flat"
+        data = encoded()
         problem, per_layer = self.problem(data, network), data.networks["deep"].heads[0]
-        known = {EVIDENCE: before[0]["head_score"].sel(criterion=EVIDENCE).values} if before and not flat else {}
+        known = {EVIDENCE: before[0]["head_score"].sel(criterion=EVIDENCE).values} if before else {}
         found = selected(
             problem,
             width=int(self.widths[0]),
             temperature=temperature,
-            sizes=self.kept_flat if flat else self.kept_deep,
+            sizes=self.kept_flat if network == "flat" else self.kept_deep,
             random=self.random,
             seed=self.seed,
             steps=self.steps,
             layers=(per_layer,) * (sum(problem.train.heads) // per_layer),
-            # A solve for each of 72 heads takes longer than all the rest.
-            evidence=not flat and not known,
             known=known,
         )
         step()

@@ -164,7 +164,6 @@ def selected(
     seed: int,
     steps: int,
     layers,
-    evidence: bool,
     known: Mapping[str, Float[np.ndarray, " heads"]],
 ) -> xr.Dataset:
     """All of it, at one width and temperature.
@@ -178,8 +177,7 @@ def selected(
         seed: of them, and of the trained network.
         steps: of its training.
         layers: as for `score_of_heads`.
-        evidence: as for `score_of_heads`.
-        known: further scores.
+        known: scores that need not be computed; of them only the evidence lost is asked for.
 
     Returns:
         A dataset over heads, orders and numbers of heads kept.
@@ -188,7 +186,7 @@ def selected(
     options = {"width": width, "temperature": temperature, "tolerance": TOLERANCE, "throw": False}
     solution = solve(train, problem.labels, **options)
     network = trained(problem, width, temperature, seed, steps)
-    scores = score_of_heads(problem, solution, network.norms, layers, evidence=evidence) | known
+    scores = score_of_heads(problem, solution, network.norms, layers, evidence=EVIDENCE not in known) | dict(known)
     draws = np.random.default_rng(seed)
     everything = scores | {f"random {number}": draws.random(sum(heads)) for number in range(random)}
     orders = {name: removal_order(values, heads) for name, values in everything.items()}
