@@ -13,7 +13,7 @@ from statmech_attention.experiments.encoded_inputs import stored_inputs
 from statmech_attention.experiments.encoded_tasks import STEP, encoded_task, words
 
 TINY = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
-TINY |= dict(labels=[10, 30, 50], directions=6, widths=[100, 10], temperatures=[1.0, 0.1])
+TINY |= dict(labels=[10, 30, 50], directions=6, head_dimension=4, widths=[100, 10], temperatures=[1.0, 0.1])
 TINY |= dict(kept_deep=[3], kept_flat=[2], random=1, steps=20, stored=True)
 
 
@@ -72,6 +72,13 @@ def test_the_grid_is_that_of_the_theory(found, problems):
     at = one.sel(width_deep=np.inf, temperature=1.0)
     assert float(at["log_evidence_deep"]) == pytest.approx(float(limit.log_evidence()), rel=1e-9)
     assert float(at["score_deep"].min()) == 1.0
+    heads = (sma.Heads(3, values=4),) * 2
+    narrow = sma.solve(
+        np.asarray(problems["deep"].train.values), problems["deep"].labels, heads=heads, width=10, temperature=0.1
+    )
+    at = one.sel(width_narrow=10.0, temperature=0.1)
+    assert float(at["log_evidence_narrow"]) == pytest.approx(float(narrow.log_evidence()), abs=1e-5)
+    np.testing.assert_allclose(at["score_narrow"].sel(definition="both"), narrow.head_scores(), atol=1e-3)
 
 
 def test_accuracy_by_labels_is_at_the_temperature_of_the_largest_evidence(found, experiment):
@@ -201,7 +208,7 @@ def test_an_interrupted_run_goes_on(found, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         EncodedHeads(folder=tmp_path, **TINY).run(progress=False)
     path = EncodedHeads(folder=tmp_path, **TINY).run(progress=False)
-    assert len(calls) == 3
+    assert len(calls) == 4
     np.testing.assert_array_equal(results.load(path).sel(chosen_by="evidence")["learned_flat"], found["learned_flat"])
 
 

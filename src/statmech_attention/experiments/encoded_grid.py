@@ -11,6 +11,7 @@ from jaxtyping import Float, Int8
 from statmech_attention.experiments.encoded_tasks import part_of
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.comparison import block_share
@@ -91,7 +92,7 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
     heads, shape = sweep.attentioned.heads, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
-    scores = np.zeros((len(DEFINITIONS), *shape, sum(heads)))
+    scores = np.zeros((len(DEFINITIONS), *shape, len(head_indices(heads))))
     shares = np.zeros((len(heads), *shape))
     for place in np.ndindex(shape):
         overlap = sweep.order_parameter[place]

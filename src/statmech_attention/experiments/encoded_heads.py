@@ -1,7 +1,8 @@
 r"""The attention of a pretrained encoder as data, recorded: accuracy and evidence of the theory, and which heads to keep.
 
 Two networks see the sentences of a task: "deep" has a layer of heads on each of some of the encoder's layers, "flat" all of its
-heads side by side in one layer. Widths and temperatures are those of the deep one; heads are selected in both.
+heads side by side in one layer. Widths and temperatures are those of the deep one; heads are selected in both. A third one,
+"narrow", is the deep network with heads of a value dimension, as the encoder's own.
 """
 
 import functools
@@ -20,7 +21,9 @@ from statmech_attention.experiments.encoded_tasks import MADE, TASKS, EncodedTas
 from statmech_attention.experiments.experiment import Experiment, Part, axis, different
 from statmech_attention.experiments.kept_heads import EVIDENCE, selected
 from statmech_attention.experiments.linear_probes import logistic, ridge
+from statmech_attention.layers import Heads
 from statmech_attention.model.accuracy import right
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.results.again import Again, difference
 from statmech_attention.tasks import _installed
 from statmech_attention.theory.saddle_point import solve
@@ -34,8 +37,8 @@ CHOSEN_BY = {"evidence": "log_evidence", "validation": "validation_accuracy"}
 class EncodedHeads(Experiment):
     r"""One split of a task: theory over widths and temperatures, over labels, and the heads to keep.
 
-    The record has by the ending of names for both networks what `encoded_grid.grid` gives, infinity among the
-    widths for the Gaussian-process limit (of the flat network the narrowest width and the limit alone), and what
+    The record has by the ending of names for every network what `encoded_grid.grid` gives, infinity among the
+    widths (of the flat network it and the narrowest alone), for plain heads the Gaussian-process limit, and of "deep" and "flat" what
     `kept_heads.selected` gives at the temperature `chosen_by` evidence and by validation; over `labels` the accuracy of the theory at the
     narrowest width, NaN beyond the training sentences, of its limit, and of ridge and logistic regression on pooled embeddings.
 
@@ -48,6 +51,7 @@ class EncodedHeads(Experiment):
         test_examples: test sentences.
         labels: numbers of labels, in any order; limit and regressions take them all.
         directions: $N_0$.
+        head_dimension: $d$ of the narrow network.
         widths: $N$, in any order.
         temperatures: $T$, in any order.
         kept_deep: numbers of heads kept, values learned again.
@@ -65,6 +69,7 @@ class EncodedHeads(Experiment):
     test_examples: int
     labels: Sequence[int]
     directions: int
+    head_dimension: int
     widths: Sequence[float | int]
     temperatures: Sequence[float | int]
     kept_deep: Sequence[int]
@@ -91,7 +96,8 @@ class EncodedHeads(Experiment):
         return Path(self.folder) / f"encoder-{self.task}-seed{self.seed}.nc"
 
     def check(self) -> None:
-        least = {"examples": 10, "validation_examples": 1, "test_examples": 2, "directions": 1, "steps": 1}
+        least = {"examples": 10, "validation_examples": 1, "test_examples": 2}
+        least |= dict.fromkeys(("directions", "head_dimension", "steps"), 1)
         for name, number in least.items():
             checks.whole(name, getattr(self, name), number)
         checks.whole("random", self.random, 0)
@@ -109,7 +115,7 @@ class EncodedHeads(Experiment):
 
     @property
     def total(self) -> int:
-        return 3 + len(NETWORKS) * len(CHOSEN_BY)
+        return 4 + len(NETWORKS) * len(CHOSEN_BY)
 
     def make(self, state, progress):
         encoded, narrow = functools.cache(self.encoded), self.widths[0]
@@ -119,6 +125,8 @@ class EncodedHeads(Experiment):
             here = part.sel(width=narrow)
             heats[network] = {by: float(here[name].idxmax("temperature")) for by, name in CHOSEN_BY.items()}
             found.append(_named(part, network))
+        part = yield Part("narrow-grid", functools.partial(self._grid, encoded, "narrow", self.widths))
+        found.append(_named(part, "narrow"))
         best = found[0]["accuracy_deep"].sel(width_deep=narrow, temperature=heats["deep"]["evidence"])
         found.append((yield Part("labels", functools.partial(self._by_labels, encoded, float(best)))))
         for network in NETWORKS:
@@ -144,7 +152,10 @@ class EncodedHeads(Experiment):
     def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> Problem:
         """What a network learns from, with so many training sentences, and is tested on."""
         counts = examples or self.examples, self.validation_examples, self.test_examples
-        return Problem.of(encoded.networks[network], encoded.labels, *counts)
+        seen = encoded.networks["deep" if network == "narrow" else network]
+        if network == "narrow":
+            seen = AttentionedInputs(seen.values, tuple(Heads(one, values=self.head_dimension) for one in seen.heads))
+        return Problem.of(seen, encoded.labels, *counts)
 
     def again(self) -> Again:
         """One saddle point of all heads, and the accuracy of a few heads that are learned again; by what is stored."""
@@ -170,7 +181,8 @@ class EncodedHeads(Experiment):
         data = encoded()
         found = grid(self.problem(data, network), [*widths, np.inf], self.temperatures)
         step()
-        return found.assign(variance_lost=data.variance_lost[network])
+        # The narrow network sees what the deep one sees.
+        return found if network == "narrow" else found.assign(variance_lost=data.variance_lost[network])
 
     def _by_labels(self, encoded, best: float, step) -> xr.Dataset:
         """`best`: the accuracy of all training sentences, which is known."""
