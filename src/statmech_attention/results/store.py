@@ -26,6 +26,7 @@ from statmech_attention.results.provenance import provenance
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 # What a clock measured: the same numbers computed again are the same result.
 _NOT_NUMBERS = ("seconds",)
+_LARGE = 4000  # bytes
 
 
 @checks.objects
@@ -246,7 +247,6 @@ def _json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
 
 
 def _encoding(dataset: xr.Dataset) -> dict:
-    compressible = (
-        name for name, variable in dataset.variables.items() if variable.ndim and variable.dtype.kind in "fiub"
-    )
-    return {name: {"zlib": True, "complevel": 4} for name in compressible}
+    # What is compressed has an index of its own in the file, larger than a small variable.
+    large = (name for name, one in dataset.variables.items() if one.dtype.kind in "fiub" and one.nbytes > _LARGE)
+    return {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}
