@@ -73,6 +73,14 @@ def test_centred_alignment_by_explicit_centring():
     assert sma.centred_alignment(kernel, labels) == pytest.approx(wanted, rel=1e-12)
 
 
+@pytest.mark.parametrize("constant", [0.0, 0.3])
+def test_a_constant_kernel_aligns_with_nothing(constant):
+    labels = np.array([1.0, -1, -1, 1, 1, -1, 1])
+    assert sma.centred_alignment(np.full((7, 7), constant), labels) == 0.0
+    barely = np.full((7, 7), constant) + 1e-9 * np.outer(labels, labels)
+    assert sma.centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
+
+
 def test_centred_alignment_is_one_for_the_labels_own_kernel():
     labels = np.array([1.0, 1, -1, 1, -1, -1])
     assert sma.centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)

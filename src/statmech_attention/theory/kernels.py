@@ -101,7 +101,7 @@ def centred_alignment(kernel, labels) -> Float[Array, ""]:
         labels: $Y$, `(examples,)`, not all equal.
 
     Returns:
-        A scalar.
+        A scalar, 0 for a constant kernel: a head may give the same for all inputs.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
@@ -114,7 +114,10 @@ def centred_alignment(kernel, labels) -> Float[Array, ""]:
     labels = labels - labels.mean()
     rows = kernel.mean(axis=0, keepdims=True)
     centred = kernel - rows - rows.T + kernel.mean()
-    return labels @ centred @ labels / (jnp.linalg.norm(centred) * (labels @ labels))
+    size = jnp.linalg.norm(centred)
+    # What rounding leaves of a constant kernel points anywhere.
+    nothing = size <= len(labels) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(kernel)
+    return jnp.where(nothing, 0.0, labels @ centred @ labels / (jnp.where(nothing, 1.0, size) * (labels @ labels)))
 
 
 def kernel_scale(attentioned: AttentionedInputs, variance):
