@@ -26,7 +26,7 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 	@VENV='$(VENV)' PYTHON='$(PYTHON)' sh tools/make_venv.sh
 
 test: venv  ## run the tests
-	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile $(TESTS)
+	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 lint: venv  ## look over the code with ruff
 	@$(python) -m ruff check . && $(python) -m ruff format --check .

@@ -4,10 +4,9 @@ import ctypes
 import gc
 import os
 import shutil
-from importlib.metadata import version
 from pathlib import Path
 
-from compiled import share
+from compiled import share, share_cores
 
 PROGRAMS = Path(__file__).parents[1] / ".cache" / "compiled"
 MOST_KEPT = 2**30  # bytes of compiled programs; beyond it they are all compiled again
@@ -16,19 +15,13 @@ MOST_KEPT = 2**30  # bytes of compiled programs; beyond it they are all compiled
 share(os.environ, PROGRAMS)
 # Nearly all of the tests' time is compilation, of programs that run once; so do JAX's own tests.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-EMITTERS = "--xla_cpu_use_fusion_emitters=false"  # a third faster to compile; later versions have no choice
-if version("jaxlib").startswith("0.9.") and EMITTERS not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {EMITTERS}".strip()
 os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # for the workers: the compiler's threads leave less behind
 if "PYTEST_XDIST_WORKER" not in os.environ:
     held = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
     if held.is_dir() and sum(file.stat().st_size for file in held.iterdir()) > MOST_KEPT:
         shutil.rmtree(held, ignore_errors=True)
 else:
-    # Linear algebra of several workers, with threads that wait by spinning, would take the cores from each other.
-    threads = str(max(1, os.cpu_count() // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])))
-    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
-        os.environ.setdefault(name, threads)
+    share_cores(os.environ, int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 
 import hypothesis
 import jax
@@ -42,6 +35,15 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 hypothesis.settings.register_profile("local", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+# The files that take longest, begun first: workers take file after file, and at the end all would wait for one of these.
+LONGEST = ("test_nonsense", "experiments/test_pruning", "layers/test_sampling", "experiments/test_encoded_heads")
+PLACES = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: PLACES.get(item.nodeid.partition("::")[0], len(PLACES)))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 import yaml
-from compiled import share
+from compiled import cores, share, share_cores
 from page_notebooks import address, export, launch
 from progress import overwrite
 
@@ -86,11 +86,6 @@ def _recorded(done: Path) -> dict:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def pages_at_a_time() -> int:
@@ -186,10 +181,7 @@ def _environment(jobs: int) -> dict[str, str]:
     environment = dict(os.environ)
     kernel_environment(environment)
     share(environment, ROOT / ".cache" / "compiled")
-    # Linear algebra of several pages, with threads that wait by spinning, would take the cores from each other.
-    threads = max(1, cores() // jobs)
-    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
-        environment.setdefault(name, str(threads))
+    share_cores(environment, jobs)
     # Without this the first kernel on a GPU takes most of its memory.
     environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     # Matplotlib announces on the first page that it builds its font cache; let it do that here.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from statmech_attention import dmft
-from statmech_attention.dmft import Regime
+from statmech_attention.dmft import Regime, diagrams
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +119,10 @@ def test_spectrum_and_autocorrelation_are_their_sums():
 def test_bad_input_is_refused(pair, call, message):
     with pytest.raises(ValueError, match=message):
         call(*pair)
+
+
+@pytest.mark.parametrize("changed", [{"count": 1}, {"longest": 0}, {"blocks": 1}, {"threshold": -1.0}], ids=str)
+def test_bad_numbers_are_refused_before_the_transient(pair, changed, monkeypatch):
+    monkeypatch.setattr(diagrams, "advance", lambda *_, **__: pytest.fail("the transient was run"))
+    with pytest.raises(ValueError, match=f"{next(iter(changed))}: wanted"):
+        dmft.attractors(*pair, transient=1, steps=5, **changed)

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
-from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from statmech_attention.layers import Narrow
@@ -175,11 +174,13 @@ def wishart_entropy(block, inner, scale):
 
 
 def energy(order_parameter, inputs, labels, layers, outputs, temperature, input_variance=1.0):
-    gram = kernel(inputs, inputs, order_parameter, layers, outputs, input_variance)
-    density = multivariate_normal(np.zeros(labels.size), gram + temperature * np.eye(labels.size)).logpdf(
-        labels.ravel()
-    )
-    return (-2 * density - labels.size * math.log(2 * math.pi)) / len(labels)
+    return label_energy(kernel(inputs, inputs, order_parameter, layers, outputs, input_variance), labels, temperature)
+
+
+def label_energy(gram, labels, temperature):
+    noisy = gram + temperature * np.eye(labels.size)
+    misfit = labels.ravel() @ np.linalg.solve(noisy, labels.ravel())
+    return (np.linalg.slogdet(noisy)[1] + misfit) / len(labels)
 
 
 def action(overlaps, inputs, labels, layers, outputs, widths, variances, temperature):
@@ -230,8 +231,16 @@ def saddle_point(inputs, labels, layers, outputs, widths, variances, temperature
                 found.insert(0, triangle(count * len(above)))
         return found
 
+    # The kernel is linear in U^(1): its value for every unit matrix, once.
+    size = tops * len(paths(layers))
+    units = np.eye(size**2).reshape(-1, size, size)
+    grams = np.stack([kernel(inputs, inputs, unit, layers, outputs, variances[0]) for unit in units])
+
     def value(vector):
-        return action(unpacked(vector), inputs, labels, layers, outputs, widths, variances, temperature)
+        overlaps = unpacked(vector)
+        gram = np.tensordot(overlaps[0].ravel(), grams, axes=1)
+        misfit = label_energy(gram, labels, temperature)
+        return entropy(overlaps, layers, widths, variances) + len(labels) / max(widths) * misfit
 
     start = _diagonal(tops, layers)
     start = start + 0.1 * np.random.default_rng(0).normal(size=start.size)

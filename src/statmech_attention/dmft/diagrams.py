@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes
+from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes, spectrum_numbers
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
 from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.orbits import period
@@ -211,6 +211,10 @@ def attractors(
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
+    # All of them before the transient, which may take long.
+    transient, longest = checks.whole("transient", transient, 0), checks.whole("longest", longest)
+    steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks, fewest=2)
+    threshold, confidence = checks.positive("threshold", threshold), checks.positive("confidence", confidence)
     window = advance(model, window, transient, progress=progress)
     returns = period(model, window, most=longest)
     spectrum = lyapunov_spectrum(model, window, steps, count=count, discard=discard, blocks=blocks, progress=progress)

@@ -100,11 +100,7 @@ def lyapunov_spectrum(
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    size = model.window * model.features
-    steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
-    count, blocks = checks.whole("count", size if count is None else count), checks.whole("blocks", blocks, 2)
-    if count > size:
-        raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
+    steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks)
     run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
     rings, means, rounding = in_pieces(run, model, window, copies=count, progress=progress)
     exponents = jnp.mean(means, axis=0)
@@ -112,6 +108,16 @@ def lyapunov_spectrum(
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
     found = (exponents, jnp.where(jnp.isfinite(exponents), errors, 0.0), rounding)
     return LyapunovSpectrum(*(batch_first(part, model.shape) for part in found), window_of(rings, model))
+
+
+def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int = 1) -> tuple[int, int, int, int]:
+    """Numbers of `lyapunov_spectrum`, checked: steps, at least `fewest` exponents, steps discarded, blocks."""
+    size = model.window * model.features
+    steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
+    count, blocks = checks.whole("count", size if count is None else count, fewest), checks.whole("blocks", blocks, 2)
+    if count > size:
+        raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
+    return steps, count, discard, blocks
 
 
 @checks.objects

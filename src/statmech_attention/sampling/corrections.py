@@ -84,10 +84,14 @@ def corrected(solution: Solution, test=None) -> Corrected:
 @jax.jit
 def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Factors) -> Corrected:
     slope = jax.grad(lambda p: half_action(p, data, factors))
-    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
-    # One Newton step more, so that the solver's tolerance does not stand in for the remainder.
-    point = point - vectors @ ((vectors.T @ slope(point)) / values)
-    values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
+
+    def newton(point, _):
+        values, vectors = jnp.linalg.eigh(hessian(lambda p: half_action(p, data, factors), point))
+        return point - vectors @ ((vectors.T @ slope(point)) / values), (point, values, vectors)
+
+    # One Newton step more, so that the solver's tolerance does not stand in for the remainder. A loop compiles it once.
+    _, visited = jax.lax.scan(newton, point, length=2)
+    point, values, vectors = (one[1] for one in visited)
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     bend = jax.lax.map(lambda w: _second(slope, point, w), directions).sum(axis=0)

@@ -45,14 +45,14 @@ class Data(NamedTuple):
     pairs: Int32[Array, "pairs 2"]
 
 
-def adam(learning_rate: float, weight_decay: float) -> optax.GradientTransformation:
+def adam(learning_rate, weight_decay) -> optax.GradientTransformation:
     """Adam on the gradient plus `weight_decay` times the parameters."""
     return optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
 
 
-@partial(jax.jit, static_argnames=("layers", "batch", "rates"), donate_argnames="state")
+@partial(jax.jit, static_argnames=("layers", "batch"), donate_argnames="state")
 def advance(
-    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, rates: tuple[float, float]
+    state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, rates: tuple
 ) -> State:
     """Some steps, with the same numbers however they are divided among calls.
 

@@ -79,7 +79,7 @@ def train_weights(
     return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.stage_variances)
 
 
-@partial(jax.jit, static_argnames=("steps", "variances"))
+@partial(jax.jit, static_argnames="steps")
 def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps: int, variances) -> TrainedWeights:
     def objective(white):
         away = forward_paths(_scaled(white, variances), inputs) - labels
