@@ -59,12 +59,14 @@ def _suite(_: str) -> OneShotSuite:
     return OneShotSuite(task, split, {"new": TestSet(task, split.test, split.test)})
 
 
-def _experiment(folder: Path) -> Path:
+def experiment(folder: Path) -> Path:
+    """Evidences over a few draws of hidden Markov chains."""
     counts = {"seed": 1, "draws": 8, "examples": 12, "test_examples": 20, "points": 8}
     return experiments.Evidences(folder=folder, widths=[30, 10], temperatures=[0.3, 0.1], **counts).run(progress=False)
 
 
-def _sweep(folder: Path) -> Path:
+def sweep(folder: Path) -> Path:
+    """The theory over widths, each started from the next larger one, of a network that was not trained."""
     network = experiments.experiment_file("network", folder, 2, 2, 0)
     if not network.exists():
         attention = trained_network(initial(jax.random.key(7), (2, 2), 16, 8, 192))
@@ -75,14 +77,16 @@ def _sweep(folder: Path) -> Path:
     return sweep.run(progress=False)
 
 
-def _training(folder: Path) -> Path:
+def training(folder: Path) -> Path:
+    """A small network trained on glyphs, its state kept at every validation."""
     suite = _suite("glyphs")
     options = {"heads": (2, 2), "width": 32, "dimension": 8, "seed": 0, "epochs": 30, "batch": 8, "validate_every": 20}
     found = train(suite.task, suite.split, **options, checkpoint=folder / "state.npz", progress=False)
     return save_network(found.network(), folder / "end.nc", parameters=found.settings)
 
 
-def _sampling(folder: Path) -> Path:
+def sampling(folder: Path) -> Path:
+    """Order parameters of a small random problem, the chains' state kept after every block."""
     random = np.random.default_rng(0)
     inputs, labels = random.normal(size=(20, 4, 5)), np.sign(random.normal(size=20))
     options = {"width": 10, "temperature": 0.1, "heads": (2, 2), "warmup": 200, "draws": 1000, "quiet": True}
@@ -109,10 +113,10 @@ def _state(leaf: int, count: Callable[[np.ndarray], int]) -> Callable[[Path], in
 
 
 TASKS = {
-    "experiment": Task(_experiment, _parts),
-    "sweep": Task(_sweep, _parts),
-    "training": Task(_training, _state(-2, len), double=False),
-    "sampling": Task(_sampling, _state(0, int)),
+    "experiment": Task(experiment, _parts),
+    "sweep": Task(sweep, _parts),
+    "training": Task(training, _state(-2, len), double=False),
+    "sampling": Task(sampling, _state(0, int)),
 }
 
 

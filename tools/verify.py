@@ -21,6 +21,8 @@ QUICK = (
     "benchmarks_calls.nc",
     "benchmarks_dmft.nc",
     "benchmarks_sampling.nc",
+    "robustness.nc",
+    "killed.nc",
     "dmft/bifurcation-seed1-beta0-3.nc",
     "dmft/exponents-seed1-beta0-3.nc",
     "one_shot/evidence-2x4-seed0.nc",
