@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -112,6 +113,70 @@ def test_killed_before_each_of_its_changes_a_run_comes_to_the_same_end(context, 
         Steps(folder=folder).run(progress=False)
         assert killed.end(folder) == wanted, f"killed before change {number}"
     assert 30 < number < 200
+
+
+def without_room(folder: Path, told) -> None:
+    """A run where no file may be longer than a little."""
+    import resource  # not on Windows
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+    tell(folder, told)
+
+
+def unprivileged(folder: Path, told) -> None:
+    """A run of a user who may not write to the folder, which root may."""
+    if not os.geteuid():
+        os.seteuid(65534)
+    tell(folder, told)
+
+
+def tell(folder: Path, told) -> None:
+    try:
+        Steps(folder=folder).run(progress=False)
+    except OSError as error:
+        told.put((type(error).__name__, str(error)))
+
+
+def told_by(context, target, folder: Path) -> tuple[str, str]:
+    queue = context.Queue()
+    process = context.Process(target=target, args=(folder, queue))
+    process.start()
+    found = queue.get(timeout=60)
+    process.join()
+    return found
+
+
+def test_a_full_disk_is_told_and_a_run_goes_on_when_there_is_room(context, killed, tmp_path):
+    name, said = told_by(context, without_room, tmp_path)
+    assert name == "OSError" and "File too large; nothing was written" in said and "first.nc" in said
+    assert [file for file in tmp_path.rglob("*") if file.suffix in (".nc", ".part", ".lock")] == []
+    Steps(folder=tmp_path).run(progress=False)
+    assert list(killed.end(tmp_path)) == ["steps.nc"]
+
+
+def test_a_folder_that_may_not_be_written_to_is_told(context):
+    with tempfile.TemporaryDirectory() as folder:  # not below pytest's, which other users may not see
+        os.chmod(folder, 0o555)
+        name, said = told_by(context, unprivileged, Path(folder))
+        assert name == "PermissionError" and folder in said
+        assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_part_that_is_damaged_is_made_again_and_a_damaged_state_is_named(context, killed, tmp_path, length):
+    assert exit_code(context, tmp_path / "alone") == 0
+    folder, number = tmp_path / "again", 0
+    while not (states := list(folder.rglob("*.npz"))):
+        number += 4
+        assert exit_code(context, folder, number) == -signal.SIGKILL
+    (part,) = folder.rglob("first.nc")
+    part.write_bytes(part.read_bytes()[:length])
+    states[0].write_bytes(states[0].read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"second\.npz: a damaged checkpoint .* Remove this file and start again"):
+        Steps(folder=folder).run(progress=False)
+    states[0].unlink()
+    Steps(folder=folder).run(progress=False)
+    assert killed.end(folder) == killed.end(tmp_path / "alone")
 
 
 def test_random_kills_are_counted_with_how_they_end(killed, tmp_path, monkeypatch):
