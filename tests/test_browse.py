@@ -9,7 +9,8 @@ THEME = """<meta name="viewport" content="width=device-width, initial-scale=1">
 const dark = matchMedia("(prefers-color-scheme: dark)"), set = () => document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
 dark.addEventListener("change", set); set();
 </script>
-<style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }</style>"""
+<style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }
+article { transition: margin 2s, color 2s; margin-left: 0 } @media (max-width: 800px) { article { margin-left: -50px; padding-left: 50px } }</style>"""
 RIGHT = THEME + "<article><p>Some words.</p><div style='overflow-x: auto'><pre>{}</pre></div></article>".format(
     "wide " * 200
 )

@@ -34,11 +34,15 @@ READY = """
           ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
 })()
 """
-# Done at each width and in each theme. A figure follows the window in the browser's own time.
+# Done at each width and in each theme. A figure follows the window in the browser's own time; sidebars and colours, which go
+# over to the new look little by little, are brought to where they will be.
 LAID_OUT = """
 (async (width, theme, contrast) => {
   const root = document.documentElement, found = [], hidden = [];
-  const settled = () => root.dataset.theme === theme && document.scrollingElement.scrollWidth <= width;
+  const settled = () => {
+    for (const one of document.getAnimations()) { try { one.finish(); } catch { one.cancel(); } }
+    return root.dataset.theme === theme && document.scrollingElement.scrollWidth <= width;
+  };
   for (let left = 40; left && !settled(); left--) await new Promise(done => setTimeout(done, 50));
   if (root.dataset.theme !== theme) found.push("the theme is " + root.dataset.theme);
   if (document.scrollingElement.scrollWidth > width)
