@@ -6,6 +6,7 @@ again, until they end. Every attempt is a process of its own, forked from one th
 
 import argparse
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -135,12 +136,13 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
     Raises:
         RuntimeError: the run that is left alone fails, or two of them have not the same end.
     """
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA warns of every program that it reads
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.killed"])
     random, task = np.random.default_rng([seed, len(name)]), TASKS[name]
     # The first compiles; those that follow read what it compiled.
-    _, again = folder / "alone", folder / "again"
-    for place in (_, again):
+    again = folder / "again"
+    for place in (folder / "alone", again):
         code, alone = attempt(context, task, place, folder / "programs", None)
         if code:
             raise RuntimeError(f"{name}: ended with {code} though nobody killed it")
@@ -155,8 +157,10 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
             code, seconds = attempt(context, task, place, folder / "programs", moment)
             if code is not None:
                 break
-            writing, kept = any(place.rglob("*.part")), task.kept(place)
-            if rows and kept < rows[-1]["kept"] and not _ended(place, wanted):
+            writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
+            # Of a run that has ended but for what it is to remove, nothing need be kept.
+            kept = max(before, task.kept(place)) if _ended(place, wanted) else task.kept(place)
+            if kept < before:
                 outcome = "lost what was kept"
             facts = {"task": name, "run": number, "moment": seconds, "alone": alone}
             rows.append(facts | {"kept": kept, "writing": writing})
