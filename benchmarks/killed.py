@@ -63,7 +63,7 @@ def _suite(_: str) -> OneShotSuite:
 def experiment(folder: Path) -> Path:
     """Evidences over a few draws of hidden Markov chains."""
     counts = {"seed": 1, "draws": 8, "examples": 12, "test_examples": 20, "points": 8}
-    return experiments.Evidences(folder=folder, widths=[30, 10], temperatures=[0.3, 0.1], **counts).run(progress=False)
+    return experiments.Evidences(folder=folder, widths=[10], temperatures=[0.1], **counts).run(progress=False)
 
 
 def sweep(folder: Path) -> Path:
@@ -73,8 +73,8 @@ def sweep(folder: Path) -> Path:
         attention = trained_network(initial(jax.random.key(7), (2, 2), 16, 8, 192))
         save_network(attention, network, parameters={"made": "at random"}, maker="network")
     names = {"data": "glyphs", "layers": 2, "heads": 2, "kind": "heads", "seed": 0, "suites": _suite}
-    counts = {"draws": 3, "examples": 12, "test_examples": 20}
-    sweep = experiments.Theory(folder=folder, widths=[5, 10, 30, 100], temperatures=[0.01, 0.1, 1.0], **names, **counts)
+    counts = {"draws": 2, "examples": 12, "test_examples": 20}
+    sweep = experiments.Theory(folder=folder, widths=[10, 30, 100], temperatures=[0.1, 1.0], **names, **counts)
     return sweep.run(progress=False)
 
 
