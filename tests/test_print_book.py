@@ -52,6 +52,7 @@ def test_the_pdf_is_printed_and_linked_once(html):
     assert outline(written) == {"First", "Second"}
     print_book.link(html / "book" / "first.html")
     first = (html / "book" / "first.html").read_text()
+    assert "as a PDF" not in print_book.together(html, NAMES).get_text()
     assert first.count('href="../book.pdf"') == 1 and (html / "book" / "../book.pdf").is_file()
     assert sorted(one.name for one in html.iterdir()) == ["_images", "_static", "book", "book.pdf", "index.html"]
 

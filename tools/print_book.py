@@ -23,7 +23,7 @@ from check_book import ROOT, page_names
 PRINTED, LINK = "book.pdf", "the-book-as-a-pdf"
 PATIENCE = 900  # seconds for thousands of formulas
 # No script of a page, no mark that is for a screen alone.
-LEFT_OUT = "script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style"
+LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style, #{LINK}"
 PAPER = {
     "paperWidth": 8.27,
     "paperHeight": 11.69,
