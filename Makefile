@@ -56,11 +56,13 @@ serve: book  ## build the book and show it at http://localhost:8000
 verify: venv  ## compute a part of every recorded result again and compare (QUICK=1: a few of them)
 	@$(python) tools/verify.py $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS))
 
-bench: venv  ## measure speed and memory
+bench: venv  ## measure speed and memory, and what random problems and kills do
 	$(python) -m benchmarks
 	$(python) -m benchmarks.calls
 	$(python) -m benchmarks.dmft
 	$(python) -m benchmarks.sampling
+	$(python) -m benchmarks.robustness
+	$(python) -m benchmarks.killed
 
 images: venv  ## install what reads the image data sets the first time
 	@$(python) -m pip install --quiet -r requirements-images.txt -c $(constraints)

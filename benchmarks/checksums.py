@@ -1,12 +1,14 @@
 """A few numbers that each benchmark computes, kept beside its times: `make verify` computes them again."""
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import numpy as np
 
 import statmech_attention as sma
-from benchmarks import problems, robustness
+from benchmarks import killed, problems, robustness
 from statmech_attention import dmft, results
 from statmech_attention.results.again import Again, difference
 
@@ -37,12 +39,19 @@ def random_problems() -> np.ndarray:
     return np.array([row["action"] if row["outcome"] == robustness.CONVERGED else -1.0 for row in rows])
 
 
+def left_alone() -> np.ndarray:
+    """Actions of the sweep that is killed, left alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        return results.load(killed.sweep(Path(folder)))["action"].values
+
+
 CHECKSUMS: dict[str, Callable[[], np.ndarray]] = {
     "benchmark of the minimisers": minimisers,
     "benchmark of the first calls": minimisers,
     "benchmark of the dynamics": dynamics,
     "benchmark of the samplers": samplers,
     robustness.MAKER: random_problems,
+    killed.MAKER: left_alone,
 }
 
 

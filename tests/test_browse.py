@@ -9,7 +9,8 @@ THEME = """<meta name="viewport" content="width=device-width, initial-scale=1">
 const dark = matchMedia("(prefers-color-scheme: dark)"), set = () => document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
 dark.addEventListener("change", set); set();
 </script>
-<style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }</style>"""
+<style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }
+article { transition: margin 2s, color 2s; margin-left: 0 } @media (max-width: 800px) { article { margin-left: -50px; padding-left: 50px } }</style>"""
 RIGHT = THEME + "<article><p>Some words.</p><div style='overflow-x: auto'><pre>{}</pre></div></article>".format(
     "wide " * 200
 )
@@ -20,20 +21,16 @@ WRONG = (
 )
 
 
-@pytest.fixture
-def opened():
+def test_what_is_wrong_with_a_page_is_found(tmp_path):
+    for name, text in (("index", ""), ("right", RIGHT), ("wrong", WRONG)):
+        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><html><body>{text}</body></html>")
+    names = ["right", "wrong", "right"]
     try:
-        with browser.Browser() as one:
-            yield one
+        looked = list(browse.browse(tmp_path, names, jobs=2))
     except browser.Unavailable as reason:
         pytest.skip(str(reason))
-
-
-def test_what_is_wrong_with_a_page_is_found(opened, tmp_path):
-    for name, text in (("right", RIGHT), ("wrong", WRONG)):
-        (tmp_path / f"{name}.html").write_text(f"<!DOCTYPE html><html><body>{text}</body></html>")
-    assert list(browse.page(opened, tmp_path / "right.html")) == []
-    found = list(browse.page(opened, tmp_path / "wrong.html"))
+    assert [name for name, _ in looked] == names and looked[0][1] == looked[2][1] == []
+    found = looked[1][1]
     wanted = [
         "formula left raw: \\(x\\)",
         "390 pixels, light: scrolls sideways: ",
@@ -45,8 +42,14 @@ def test_what_is_wrong_with_a_page_is_found(opened, tmp_path):
     ]
     assert [part for part in wanted if not any(problem.startswith(part) for problem in found)] == []
     assert not any(problem.startswith("1400 pixels, light") for problem in found)
-    with pytest.raises(RuntimeError, match="ReferenceError: gone"):
-        opened.evaluate("gone")
+
+
+def test_a_script_that_throws_is_told():
+    try:
+        with browser.Browser() as opened, pytest.raises(RuntimeError, match="ReferenceError: gone"):
+            opened.evaluate("gone")
+    except browser.Unavailable as reason:
+        pytest.skip(str(reason))
 
 
 def test_without_a_browser_or_a_book_the_reason_is_said(tmp_path, monkeypatch, capsys):

@@ -49,10 +49,37 @@ def test_the_pdf_is_printed_and_linked_once(html):
         pytest.skip(str(reason))
     written = path.read_bytes()
     assert written.startswith(b"%PDF-") and len(re.findall(rb"/Type */Page\b", written)) == 2
+    assert outline(written) == {"First", "Second"}
     print_book.link(html / "book" / "first.html")
     first = (html / "book" / "first.html").read_text()
+    assert "as a PDF" not in print_book.together(html, NAMES).get_text()
     assert first.count('href="../book.pdf"') == 1 and (html / "book" / "../book.pdf").is_file()
     assert sorted(one.name for one in html.iterdir()) == ["_images", "_static", "book", "book.pdf", "index.html"]
+
+
+def outline(pdf: bytes) -> set[str]:
+    """The titles to which the last table of cross-references leads."""
+    table = pdf[int(pdf.rsplit(b"startxref\n", 1)[1].split()[0]) :]
+    found = {}
+    for number, place in re.findall(rb"(\d+) 1\n(\d{10}) 00000 n \n", table):
+        entry = re.match(rb"(\d+) 0 obj\n<</Title <([0-9a-f]+)>", pdf[int(place) :])
+        assert entry[1] == number
+        found[number] = bytes.fromhex(entry[2].decode()).decode("utf-16")
+
+    return set(found.values())
+
+
+def test_titles_are_those_of_the_document_and_nothing_changes_where_they_do_not_fit():
+    # As Chromium writes it: the second entry is the first one's child, and what is not an entry has a title as well.
+    pdf = b"%PDF-1.4\n1 0 obj\n<</Title (T)\n/Creator (C)>>\nendobj\n3 0 obj\n<</Title (A \\(1\\)A)\n/Parent 5 0 R\n/First 4 0 R>>\nendobj\n"
+    pdf += (
+        b"4 0 obj\n<</Title <FEFF0042>\n/Parent 3 0 R>>\nendobj\n5 0 obj\n<</Type /Outlines\n/First 3 0 R>>\nendobj\n"
+    )
+    pdf += b"6 0 obj\n<</Outlines 5 0 R>>\nendobj\nxref\n0 1\n0000000000 65535 f \ntrailer\n<</Size 7\n/Root 6 0 R>>\nstartxref\n9\n%%EOF\n"
+    changed = print_book.titled(pdf, ["A (1)", "β"])
+    assert changed.startswith(pdf) and outline(changed) == {"A (1)", "β"}
+    assert b"/Prev 9>>" in changed and b"/Root 6 0 R" in changed[len(pdf) :]
+    assert print_book.titled(pdf, ["A"]) == pdf
 
 
 def test_without_a_book_the_reason_is_said(tmp_path, monkeypatch, capsys):

@@ -6,10 +6,14 @@ that does not find.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 
 import yaml
 from browser import Browser, Unavailable
@@ -30,11 +34,15 @@ READY = """
           ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
 })()
 """
-# Done at each width and in each theme. A figure follows the window in the browser's own time.
+# Done at each width and in each theme. A figure follows the window in the browser's own time; sidebars and colours, which go
+# over to the new look little by little, are brought to where they will be.
 LAID_OUT = """
 (async (width, theme, contrast) => {
   const root = document.documentElement, found = [], hidden = [];
-  const settled = () => root.dataset.theme === theme && document.scrollingElement.scrollWidth <= width;
+  const settled = () => {
+    for (const one of document.getAnimations()) { try { one.finish(); } catch { one.cancel(); } }
+    return root.dataset.theme === theme && document.scrollingElement.scrollWidth <= width;
+  };
   for (let left = 40; left && !settled(); left--) await new Promise(done => setTimeout(done, 50));
   if (root.dataset.theme !== theme) found.push("the theme is " + root.dataset.theme);
   if (document.scrollingElement.scrollWidth > width)
@@ -107,12 +115,13 @@ def main() -> int:
     """Run the command line; returns 1 if anything is wrong, 0 as well where nothing could be looked at."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--html", type=Path, default=ROOT / "_build" / "html", help="the built book")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="so many browsers at a time")
     parser.add_argument("pages", nargs="*", help="pages such as book/theory/model; all where none is named")
     options = parser.parse_args()
     began = time.monotonic()
     count = bad = 0
     try:
-        for name, problems in browse(options.html, options.pages):
+        for name, problems in browse(options.html, options.pages, options.jobs):
             overwrite(f"browsing: {name}")
             count, bad = count + 1, bad + len(problems)
             for problem in problems:
@@ -126,15 +135,16 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def browse(html: Path, names: list[str] = ()) -> Iterator[tuple[str, list[str]]]:
+def browse(html: Path, names: list[str] = (), jobs: int = 1) -> Iterator[tuple[str, list[str]]]:
     """Look at the pages of a built book.
 
     Args:
         html: its folder.
         names: of pages; all those of the table of contents and the search where there are none.
+        jobs: browsers, one page each at a time.
 
     Yields:
-        What was looked at, and a line for every problem.
+        What was looked at, in order, and a line for every problem.
 
     Raises:
         Unavailable: no Chromium, or no built book.
@@ -142,11 +152,22 @@ def browse(html: Path, names: list[str] = ()) -> Iterator[tuple[str, list[str]]]
     if not (html / "index.html").is_file():
         raise Unavailable("the book is not built: make book")
     contents = page_names(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
-    with Browser() as browser:
-        for name in names or contents:
-            yield name, list(page(browser, html / f"{name}.html"))
-        for words, wanted in {} if names else SEARCHES.items():
-            yield f"search for {words}", list(search(browser, html, words, wanted))
+    looks = [(name, page, (html / f"{name}.html",)) for name in names or contents]
+    looks += [] if names else [(f"search for {words}", search, (html, words, SEARCHES[words])) for words in SEARCHES]
+    free = SimpleQueue()
+
+    def look(name, function, arguments) -> tuple[str, list[str]]:
+        browser = free.get()
+        try:
+            return name, list(function(browser, *arguments))
+        finally:
+            free.put(browser)
+
+    jobs = max(1, min(jobs, len(looks)))
+    with ExitStack() as opened, ThreadPoolExecutor(jobs) as pool:
+        for _ in range(jobs):
+            free.put(opened.enter_context(Browser()))
+        yield from pool.map(look, *zip(*looks, strict=True))
 
 
 def page(browser: Browser, path: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ import copy
 import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,7 @@ from check_book import ROOT, page_names
 PRINTED, LINK = "book.pdf", "the-book-as-a-pdf"
 PATIENCE = 900  # seconds for thousands of formulas
 # No script of a page, no mark that is for a screen alone.
-LEFT_OUT = "script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style"
+LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style, #{LINK}"
 PAPER = {
     "paperWidth": 8.27,
     "paperHeight": 11.69,
@@ -39,6 +40,10 @@ article.bd-article:first-of-type { break-before: auto; }
 body { font-size: 10.5pt; }
 figure, img, svg, table, pre, .admonition, mjx-container[display="true"] { break-inside: avoid; }
 h1, h2, h3, h4 { break-after: avoid; }
+h1 { font-size: 1.8em; }
+h2 { font-size: 1.4em; }
+h3 { font-size: 1.2em; }
+figcaption, figcaption .caption-text { color: #222; font-weight: 400; font-size: 0.92em; }
 .bd-article pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .bd-article table { font-size: 0.8em; width: auto; max-width: 100%; }
 .bd-article :is(div, figure, td) { overflow: visible !important; }
@@ -83,7 +88,8 @@ def print_book(html: Path, names: list[str]) -> Path:
     whole, printed = html / ".printed.html", html / PRINTED
     try:
         with Browser(PATIENCE) as browser:
-            whole.write_text(str(together(html, names)), encoding="utf-8")
+            document = together(html, names)
+            whole.write_text(str(document), encoding="utf-8")
             browser.open(whole)
             wrong = [*browser.evaluate(READY), *browser.faults]
             if wrong:
@@ -93,7 +99,7 @@ def print_book(html: Path, names: list[str]) -> Path:
             told = browser.call("Page.printToPDF", footerTemplate=FOOT, **PAPER, **settings, **outline)
     finally:
         whole.unlink(missing_ok=True)
-    printed.write_bytes(base64.b64decode(told["data"]))
+    printed.write_bytes(titled(base64.b64decode(told["data"]), headings(document)))
     link(html / f"{names[0]}.html")
     return printed
 
@@ -132,6 +138,52 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     for name, page in pages.items():
         whole.body.append(_article(page.select_one("article"), html, name, names))
     return whole
+
+
+def headings(document: BeautifulSoup) -> list[str]:
+    """The headings of a document, in order, without marks of formulas."""
+    found = document.select("h1, h2, h3, h4, h5, h6")
+    return [re.sub(r"\\[()]", "", " ".join(one.get_text().split())) for one in found]
+
+
+def titled(pdf: bytes, titles: list[str]) -> bytes:
+    """A PDF with other titles in its outline: Chromium's say a word twice, or join two, where a heading was moved or has two lines.
+
+    Args:
+        pdf: as Chromium writes it, with objects and cross-references in plain text.
+        titles: of all entries, in order.
+
+    Returns:
+        The PDF, changed objects appended; as it was where the outline has another number of entries.
+    """
+    entry = re.compile(rb"(?<=\n)(\d+) 0 obj\n<</Title (\((?:\\.|[^\\()])*\)|<[0-9A-Fa-f]*>)(.*?)>>\nendobj", re.DOTALL)
+    entries = {one[1]: one[3] for one in entry.finditer(pdf)}
+    outlines = re.search(rb"/Outlines (\d+) 0 R", pdf)
+    top = outlines and re.search(rb"\n" + outlines[1] + rb" 0 obj\n(.*?)endobj", pdf, re.DOTALL)
+    order = list(_in_order(top[1], entries)) if top else []
+    if len(order) != len(titles):
+        return pdf
+    added, places = bytearray(), {}
+    for number, title in zip(order, titles, strict=True):
+        places[int(number)] = len(pdf) + len(added)
+        written = ("\ufeff" + title).encode("utf-16-be").hex().encode()
+        added += number + b" 0 obj\n<</Title <" + written + b">" + entries[number] + b">>\nendobj\n"
+    table = b"".join(b"%d 1\n%010d 00000 n \n" % place for place in sorted(places.items()))
+    before, trailer = (
+        re.search(rb"startxref\n(\d+)", pdf)[1],
+        re.findall(rb"trailer\n<<(.*?)>>\nstartxref", pdf, re.DOTALL)[-1],
+    )
+    end = b"trailer\n<<" + trailer + b"\n/Prev " + before + b">>\nstartxref\n%d\n%%%%EOF\n" % (len(pdf) + len(added))
+    return pdf + bytes(added) + b"xref\n" + table + end
+
+
+def _in_order(entry: bytes, entries: dict[bytes, bytes]) -> Iterator[bytes]:
+    """The numbers of the entries below one of an outline."""
+    found = re.search(rb"/First (\d+) 0 R", entry)
+    while found:
+        yield found[1]
+        yield from _in_order(entries[found[1]], entries)
+        found = re.search(rb"/Next (\d+) 0 R", entries[found[1]])
 
 
 def link(page: Path) -> None:

@@ -34,6 +34,8 @@ QUICK = (
     "benchmarks_sampling.nc",
     "dmft/bifurcation-seed1-beta0-3.nc",
     "benchmarks_dmft.nc",
+    "robustness.nc",
+    "killed.nc",
 )
 
 

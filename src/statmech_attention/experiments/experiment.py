@@ -4,6 +4,7 @@ An experiment says in `make` how its numbers come about, part by part. It is don
 and revision agree. A part that is done is kept beside the result until all are, so an interrupted run goes on from there.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ from tqdm import tqdm
 
 from statmech_attention import checks, results
 from statmech_attention.results.again import Again
-from statmech_attention.results.atomic import alone
+from statmech_attention.results.atomic import Busy, alone, replacing
 
 
 class Part(NamedTuple):
@@ -123,10 +124,11 @@ class Experiment(ABC):
             checks.need_double("experiment", np.zeros(()))
         made_of = {"inputs": {name: results.digest(path) for name, path in self.sources.items()}}
         made_of["revision"] = self.revision
+        kept = _Kept(self.path, {"parameters": self.parameters, **made_of})
         if results.is_current(self.path, self.parameters, **made_of):
+            kept.tidy()
             return self.path
         self.check_sources()
-        kept = _Kept(self.path, {"parameters": self.parameters, **made_of})
         with alone(kept.lock):
             if results.is_current(self.path, self.parameters, **made_of):  # made by another process just now
                 return self.path
@@ -176,15 +178,22 @@ class _Kept:
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._path
 
+    def tidy(self) -> None:
+        """Drop what a kill left between the result and the end; the result stands whether that can be done or not."""
+        if self._folder.exists() or self.lock.exists():
+            with contextlib.suppress(Busy, OSError), alone(self.lock):
+                shutil.rmtree(self._folder, ignore_errors=True)
+
     def _timed(self, part: Part, step: Callable[..., Any], file: Path) -> None:
         """The time counts over all interruptions but those that leave no time to write it down."""
         clock, began = file.with_suffix(".seconds"), time.monotonic()
+        before = float(clock.read_text()) if clock.is_file() else 0.0
         try:
             results.save(part.compute(step), file, **self._record)
         finally:
-            before = float(clock.read_text()) if clock.is_file() else 0.0
-            clock.parent.mkdir(parents=True, exist_ok=True)
-            clock.write_text(str(before + time.monotonic() - began))
+            # Written whole as the part is, or a kill would leave a file without a number. On a full disk the part's own error counts.
+            with contextlib.suppress(OSError), replacing(clock) as temporary:
+                temporary.write_text(str(before + time.monotonic() - began))
 
 
 def axis(name: str, values) -> xr.DataArray:

@@ -68,19 +68,31 @@ def alone(path: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    with open(path, "ab") as file:
+    handle = _lock_file(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _lock_file(path: Path) -> int:
+    """The file of this name, open and locked: not one that its last holder has removed since it was opened."""
+    while True:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(handle)
             raise Busy(
                 f"{path.with_suffix('')}: another process is at it. Wait until it is done, or stop it."
             ) from None
         except OSError:  # a file system without locks
-            pass
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+            return handle
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)
 
 
 def _locked(path: Path) -> tuple[int | None, Path]:

@@ -1,0 +1,201 @@
+"""Runs that are killed at every change that they make to their folder, and at random moments: the same end, and nothing left over.
+
+Twenty random kills of each of four tasks are recorded: `python -m benchmarks.killed`.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from statmech_attention import results
+from statmech_attention.experiments.experiment import Experiment, Part
+from statmech_attention.results.checkpoint import load_state, save_state
+
+ROOT = Path(__file__).resolve().parents[1]
+# What Python says it is about to do; each of these changes a folder.
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.truncate"}
+UNDER_WAY = (".part", ".lock")  # the only names that anything is written to
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Experiment):
+    """Two parts, the second made from the first in steps whose state is kept."""
+
+    name: ClassVar[str] = "steps"
+    revision: ClassVar[int] = 1
+    double: ClassVar[bool] = False
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder) / "steps.nc"
+
+    def make(self, state, progress):
+        first = yield Part("first", lambda step: xr.Dataset({"a": ("x", np.arange(5.0))}))
+
+        def second(step):
+            path, now = state("second"), (0, first["a"].values)
+            if path.exists():
+                now = load_state(path, now, {})
+            for done in range(int(now[0]), 2):
+                now = (done + 1, np.sin(now[1] + done))
+                save_state(path, now, {})
+            return xr.Dataset({"a": ("x", now[1])})
+
+        return (yield Part("second", second))
+
+    def again(self):
+        raise NotImplementedError
+
+
+def steps(folder: Path, die_before: int | None = None) -> None:
+    """Run it; the process kills itself before its n-th change of a folder. Only files under way may be written to."""
+    changes = 0
+
+    def look(event, arguments):
+        nonlocal changes
+        writes = event == "open" and bool((arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR))
+        if writes and str(folder) in str(arguments[0]) and not str(arguments[0]).endswith(UNDER_WAY):
+            raise AssertionError(f"written to in place: {arguments[0]}")
+        if writes or event in CHANGES:
+            changes += 1
+            if changes == die_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    folder.mkdir(exist_ok=True)
+    sys.addaudithook(look)
+    Steps(folder=folder).run(progress=False)
+
+
+def exit_code(context, *arguments) -> int:
+    process = context.Process(target=steps, args=arguments)
+    process.start()
+    process.join(60)
+    return process.exitcode
+
+
+@pytest.fixture
+def killed(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import killed
+
+    return killed
+
+
+@pytest.fixture(scope="module")
+def context():
+    """Processes that are forked from one in which everything is imported and nothing was computed."""
+    found = multiprocessing.get_context("forkserver")
+    found.set_forkserver_preload(["benchmarks.killed"])
+    return found
+
+
+def test_killed_before_each_of_its_changes_a_run_comes_to_the_same_end(context, killed, tmp_path):
+    assert exit_code(context, tmp_path / "alone") == 0
+    wanted = killed.end(tmp_path / "alone")
+    assert list(wanted) == ["steps.nc"]
+    for number in range(1, 1000):
+        folder = tmp_path / str(number)
+        code = exit_code(context, folder, number)
+        if code == 0:  # it makes no more changes than that
+            break
+        assert code == -signal.SIGKILL
+        Steps(folder=folder).run(progress=False)
+        assert killed.end(folder) == wanted, f"killed before change {number}"
+    assert 30 < number < 200
+
+
+def without_room(folder: Path, told) -> None:
+    """A run where no file may be longer than a little."""
+    import resource  # not on Windows
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
+    tell(folder, told)
+
+
+def unprivileged(folder: Path, told) -> None:
+    """A run of a user who may not write to the folder, which root may."""
+    if not os.geteuid():
+        os.seteuid(65534)
+    tell(folder, told)
+
+
+def tell(folder: Path, told) -> None:
+    try:
+        Steps(folder=folder).run(progress=False)
+    except OSError as error:
+        told.put((type(error).__name__, str(error)))
+
+
+def told_by(context, target, folder: Path) -> tuple[str, str]:
+    queue = context.Queue()
+    process = context.Process(target=target, args=(folder, queue))
+    process.start()
+    found = queue.get(timeout=60)
+    process.join()
+    return found
+
+
+def test_a_full_disk_is_told_and_a_run_goes_on_when_there_is_room(context, killed, tmp_path):
+    name, said = told_by(context, without_room, tmp_path)
+    assert name == "OSError" and "File too large; nothing was written" in said and "first.nc" in said
+    assert [file for file in tmp_path.rglob("*") if file.suffix in (".nc", ".part", ".lock")] == []
+    Steps(folder=tmp_path).run(progress=False)
+    assert list(killed.end(tmp_path)) == ["steps.nc"]
+
+
+def test_a_folder_that_may_not_be_written_to_is_told(context):
+    with tempfile.TemporaryDirectory() as folder:  # not below pytest's, which other users may not see
+        os.chmod(folder, 0o555)
+        name, said = told_by(context, unprivileged, Path(folder))
+        assert name == "PermissionError" and folder in said
+        assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_part_that_is_damaged_is_made_again_and_a_damaged_state_is_named(context, killed, tmp_path, length):
+    assert exit_code(context, tmp_path / "alone") == 0
+    folder, number = tmp_path / "again", 0
+    while not (states := list(folder.rglob("*.npz"))):
+        number += 4
+        assert exit_code(context, folder, number) == -signal.SIGKILL
+    (part,) = folder.rglob("first.nc")
+    part.write_bytes(part.read_bytes()[:length])
+    states[0].write_bytes(states[0].read_bytes()[:length])
+    with pytest.raises(ValueError, match=r"second\.npz: a damaged checkpoint .* Remove this file and start again"):
+        Steps(folder=folder).run(progress=False)
+    states[0].unlink()
+    Steps(folder=folder).run(progress=False)
+    assert killed.end(folder) == killed.end(tmp_path / "alone")
+
+
+def test_random_kills_are_counted_with_how_they_end(killed, tmp_path, monkeypatch):
+    monkeypatch.setitem(killed.TASKS, "steps", killed.Task(steps, killed._parts))
+    rows = list(killed.series("steps", 3, tmp_path))
+    assert len(rows) == 3 and {row["outcome"] for row in rows} == {killed.SAME}
+    assert all(row["moment"] >= 0 and row["kept"] >= 0 for row in rows)
+
+
+def forgetful(folder: Path) -> None:
+    """Does not come to the same end where it was begun before."""
+    begun = (folder / "begun").exists()
+    (folder / "begun").touch()
+    numbers = np.random.default_rng(int(begun)).random(3)
+    for _ in range(5):
+        results.save(xr.Dataset({"a": ("x", numbers)}), folder / "end.nc", parameters={})
+
+
+def test_another_end_is_told(killed, tmp_path, monkeypatch):
+    monkeypatch.setitem(killed.TASKS, "forgetful", killed.Task(forgetful, killed._parts))
+    rows = list(killed.series("forgetful", 2, tmp_path))
+    assert {row["outcome"] for row in rows} == {"another end"}
