@@ -124,7 +124,7 @@ def test_gains_are_those_of_the_attention():
     np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), heads=(2,)), rtol=1e-12)
     point = coordinates.order_parameters(jnp.full(4, 0.3), coordinates.full_rank(Architecture.of((2,), 5)))
     options = {"width": 5, "temperature": 0.2}
-    found = sma.action(point, values, labels, heads=(GAINS,), **options)
-    assert float(found) == pytest.approx(float(sma.action(point, scaled, labels, heads=(2,), **options)), rel=1e-12)
+    found = sma.action(values, labels, point, heads=(GAINS,), **options)
+    assert float(found) == pytest.approx(float(sma.action(scaled, labels, point, heads=(2,), **options)), rel=1e-12)
     assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).heads == (GAINS,)
     assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)

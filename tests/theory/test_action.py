@@ -45,7 +45,7 @@ def test_action_agrees_with_the_reference(network):
     rng = np.random.default_rng(42)
     order_parameters = reference.random_order_parameters(rng, heads)
     inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
-    found = sma.action(order_parameters, inputs, labels, width=widths, temperature=0.2, variance=variances, heads=heads)
+    found = sma.action(inputs, labels, order_parameters, width=widths, temperature=0.2, variance=variances, heads=heads)
     wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
@@ -55,7 +55,7 @@ def test_energy_is_the_log_density_of_a_gaussian():
     heads, temperature = (2, 2), 0.05
     xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), heads)
     labels, order_parameter = rng.normal(size=6), reference.random_order_parameters(rng, heads)[0]
-    found = sma.energy(order_parameter, xi, labels, temperature=temperature, variance=1.4)
+    found = sma.energy(xi, labels, order_parameter, temperature=temperature, variance=1.4)
     covariance = reference.kernel(xi.values, xi.values, order_parameter, heads, 1.4) + temperature * np.eye(6)
     density = multivariate_normal(mean=np.zeros(6), cov=covariance).logpdf(labels)
     assert float(found) == pytest.approx(-2 / 6 * density - math.log(2 * math.pi), rel=1e-11)
@@ -106,7 +106,7 @@ def test_infinite_width_leaves_the_entropy_alone():
     rng = np.random.default_rng(45)
     order_parameters = reference.random_order_parameters(rng, (2, 2))
     found = sma.action(
-        order_parameters, rng.normal(size=(3, 4, 2)), np.ones(3), width=math.inf, temperature=1.0, heads=(2, 2)
+        rng.normal(size=(3, 4, 2)), np.ones(3), order_parameters, width=math.inf, temperature=1.0, heads=(2, 2)
     )
     assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
 

@@ -64,7 +64,7 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
 
     def network(key):
         weights = sma.sample_weights(key, heads=architecture.heads, width=widths, features=1, variance=variances)
-        return sma.weights_order_parameters(weights, architecture.heads)
+        return sma.weights_order_parameters(weights, heads=architecture.heads)
 
     keys = jax.random.split(jax.random.key(5), (2, DRAWS))
     for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES
@@ -58,7 +59,7 @@ def start(model: Dynamics) -> Window:
 
 
 @checks.objects
-def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
+def window_from_words(model: Dynamics, words: Numbers, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""The window after some tokens that are given, by (B1) and (B8).
 
     Args:
@@ -82,7 +83,7 @@ def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0)
 
 
 @checks.objects
-def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
+def window_from_attention(model: Dynamics, attention: Numbers, *, slot: int | Int[Array, ""]) -> Window:
     r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
     Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is not known. It is not needed either: the next
@@ -105,7 +106,9 @@ def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, 
 
 
 @checks.objects
-def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
+def window_from_overlaps(
+    model: Dynamics, *, keys: Numbers, values: Numbers, attention: Numbers, slot: int | Int[Array, ""]
+) -> Window:
     r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
 
     Args:

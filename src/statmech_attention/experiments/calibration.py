@@ -164,7 +164,13 @@ class Calibration(Experiment):
 
     def _drawn(self, problem: Problem, width: int, options: dict) -> xr.Dataset:
         sample = tempered_posterior if width < math.prod(HEADS) else posterior
-        options = {"width": width, "temperature": self.temperature, "test": problem.test, "quiet": True, **options}
+        options = {
+            "width": width,
+            "temperature": self.temperature,
+            "attentioned_test": problem.test,
+            "warn": False,
+            **options,
+        }
         return sample(problem.train, problem.labels, key=problem.key, **{"progress": False, **options})
 
 

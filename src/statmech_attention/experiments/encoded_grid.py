@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
 def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
     """How far the mean predictor (9) is right on every validation and on every test sentence."""
-    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature)
+    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature=temperature)
     return tuple(
         right(np.einsum("epi,pi->e", inputs.values, vectors, optimize=True), labels)
         for inputs, labels in (
@@ -98,8 +98,8 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
         temperature = float(temperatures[place[1]])
         seen, on_test[place] = hits(problem, overlap, temperature)
         on_validation[place] = seen.mean()
-        scores[:, *place] = [head_scores(overlap, heads, one) for one in DEFINITIONS]
-        shares[:, *place] = [block_share(overlap, heads, layer + 1).value for layer in range(len(heads))]
+        scores[:, *place] = [head_scores(overlap, heads=heads, definition=one) for one in DEFINITIONS]
+        shares[:, *place] = [block_share(overlap, heads=heads, layer=layer + 1).value for layer in range(len(heads))]
     return xr.Dataset(
         {
             "accuracy": (both, on_test.mean(axis=-1)),

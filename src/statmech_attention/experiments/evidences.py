@@ -103,7 +103,7 @@ class Evidences(Experiment):
         return xr.concat(rows, "temperature")
 
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
-        options = {"width": width, "temperatures": [heat], "points": self.points, "quiet": True}
+        options = {"width": width, "temperatures": [heat], "points": self.points, "warn": False}
         table = evidence_by_temperature(trial.train, trial.labels, key=key, **options)
         solved = solve(trial.train, trial.labels, width=width, temperature=heat)
         right = float(accuracy(solved.predict(trial.test).mean, trial.test_labels))

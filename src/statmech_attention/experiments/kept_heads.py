@@ -96,20 +96,20 @@ def score_of_heads(
         np.asarray(predictor_contributions(train, problem.labels, inputs, overlap, temperature=heat))
         for inputs in (train, problem.validation)
     )
-    taylor = taylor_importance(on_train, problem.labels, heads)
-    order = greedy_order(on_validation, problem.validation_labels, heads)
+    taylor = taylor_importance(on_train, problem.labels, heads=heads)
+    order = greedy_order(on_validation, problem.validation_labels, heads=heads)
     greedy = np.full(sum(heads), len(order), float)
     greedy[order] = np.arange(len(order))
     found = {
-        "both": head_scores(overlap, heads, "both"),
-        "either": head_scores(overlap, heads, "either"),
-        "weighted": head_scores(overlap * path_covariance(train), heads, "both"),
+        "both": head_scores(overlap, heads=heads, definition="both"),
+        "either": head_scores(overlap, heads=heads, definition="either"),
+        "weighted": head_scores(overlap * path_covariance(train), heads=heads, definition="both"),
         "alignment": _alignments(problem),
         "Taylor": taylor,
-        "Taylor by layer": normalised_by_layer(taylor, layers),
+        "Taylor by layer": normalised_by_layer(taylor, heads=layers),
         "weight norm": norms,
-        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads),
-        "leave one out": head_drops(on_validation, problem.validation_labels, heads).mean,
+        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads=heads),
+        "leave one out": head_drops(on_validation, problem.validation_labels, heads=heads).mean,
         "greedy": greedy,
     }
     if evidence:
@@ -142,7 +142,7 @@ def curves(
     for order in orders.values():
         learned.append([learned_again(problem, solution, order[: sum(heads) - size]) for size in sizes])
         for name, parts in contributions.items():
-            rows[name].append(pruning_curve(parts, problem.test_labels, heads, order).mean)
+            rows[name].append(pruning_curve(parts, problem.test_labels, order, heads=heads).mean)
     learned, masked = np.array(learned), ("order", "removed")
     return xr.Dataset(
         {
@@ -189,15 +189,15 @@ def selected(
     scores = score_of_heads(problem, solution, network.norms, layers, evidence=EVIDENCE not in known) | dict(known)
     draws = np.random.default_rng(seed)
     everything = scores | {f"random {number}": draws.random(sum(heads)) for number in range(random)}
-    orders = {name: removal_order(values, heads) for name, values in everything.items()}
+    orders = {name: removal_order(values, heads=heads) for name, values in everything.items()}
     overlap = solution.order_parameter
     own = np.asarray(predictor_contributions(train, problem.labels, test, overlap, temperature=temperature))
     contributions = {"masked": own, "trained_masked": network.contributions}
     return curves(problem, solution, orders, sizes, contributions).assign(
         head_score=(("criterion", "head"), np.array([*scores.values()], np.float32)),
         criterion=list(scores),
-        drop=("head", head_drops(own, problem.test_labels, heads).mean),
-        trained_drop=("head", head_drops(network.contributions, problem.test_labels, heads).mean),
+        drop=("head", head_drops(own, problem.test_labels, heads=heads).mean),
+        trained_drop=("head", head_drops(network.contributions, problem.test_labels, heads=heads).mean),
         trained_gradient_norm=network.gradient_norm,
         chosen_temperature=temperature,
     )

@@ -25,7 +25,7 @@ _KINDS: dict[str, type[Layer]] = {PLAIN: Heads, "skip": SkipHeads}
 
 
 def experiment_file(
-    experiment: str, folder: str | os.PathLike, layers: int, heads: int, seed: int, kind: str = PLAIN
+    experiment: str, folder: str | os.PathLike, *, layers: int, heads: int, seed: int, kind: str = PLAIN
 ) -> Path:
     """Where an experiment on a trained network, or the network itself, is recorded.
 
@@ -72,7 +72,9 @@ class OnNetwork(Experiment):
 
     def file(self, experiment: str) -> Path:
         """The record of an experiment on this network."""
-        return experiment_file(experiment, self.folder, self.layers, self.heads, self.seed, self.kind)
+        return experiment_file(
+            experiment, self.folder, layers=self.layers, heads=self.heads, seed=self.seed, kind=self.kind
+        )
 
     @property
     def path(self) -> Path:
@@ -134,7 +136,7 @@ def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
 
 @partial(jax.jit, static_argnames="heads")
 def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, "mean", heads)
+    return attentioned_inputs(inputs, attention, readout="mean", heads=heads)
 
 
 def _check_kind(kind: str) -> None:

@@ -75,7 +75,7 @@ class Pruning(OnNetwork):
         network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
         name = str(recorded["test_set"].values)
         seen = self._seen(network, suite, name, self.test_examples, lambda: None)
-        drop = head_drops(*seen, network.heads, bias=network.bias).mean[0]
+        drop = head_drops(*seen, heads=network.heads, bias=network.bias).mean[0]
         # A sequence whose output is close to zero may fall on the other side elsewhere.
         return Again(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
 
@@ -128,14 +128,14 @@ class Pruning(OnNetwork):
         return confidence, path_covariance(seen_by(network, (one.inputs for one in samples)))
 
 
-def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, seed: int) -> Iterator[OneShotSample]:
+def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, examples: int) -> Iterator[OneShotSample]:
     """The sequences that `Pruning` measures on, in batches.
 
     Args:
         suite: the result of `one_shot_suite`.
         name: one of its test sets, or None for the validation classes.
-        examples: how many in all.
         seed: of the network.
+        examples: how many in all.
 
     Returns:
         An iterator over `OneShotSample`.

@@ -157,7 +157,9 @@ def _start(wider: xr.Dataset, index: int) -> tuple:
 
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
-    vectors = predictor_vectors(draw.train.inputs, draw.train.labels, order_parameter, jnp.asarray(temperature))
+    vectors = predictor_vectors(
+        draw.train.inputs, draw.train.labels, order_parameter, temperature=jnp.asarray(temperature)
+    )
     means = (jnp.einsum("epi,pi->e", seen.inputs.values, vectors) for seen in (draw.validation, *draw.tests.values()))
     labels = (seen.labels for seen in (draw.validation, *draw.tests.values()))
     return [float(accuracy(mean, right)) for mean, right in zip(means, labels, strict=True)]

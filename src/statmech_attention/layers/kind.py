@@ -54,6 +54,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Number
 
 
 class Kind(ABC):
@@ -146,7 +147,7 @@ class Layer(Kind):
         """How the layer is written in `heads`."""
         return self
 
-    def check_widths(self, layer: int, width_in, width_out) -> None:
+    def check_widths(self, layer: int, width_in: Number, width_out: Number) -> None:
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":

@@ -17,7 +17,7 @@ _TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
 _FEW_HEADS = 4
 
 
-def check_layer(layer, *, seed: int = 0) -> None:
+def check_layer(layer: Layer, *, seed: int = 0) -> None:
     r"""Raise ValueError where a layer of a new kind contradicts itself.
 
     Checked are its fields and numbers, $M$ among them; its `forward`, alone and between layers of two heads, against the sum

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Layers, Numbers
 from statmech_attention.layers.kind import Narrow, root
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
@@ -15,14 +16,14 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 @checks.objects
 def normalisation_scales(
     weights: Weights,
-    inputs,
-    attention,
-    heads=None,
+    inputs: Numbers,
+    attention: Attention,
     *,
+    heads: Layers | None = None,
     norm: str = "post",
-    epsilon=0.0,
+    epsilon: Numbers = 0.0,
     layout: str = "key_query",
-    mask=None,
+    mask: Numbers | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: what the norms of a network divide by, layer by layer.
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from statmech_attention import checks
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.interactive import Panel, Slider, slider
 from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, FEATURE_COLOURS, REGIME_COLOURS, axes_or_new
 
 
-def token_raster(words, *, axes=None):
+def token_raster(words: Numbers, *, axes: Axes | None = None):
     """Tokens side by side in time, a column a token, dark for +1 and light for -1.
 
     Args:
@@ -34,7 +35,15 @@ def token_raster(words, *, axes=None):
     return axes
 
 
-def overlap_series(values, *, start: int = 1, symbol: str = "m^o", style: str = "-", alpha: float = 1.0, axes=None):
+def overlap_series(
+    values: Numbers,
+    *,
+    start: int = 1,
+    symbol: str = "m^o",
+    style: str = "-",
+    alpha: float = 1.0,
+    axes: Axes | None = None,
+):
     """Overlaps against time, one line a feature.
 
     Args:
@@ -64,7 +73,7 @@ def overlap_series(values, *, start: int = 1, symbol: str = "m^o", style: str = 
     return axes
 
 
-def phase_portrait(first, second, *, regime: str | None = None, axes=None):
+def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
     """One overlap against another, a dot a step.
 
     Args:
@@ -87,7 +96,9 @@ def phase_portrait(first, second, *, regime: str | None = None, axes=None):
     return axes
 
 
-def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12.0, axes=None):
+def spectrum(
+    frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
+):
     """A power spectrum, logarithmic, without frequency zero.
 
     Args:
@@ -112,10 +123,10 @@ def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 
 
 
 def portrait_slider(
-    parameter,
-    portraits,
-    frequencies,
-    powers,
+    parameter: Numbers,
+    portraits: Numbers,
+    frequencies: Numbers,
+    powers: Numbers,
     *,
     regimes: Sequence[str],
     names: Sequence[str] | None = None,
@@ -189,7 +200,16 @@ def _limit(points) -> float:
     return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
 
 
-def against_sites(sites, values, errors=None, *, label: str, colour: str = "theory", style: str = "o", axes=None):
+def against_sites(
+    sites: Numbers,
+    values: Numbers,
+    errors: Numbers | None = None,
+    *,
+    label: str,
+    colour: str = "theory",
+    style: str = "o",
+    axes: Axes | None = None,
+):
     """A quantity against the number of sites, both logarithmic.
 
     Args:
@@ -211,7 +231,14 @@ def against_sites(sites, values, errors=None, *, label: str, colour: str = "theo
 
 
 def predicted_and_measured(
-    places, predicted, measured_at, measured, *, label: str = "", colour: str = "theory", axes=None
+    places: Numbers,
+    predicted: Numbers,
+    measured_at: Numbers,
+    measured: Numbers,
+    *,
+    label: str = "",
+    colour: str = "theory",
+    axes: Axes | None = None,
 ):
     """A prediction as a line, what is measured as dots of the same colour.
 

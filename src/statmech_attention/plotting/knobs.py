@@ -57,7 +57,7 @@ def sliders(
     knobs: Sequence[Knob],
     *,
     titles: Sequence[str],
-    picture,
+    picture: Any,
     description: str,
 ):
     """Panels side by side, one set of them for every combination of values; below each other where the page is narrow.

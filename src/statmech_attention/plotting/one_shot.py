@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from statmech_attention.arguments import Axes, Layers, Numbers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.interactive import Panel, Slider, slider
 from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
@@ -15,7 +16,9 @@ _GROUPS = ("same path", "same head in layer 1", "other pairs")
 _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 
 
-def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None):
+def against_temperature(
+    temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
+):
     """Accuracy against temperature, one line a width, from dark (narrow) to light (wide).
 
     Args:
@@ -48,7 +51,14 @@ def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None)
 
 
 def best_temperatures(
-    widths, temperatures, *, label: str, limit=None, colour: str = "theory", style: str = "--", axes=None
+    widths: Numbers,
+    temperatures: Numbers,
+    *,
+    label: str,
+    limit: Numbers | None = None,
+    colour: str = "theory",
+    style: str = "--",
+    axes: Axes | None = None,
 ):
     """The best temperature against the width: a dot a draw, geometric means as a line.
 
@@ -89,7 +99,7 @@ def best_temperatures(
     return axes
 
 
-def entries_compared(matrix, other, heads, *, axes=None):
+def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
     """Entries of one order parameter against those of another, a pair of paths a dot, in units of the mean diagonal.
 
     Args:
@@ -126,7 +136,7 @@ def entries_compared(matrix, other, heads, *, axes=None):
 
 
 def accuracy_slider(
-    widths, temperatures, values: Mapping, limits: Mapping, *, first: int = 0, description: str
+    widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
     """Accuracy against temperature on every test set, one width a place of a slider, with the limit beside it.
 

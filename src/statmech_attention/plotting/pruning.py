@@ -6,6 +6,7 @@ from itertools import cycle
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 
@@ -33,7 +34,15 @@ CRITERIA = {
 _OPEN = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
 
-def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = "theory"):
+def scores_and_drops(
+    scores: Numbers,
+    drops: Numbers,
+    errors: Numbers,
+    layers: Numbers,
+    *,
+    axes: Axes | None = None,
+    colour: str = "theory",
+):
     """Drop in accuracy when a head is removed, against the score of the head, one marker a layer.
 
     Args:
@@ -78,7 +87,7 @@ def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = 
     return axes
 
 
-def pruning_curves(curves: Mapping, *, random=None, axes=None):
+def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
     """Accuracy against the number of heads removed, one line a criterion.
 
     Args:
@@ -107,7 +116,9 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
     return axes
 
 
-def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None, axes=None):
+def importances_compared(
+    rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
+):
     """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
 
     Args:

@@ -5,13 +5,22 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.colors import to_rgb
 
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import DARK, MUTED, REGIME_COLOURS, REGIMES, axes_or_new
 
 _FEW = 80  # values, below which a network counts as periodic where nobody says
 _MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
-def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes=None):
+def bifurcation(
+    parameter: Numbers,
+    visited: Numbers,
+    values: Numbers,
+    *,
+    regimes: Numbers | None = None,
+    sections: Numbers | None = None,
+    axes: Axes | None = None,
+):
     """Values that an overlap visits against a parameter, by regime: all of them pale, a section through them dark on top.
 
     Periodic networks come first and small, so that they hide neither tori nor chaos.
@@ -57,7 +66,7 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     return axes
 
 
-def regime_ribbon(parameter, regimes, *, axes=None):
+def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = None):
     """The regime of every network as a strip of colours.
 
     Args:
@@ -74,7 +83,7 @@ def regime_ribbon(parameter, regimes, *, axes=None):
     return axes
 
 
-def regime_map(parameter, other, regimes, *, axes=None):
+def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Axes | None = None):
     """The regime over two parameters.
 
     Args:
@@ -127,7 +136,14 @@ def _dots(table):
     return place, level
 
 
-def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
+def exponents(
+    parameter: Numbers,
+    values: Numbers,
+    errors: Numbers | None = None,
+    *,
+    regimes: Numbers | None = None,
+    axes: Axes | None = None,
+):
     r"""Lyapunov exponents against a parameter, the largest on top.
 
     Args:
@@ -165,7 +181,7 @@ def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
     return axes
 
 
-def multipliers(values: Mapping, *, axes=None):
+def multipliers(values: Mapping, *, axes: Axes | None = None):
     """Multipliers in the complex plane with the unit circle: inside is stable.
 
     Args:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # One colour and marker a sampler, wherever it is drawn.
@@ -21,7 +22,16 @@ _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
 _CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
-def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
+def law(
+    draws: Numbers,
+    *,
+    label: str,
+    bins: Numbers = 40,
+    weights: Numbers | None = None,
+    filled: bool = False,
+    saddle_point: Number | None = None,
+    axes: Axes | None = None,
+):
     """The density of a number over draws, as a histogram.
 
     Args:
@@ -52,7 +62,9 @@ def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddl
     return axes
 
 
-def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
+def estimates(
+    widths: Numbers, means: Numbers, errors: Numbers, *, label: str, style: str = "", axes: Axes | None = None
+):
     """Estimates with their standard errors against the width, points that are not joined.
 
     Args:
@@ -81,7 +93,7 @@ def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
     return axes
 
 
-def entries_sampled(saddle_point, means, errors, *, axes=None):
+def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, axes: Axes | None = None):
     """Posterior means of a matrix's entries, upwards, against the saddle point's, across, with the line of agreement.
 
     Args:
@@ -113,7 +125,14 @@ def entries_sampled(saddle_point, means, errors, *, axes=None):
     return axes
 
 
-def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None = None, slopes=(), axes=None):
+def distance_against_width(
+    widths: Numbers,
+    distances: Mapping,
+    *,
+    errors: Mapping | None = None,
+    slopes: Numbers = (),
+    axes: Axes | None = None,
+):
     """How far estimates lie apart, against the width, both logarithmic, with lines of given slopes to compare.
 
     Args:
@@ -140,7 +159,9 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
     return axes
 
 
-def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
+def approach(
+    values: Numbers, distances: Mapping, *, xlabel: str, slope: Number | None = None, axes: Axes | None = None
+):
     """How far networks are from a limit, against what takes them there, both logarithmic.
 
     Args:
@@ -169,7 +190,14 @@ def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
     return axes
 
 
-def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None = None, mark: bool = False, axes=None):
+def over_temperatures(
+    temperatures: Numbers,
+    curves: Mapping,
+    *,
+    errors: Mapping | None = None,
+    mark: bool = False,
+    axes: Axes | None = None,
+):
     """Numbers against temperature, one line a name.
 
     Args:
@@ -201,7 +229,7 @@ def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None =
     return axes
 
 
-def coverage(levels, seen, band, *, label: str, colour: str, axes=None):
+def coverage(levels: Numbers, seen: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
     """How often intervals hold the truth, less their level, against the level, with a simultaneous band.
 
     Args:
@@ -228,7 +256,7 @@ def coverage(levels, seen, band, *, label: str, colour: str, axes=None):
     return axes
 
 
-def traces(draws, *, axes=None):
+def traces(draws: Numbers, *, axes: Axes | None = None):
     """A number along every chain, one line a chain.
 
     Args:

@@ -9,6 +9,7 @@ from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 from scipy.linalg import block_diag
 
+from statmech_attention.arguments import Axes
 from statmech_attention.plotting.matrices import _short
 from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name, without_frame
 
@@ -17,7 +18,11 @@ _ROW, _COLUMN = 1.0, 2.05
 
 
 def architecture(
-    heads: Sequence[int], *, paths: Mapping[tuple[int, ...], str] | None = None, legend: bool = False, axes=None
+    heads: Sequence[int],
+    *,
+    paths: Mapping[tuple[int, ...], str] | None = None,
+    legend: bool = False,
+    axes: Axes | None = None,
 ):
     """The network from tokens to output, its heads as boxes, with attention paths drawn through them.
 
@@ -64,7 +69,7 @@ def architecture(
     return axes
 
 
-def attention_loop(*, axes=None):
+def attention_loop(*, axes: Axes | None = None):
     r"""The loop that a 1-bit self-attention network goes around: token, overlaps, attention, next token.
 
     Args:

@@ -1,5 +1,6 @@
 """The look of the book's figures: one style sheet, one colour a thing."""
 
+from collections.abc import Sequence
 from importlib import resources
 
 import matplotlib.pyplot as plt
@@ -106,7 +107,7 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
     axes.add_patch(FancyArrowPatch(start, end, **look))
 
 
-def path_name(path) -> str:
+def path_name(path: Sequence[int]) -> str:
     """A path as its heads counted from 1.
 
     Args:

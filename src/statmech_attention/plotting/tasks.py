@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Circle
 
+from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, arrow, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images
 
 
-def switching(probability: float, *, axes=None, title: str = ""):
+def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
     """The two hidden states and the probabilities to stay or to switch, as arrows whose width grows with them.
 
     Args:
@@ -44,7 +45,7 @@ def switching(probability: float, *, axes=None, title: str = ""):
     return axes
 
 
-def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
+def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Hidden Markov chains as rows of circles, dark and light for the two states, a bar wherever the state switches.
 
     Args:
@@ -76,7 +77,7 @@ def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
     return axes
 
 
-def state_rows(hidden, *, labels: Sequence[str] = (), axes=None):
+def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Chains of hidden states as rows of cells, a shade of grey for each state, with its number written in it.
 
     Args:
@@ -107,7 +108,7 @@ def state_rows(hidden, *, labels: Sequence[str] = (), axes=None):
     return axes
 
 
-def noisy_tokens(tokens, *, axes=None):
+def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
     """The tokens of one chain as columns of colours, features downwards.
 
     Args:
@@ -125,7 +126,9 @@ def noisy_tokens(tokens, *, axes=None):
     return axes
 
 
-def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=None):
+def one_shot_sequence(
+    images: Numbers, first: Number, *, axes: Axes, patch: int | None = None, answer: Number | None = None
+):
     """Three images side by side with their labels +, -, ?.
 
     Args:
@@ -153,7 +156,7 @@ def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=N
     return axes
 
 
-def attended(images, weights, *, axes, patch: int, title: str = ""):
+def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title: str = ""):
     """Three images, each patch with a tint as deep as the attention that it gets.
 
     Args:

@@ -7,11 +7,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind, Part
 
 
-def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
+def head_indices(heads: Layers) -> Int[np.ndarray, "heads 2"]:
     """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
 
     Args:
@@ -62,7 +63,7 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     return kept
 
 
-def heads_left(heads, removed) -> tuple[int | Kind, ...]:
+def heads_left(heads: Layers, removed: Numbers) -> tuple[int | Kind, ...]:
     """The layers of the smaller network, as `heads` spells them.
 
     Args:

@@ -11,6 +11,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Numbers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
@@ -71,7 +72,9 @@ def by_output(values, inputs: AttentionedInputs):
 
 
 @checks.objects
-def predictors(draws: xr.Dataset, attentioned, labels, *, heads=None) -> Float[Array, "chains draws paths features"]:
+def predictors(
+    draws: xr.Dataset, attentioned: Attentioned, labels: Numbers, *, heads: Layers | None = None
+) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
     With several outputs, each is a path of its own, and $\xi(x)$ a row for every output. No kernel of test inputs is needed, so

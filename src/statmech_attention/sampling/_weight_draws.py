@@ -93,7 +93,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights, data.inputs.heads), data.inputs.chain.stages)
+    found = named_overlaps(weights_order_parameters(weights, heads=data.inputs.heads), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:
@@ -122,8 +122,8 @@ def weights_of(parts, layers: int) -> Weights:
 
 
 def sampled(
-    name: str, transition, data: WeightPosterior, start, key, architecture: Architecture, *, quiet: bool, **options
+    name: str, transition, data: WeightPosterior, start, key, architecture: Architecture, *, warn: bool, **options
 ) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
     found = run(transition, data, start, key, settings={"sampler": name}, **options)
-    return dataset(found, name, architecture, float(data.temperature), quiet)
+    return dataset(found, name, architecture, float(data.temperature), warn)

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._bartlett import chain_order_one
@@ -40,7 +41,7 @@ class Corrected(NamedTuple):
 
 
 @checks.objects
-def corrected(solution: Solution, test=None) -> Corrected:
+def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
     The variance of the output, too, is right to order $1/N$: (30) with its correction, and what the fluctuations of
@@ -48,7 +49,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
 
     Args:
         solution: a saddle point at finite width, not a batch.
-        test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
+        attentioned_test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
 
     Returns:
         `Corrected(order_parameters, prediction)`.
@@ -73,7 +74,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
                 f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
             )
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
-    test = checked_test(test, inputs)
+    test = checked_test(attentioned_test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
     found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
     if test is None:

@@ -25,8 +25,8 @@ class EncodedSentences(NamedTuple):
 
 def encoded_sentences(
     encoder: Encoder,
-    train: Tokens,
-    test: Tokens,
+    tokens: Tokens,
+    tokens_test: Tokens,
     layers: Sequence[int | Sequence[int]],
     *,
     directions: int = 64,
@@ -43,8 +43,8 @@ def encoded_sentences(
 
     Args:
         encoder: `pretrained_encoder()`, or another one.
-        train: training sentences, the result of `tokenise`.
-        test: test sentences.
+        tokens: training sentences, the result of `tokenise`.
+        tokens_test: test sentences.
         layers: for every layer of the network the encoder's layer whose attention it has, counted from 0, or several of them
             whose heads are side by side: `(2, 4)`, two layers of 12 heads, the third's and the fifth's; `(range(6),)`, one
             of all 72.
@@ -65,19 +65,19 @@ def encoded_sentences(
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     counts = [len(side) * encoder.heads for side in sides]
     heads = (*(SkipHeads(count) if skips else count for count in counts), *([Outputs(outputs)] if outputs > 1 else []))
-    length = max(train.ids.shape[1], test.ids.shape[1])  # one shape, one program
+    length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape, one program
 
-    def seen(tokens: Tokens):
-        for part in encoded_batches(encoder, tokens.padded(length), sum(sides, []), batch=batch):
+    def seen(sentences: Tokens):
+        for part in encoded_batches(encoder, sentences.padded(length), sum(sides, []), batch=batch):
             matrices = iter(part.attention)
             attention = [jnp.concatenate([next(matrices) for _ in side], axis=1) for side in sides]
             # The readout's column is taken through the attention; no other token is.
             yield attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
 
-    whole = _joined(seen(train))
+    whole = _joined(seen(tokens))
     features = fitted_features(whole, directions)
     # Test sentences are never held with all features.
-    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(test))), features)
+    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(tokens_test))), features)
 
 
 def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
@@ -72,7 +73,7 @@ class ImageSet:
         """Number of classes."""
         return len(self.names)
 
-    def grey(self, drawings) -> Float[np.ndarray, "*chosen height width"]:
+    def grey(self, drawings: Numbers) -> Float[np.ndarray, "*chosen height width"]:
         """Some drawings as grey values in [0, 1].
 
         Args:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import File
 from statmech_attention.checks import Key
 from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.images import ImageSet, Split, load, omniglot_split
@@ -77,7 +78,7 @@ class OneShotSuite:
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
 
-def one_shot_suite(name: str = "omniglot", root=None) -> OneShotSuite:
+def one_shot_suite(name: str = "omniglot", root: File | None = None) -> OneShotSuite:
     """One-shot classification of section 4.2, or the same on drawn glyphs where there are no data.
 
     Args:

@@ -4,6 +4,7 @@ Equation (11). Small problems take Newton steps with the exact Hessian, large on
 with exact Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Numbers, PerLayer, Whole, Word
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.coordinates import Factors, full_rank, point_of, stacked
@@ -23,17 +25,17 @@ _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest
 
 
 def solve(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
-    variance=1.0,
-    heads=None,
-    start=None,
-    tolerance=1e-8,
-    max_steps=200,
-    method="auto",
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    start: Solution | Arrays | None = None,
+    tolerance: Number = 1e-8,
+    max_steps: Whole = 200,
+    method: Word = "auto",
     throw: bool = True,
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
@@ -86,18 +88,18 @@ def solve(
 
 
 def solve_sweep(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    widths,
-    temperatures,
-    variance=1.0,
-    heads=None,
-    tolerance=1e-8,
-    max_steps=200,
-    method="auto",
+    widths: Sequence[PerLayer],
+    temperatures: Numbers,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    tolerance: Number = 1e-8,
+    max_steps: Whole = 200,
+    method: Word = "auto",
     throw: bool = True,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Solution:
     """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
 
@@ -112,7 +114,7 @@ def solve_sweep(
         max_steps: as for `solve`.
         method: as for `solve`.
         throw: as for `solve`.
-        progress: show a bar that counts the widths.
+        progress: show a bar; where None, on a terminal only.
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
@@ -139,7 +141,7 @@ def solve_sweep(
         if checks.concrete(*widest)
         else range(len(widths))
     )
-    for index in tqdm(by_width, desc="widths", disable=not progress):
+    for index in tqdm(by_width, desc="widths", disable=None if progress is None else not progress):
         problem = problem_of(data, inputs, heat, architectures[index], pairs)
         points = _extrapolated(track, architectures[index].widest, points)
         found[index] = _minimise_batch(problem, points, tolerance, max_steps, factors, dense)

@@ -5,12 +5,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 
 DEFINITIONS = ("both", "either")
 
 
-def head_scores(order_parameter, heads, definition: str = "both", *, normalised: bool = True) -> Float[Array, " heads"]:
+def head_scores(
+    order_parameter: Numbers, *, heads: Layers, definition: str = "both", normalised: bool = True
+) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
     The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the

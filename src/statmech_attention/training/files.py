@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +16,7 @@ from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
 @checks.objects
-def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
+def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any) -> Path:
     """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
 
     Args:

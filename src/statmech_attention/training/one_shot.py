@@ -19,6 +19,7 @@ from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.arguments import File, Layers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
@@ -62,7 +63,7 @@ class Training:
         Returns:
             `TrainedNetwork`.
         """
-        return trained_network(self.parameters, self.curve, best_step=self.best_step, heads=self.heads)
+        return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
 
 
 class _Kept(NamedTuple):
@@ -80,17 +81,17 @@ def train(
     task: OneShot,
     split: Split,
     *,
-    heads,
     width: int = 512,
-    dimension: int = 128,
+    heads: Layers,
     seed: int,
+    dimension: int = 128,
     epochs: int = 10,
     batch: int = 128,
     learning_rate: float = 3e-4,
     weight_decay: float = 5e-5,
     biases: bool = False,
     validate_every: int = 1000,
-    checkpoint=None,
+    checkpoint: File | None = None,
     stop_after: int | None = None,
     progress: bool | None = None,
 ) -> Training:
@@ -102,10 +103,10 @@ def train(
     Args:
         task: the images and how they become tokens.
         split: classes for training and validation.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
         width: $N$.
-        dimension: $G$, of queries and keys.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
         seed: of the initial parameters and of the sequences.
+        dimension: $G$, of queries and keys.
         epochs: how many; a finished run goes on from its checkpoint if more are asked for (its curve keeps the row that
             was the last).
         batch: sequences a step; the last batch of an epoch has what is left.

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, Narrow, mixed, seeds_from
@@ -101,7 +102,7 @@ def initial(key: Key, heads, width: int, dimension: int, features: int, biases: 
     )
 
 
-def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths features"]:
+def effective_vectors(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$; in (5), $(N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$.
 
     Args:
@@ -114,7 +115,7 @@ def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths
     return _rows(parameters, heads) @ parameters.projection
 
 
-def offsets(parameters: Parameters, heads=None) -> Float[Array, " paths"]:
+def offsets(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, " paths"]:
     r"""What the projection's bias adds along every path: a token's share of it passes attention as it is, whose weights sum to 1.
 
     Args:
@@ -142,33 +143,35 @@ def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
 
 
 @checks.objects
-def trained_network(parameters: Parameters, curve=None, *, best_step: int = 0, heads=None) -> TrainedNetwork:
+def trained_network(
+    parameters: Parameters, *, heads: Layers | None = None, curve: Numbers | None = None, best_step: int = 0
+) -> TrainedNetwork:
     """What is kept of trained parameters.
 
     Args:
         parameters: in the trained scaling.
+        heads: the layers, where they are not of heads alone.
         curve: the learning curve, if there is one.
         best_step: after how many steps the parameters were reached.
-        heads: the layers, where they are not of heads alone.
 
     Returns:
         `TrainedNetwork`.
     """
     weights = parameters.weights()
     layers = chain(spelled_by(weights.values) if heads is None else heads)
-    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers))
+    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, heads=layers))
     norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),
         tuple(np.asarray(layer) for layer in parameters.keys),
-        np.asarray(effective_vectors(parameters, layers)),
+        np.asarray(effective_vectors(parameters, heads=layers)),
         overlaps,
         norms,
         len(parameters.readout),
         _checked_curve(curve),
         best_step,
         layers.spelled,
-        None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers)),
+        None if parameters.projection_bias is None else np.asarray(offsets(parameters, heads=layers)),
         0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )
 
@@ -225,13 +228,13 @@ def outputs(
         )
     # The columns' paths have the branch of layer L slowest.
     depth = len(layers.layers)
-    vectors = effective_vectors(parameters, layers)
+    vectors = effective_vectors(parameters, heads=layers)
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     found = jnp.einsum("eps,esp->e", columns, seen)
     if parameters.projection_bias is not None:
-        found += jnp.sum(offsets(parameters, layers)) + parameters.readout_bias
+        found += jnp.sum(offsets(parameters, heads=layers)) + parameters.readout_bias
     return found
 
 

@@ -1,0 +1,39 @@
+"""What arguments may be: names for readers and type checkers.
+
+At run time all of them are `Any`. Functions look at what they are given themselves and say what was wanted, see `checks`; a
+check of types before them would speak first, and say less.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    import jax
+    import numpy as np
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from statmech_attention.layers.chains import Chain
+    from statmech_attention.layers.kind import Kind
+    from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+    from statmech_attention.model.paths import AttentionedInputs
+
+    Whole = int | np.integer
+    Number = float | np.number | np.ndarray | jax.Array  # one of them, with no axes
+    Numbers = ArrayLike | jax.Array  # an array, or what NumPy makes one of
+    Arrays = Sequence[Numbers] | np.ndarray | jax.Array  # one a layer, or one an example
+    Word = str  # out of a few
+    File = str | os.PathLike[str]
+    Names = str | Sequence[str]
+    PerLayer = Number | Sequence[Number]  # one for all layers, or one each: widths, variances
+    Layers = Sequence[int | Kind] | np.ndarray | Chain  # numbers of heads, or layers of any kind
+    Kept = Sequence[Sequence[int] | np.ndarray]  # for every layer the heads that stay
+    Attention = ProductAttention | QueryKeyAttention | Arrays | Callable[..., Arrays]
+    Attentioned = AttentionedInputs | Numbers
+    Readouts = str | int  # "first", "last", "mean", or a token's index
+    Scales = Sequence[Numbers | None]  # one a layer
+else:
+    Whole = Number = Numbers = Arrays = Word = File = Names = PerLayer = Any
+    Layers = Kept = Attention = Attentioned = Readouts = Scales = Axes = Any
