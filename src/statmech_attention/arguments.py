@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
     import jax
     import numpy as np
+    import xarray as xr
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from statmech_attention.layers.chains import Chain
-    from statmech_attention.layers.kind import Kind
+    from statmech_attention.layers.kind import Kind, Layer
     from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+    from statmech_attention.model.network import Weights
     from statmech_attention.model.paths import AttentionedInputs
+    from statmech_attention.theory.solution import Solution
 
     Whole = int | np.integer
     Number = float | np.number | np.ndarray | jax.Array  # one of them, with no axes
@@ -34,6 +37,12 @@ if TYPE_CHECKING:
     Attentioned = AttentionedInputs | Numbers
     Readouts = str | int  # "first", "last", "mean", or a token's index
     Scales = Sequence[Numbers | None]  # one a layer
+    Widths = Sequence[PerLayer]
+    Indices = Sequence[int]
+    OneLayer = Layer  # a layer of any kind, also one that is wrong
+    Begin = Solution | Arrays  # where a solver begins
+    Drawn = Weights | xr.Dataset  # where a sampler of weights begins
 else:
     Whole = Number = Numbers = Arrays = Word = File = Names = PerLayer = Any
     Layers = Kept = Attention = Attentioned = Readouts = Scales = Axes = Any
+    Widths = Indices = OneLayer = Begin = Drawn = Any

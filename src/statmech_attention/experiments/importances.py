@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from scipy.stats import t as student
 
 from statmech_attention import results
-from statmech_attention.arguments import Numbers
+from statmech_attention.arguments import Number, Numbers
 from statmech_attention.pruning.random_orders import Ordering, ordering
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.training import load_network
@@ -164,7 +164,7 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | N
     )
 
 
-def pooled(values: Numbers, *, confidence_level: float = 0.95, bounds: tuple[float, float] = (-1.0, 1.0)) -> Pooled:
+def pooled(values: Numbers, *, confidence_level: Number = 0.95, bounds: Numbers = (-1.0, 1.0)) -> Pooled:
     r"""Mean over networks with Student's interval, $\bar\rho \pm t_{n-1} s / \sqrt n$, for the mean over all of their kind.
 
     Args:

@@ -1,11 +1,12 @@
 """The look of the book's figures: one style sheet, one colour a thing."""
 
-from collections.abc import Sequence
 from importlib import resources
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from statmech_attention.arguments import Indices
 
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); one thing keeps one colour
 # everywhere: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, the four paths.
@@ -107,7 +108,7 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
     axes.add_patch(FancyArrowPatch(start, end, **look))
 
 
-def path_name(path: Sequence[int]) -> str:
+def path_name(path: Indices) -> str:
     """A path as its heads counted from 1.
 
     Args:

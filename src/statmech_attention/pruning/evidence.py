@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Numbers, PerLayer
+from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
@@ -76,7 +76,7 @@ def head_evidence(
     variance: PerLayer = 1.0,
     heads: Layers | None = None,
     coefficients: str = "kept",
-    start: Solution | Arrays | None = None,
+    start: Begin | None = None,
     tolerance: Number = 1e-8,
     throw: bool = True,
 ) -> HeadEvidence:

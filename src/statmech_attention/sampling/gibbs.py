@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
 
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
+from statmech_attention.arguments import Attentioned, Drawn, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.sampling import _weight_draws
@@ -35,7 +35,7 @@ def gibbs_posterior(
     thinning: Whole = 1,
     chain_method: str = "auto",
     attentioned_test: Attentioned | None = None,
-    start: Weights | xr.Dataset | None = None,
+    start: Drawn | None = None,
     keep_weights: bool = False,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,

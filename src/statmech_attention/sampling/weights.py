@@ -12,7 +12,7 @@ import numpyro
 import numpyro.distributions as dist
 import xarray as xr
 
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
+from statmech_attention.arguments import Attentioned, Drawn, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.model.paths import AttentionedInputs
@@ -60,7 +60,7 @@ def weights_posterior(
     thinning: Whole = 1,
     chain_method: str = "auto",
     attentioned_test: Attentioned | None = None,
-    start: Weights | xr.Dataset | None = None,
+    start: Drawn | None = None,
     keep_weights: bool = False,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,

@@ -4,7 +4,6 @@ Equation (11). Small problems take Newton steps with the exact Hessian, large on
 with exact Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -13,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Numbers, PerLayer, Whole, Word
+from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer, Whole, Widths, Word
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.coordinates import Factors, full_rank, point_of, stacked
@@ -32,7 +31,7 @@ def solve(
     temperature: Number,
     variance: PerLayer = 1.0,
     heads: Layers | None = None,
-    start: Solution | Arrays | None = None,
+    start: Begin | None = None,
     tolerance: Number = 1e-8,
     max_steps: Whole = 200,
     method: Word = "auto",
@@ -91,7 +90,7 @@ def solve_sweep(
     attentioned: Attentioned,
     labels: Numbers,
     *,
-    widths: Sequence[PerLayer],
+    widths: Widths,
     temperatures: Numbers,
     variance: PerLayer = 1.0,
     heads: Layers | None = None,
