@@ -117,8 +117,8 @@ def bifurcation_diagram(
         return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
 
     visited, sections, rings = in_pieces(run, model, window, progress=progress)
-    found = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
-    return Bifurcation(*found, limit, window_of(rings, model))
+    visited, sections = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
+    return Bifurcation(visited, sections, limit, window_of(rings, model))
 
 
 def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
@@ -172,7 +172,7 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
         rest, structure = jax.tree.flatten(one._replace(window=None))
         found.append([np.asarray(part) for part in rest])
     parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
-    return structure.unflatten(parts)._replace(window=window)
+    return jax.tree.unflatten(structure, parts)._replace(window=window)
 
 
 @checks.objects

@@ -110,8 +110,9 @@ def lyapunov_spectrum(
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
-    found = (exponents, jnp.where(jnp.isfinite(exponents), errors, 0.0), rounding)
-    return LyapunovSpectrum(*(batch_first(part, model.shape) for part in found), window_of(rings, model))
+    errors = jnp.where(jnp.isfinite(exponents), errors, 0.0)
+    exponents, errors, rounding = (batch_first(part, model.shape) for part in (exponents, errors, rounding))
+    return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
 @checks.objects

@@ -4,6 +4,7 @@ $\beta$, $\gamma$, $\epsilon$ may be arrays: one network each, all of them at on
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +60,9 @@ class Dynamics:
         """One network, or a smaller batch, out of a batch."""
         checks.index("model", index, self.shape)
         with jax.numpy_rank_promotion("allow"):
-            parts = {name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS}
+            parts: dict[str, Any] = {
+                name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS
+            }
         return replace(self, **parts)
 
     def at(

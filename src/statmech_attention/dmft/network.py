@@ -207,7 +207,8 @@ def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_m
     words = (tables.reshape(-1, groups) @ (shares[:, None] * means)).reshape(4, features, -1)
     overlaps = _map.mixed(laws, words, slot)
     rings, _ = _map.append(laws, rings, overlaps, slot)
-    return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot])
+    query, key, value, output = overlaps
+    return rings, Overlaps(query, key, value, output, words[_map.OUTPUT], rings.attention[slot])
 
 
 def groups_of(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:

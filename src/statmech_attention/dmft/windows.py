@@ -129,8 +129,9 @@ def window_from_overlaps(
     axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 1)) + " features"
     newest = checks.array("attention", attention, axes, double=True)[..., None, :]
     history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
-    rings = [_ring(n, v, model, slot) for n, v in (("keys", keys), ("values", values), ("attention", history))]
-    return window_of(_map.Rings(*rings, slot, jnp.asarray(model.window)), model)
+    given = (("keys", keys), ("values", values), ("attention", history))
+    keys, values, history = (_ring(name, part, model, slot) for name, part in given)
+    return window_of(_map.Rings(keys, values, history, slot, jnp.asarray(model.window)), model)
 
 
 @jax.jit
@@ -139,15 +140,15 @@ def rings_of(window: Window, model: Dynamics) -> _map.Rings:
     wanted = (*model.shape, model.window, model.features)
     if window.keys.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"window: wanted arrays of shape {wanted}, as the model has, got {window.keys.shape}.")
-    rings = (_batch_last(part, model) for part in (window.keys, window.values, window.attention))
-    return _map.Rings(*rings, window.slot, window.filled)
+    keys, values, attention = (_batch_last(part, model) for part in (window.keys, window.values, window.attention))
+    return _map.Rings(keys, values, attention, window.slot, window.filled)
 
 
 @jax.jit
 def window_of(rings: _map.Rings, model: Dynamics) -> Window:
     """The inverse of `rings_of`."""
-    parts = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
-    return Window(*parts, rings.slot, rings.filled)
+    keys, values, attention = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
+    return Window(keys, values, attention, rings.slot, rings.filled)
 
 
 @jax.jit

@@ -1,7 +1,7 @@
 """The theory of encoded sentences over widths and temperatures, and over the number of labels."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -46,7 +46,8 @@ class Problem(NamedTuple):
         """Out of one set: the first sentences are for training, the last for the test, validation is in front of these."""
         count = len(labels)
         places = slice(0, train), slice(count - test - validation, count - test), slice(count - test, count)
-        return Problem(*(part for place in places for part in (part_of(inputs, place), labels[place])))
+        parts: list[Any] = [part for place in places for part in (part_of(inputs, place), labels[place])]
+        return Problem(*parts)
 
     def keep_heads(self, kept) -> "Problem":
         """What the network with only some of the heads sees."""
@@ -73,7 +74,7 @@ def halves(right) -> Int8[np.ndarray, "..."]:
 
 def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
     """Saddle points, from the widest to the narrowest."""
-    options = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
+    options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
     return solve_sweep(problem.train, problem.labels, **options)
 
 
@@ -91,7 +92,7 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
     heads, shape = sweep.attentioned.heads, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
-    scores = np.zeros((len(DEFINITIONS), *shape, sum(heads)))
+    scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
     shares = np.zeros((len(heads), *shape))
     for place in np.ndindex(shape):
         overlap = sweep.order_parameter[place]

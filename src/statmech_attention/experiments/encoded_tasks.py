@@ -60,7 +60,7 @@ def _questions(*names: str):
 
 
 # By name, sentences of two classes; the first is labelled +1.
-TASKS: dict[str, Callable] = {
+TASKS: dict[str, Callable | None] = {
     "description-entity": _questions("description", "entity"),
     "entity-human": _questions("entity", "human"),
     "reviews": lambda: sentence_set("reviews"),
@@ -85,9 +85,10 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
         ValueError: more sentences than there are.
         FileNotFoundError: texts or weights are not installed; says what to do.
     """
-    if task == MADE:
+    read = TASKS[task]
+    if read is None:
         return _made(seed, train + test)
-    split = TASKS[task]().split(seed, train, test)
+    split = read().split(seed, train, test)
     labels = np.concatenate([part.labels for part in split])
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
@@ -110,7 +111,8 @@ def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, di
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
-        parts, order = {name: [] for name in networks}, []
+        parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
+        order = []
         for places, part in _encoded(words, rows):
             pooled[places] = part.pooled
             order.append(places)

@@ -125,7 +125,8 @@ class NarrowHeads(OnNetwork):
 
     def _over_dimensions(self, draw: Draw, width: float | int, step) -> xr.Dataset:
         """One width; each dimension starts from the next larger one."""
-        found, wider = [], None
+        found: list[xr.Dataset] = []
+        wider = None
         for values in reversed(self.values):
             dataset, wider = self._points(draw, width, values, wider, step)
             found.insert(0, dataset)

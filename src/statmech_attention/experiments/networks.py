@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from statmech_attention import checks, results
 from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.layers.heads import Heads
-from statmech_attention.layers.kind import Layer
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
@@ -21,7 +20,7 @@ from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 from statmech_attention.training import TrainedNetwork, load_network
 
 PLAIN = "heads"
-_KINDS: dict[str, type[Layer]] = {PLAIN: Heads, "skip": SkipHeads}
+_KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}
 
 
 def experiment_file(

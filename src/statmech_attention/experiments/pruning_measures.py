@@ -1,6 +1,6 @@
 """What is recorded of a pruning: scores, orders of removal, and what they cost on the test sets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -114,7 +114,7 @@ def by_criterion(
         Scores, orders and curves by criterion; the greedy order and the mean over random ones; every choice of a quarter of
         the heads.
     """
-    bias = {"bias": network.bias}
+    bias: dict[str, Any] = {"bias": network.bias}
     heads, left_out = network.heads, head_drops(*validation, heads=network.heads, **bias)
     taylor = taylor_importance(*validation, heads=heads, **bias)
     scores = {

@@ -89,7 +89,7 @@ class Theory(OnNetwork):
         names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
         apart = largest_difference(point, narrow.sel(temperature=[best]), names)
         limit = gp_limit(draw, [best])
-        names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
-        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), names))
+        gp_names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
+        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), gp_names))
         # The minimum is where the gradient is 1e-8, wherever it started.
         return Again(f"the point N = {self.widths[0]:g}, T = {best:g} of the first draw, and the limit", apart, 1e-6)

@@ -151,7 +151,8 @@ def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
 
 
 def _start(wider: xr.Dataset, index: int) -> tuple:
-    names = sorted((name for name in wider if str(name).startswith("start_")), key=lambda name: int(name.split("_")[1]))
+    names = [str(name) for name in wider if str(name).startswith("start_")]
+    names.sort(key=lambda name: int(name.split("_")[1]))
     return tuple(jnp.asarray(wider[name].values[index]) for name in names)
 
 

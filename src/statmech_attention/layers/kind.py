@@ -47,7 +47,7 @@ A readout gives (b), and `axes`, the axes of a label. Nothing else in the packag
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -68,7 +68,7 @@ class Kind(ABC):
         return None
 
     @property
-    def form(self) -> "Kind":
+    def form(self) -> Any:
         """What decides shapes: the same kind with an inner width of 1 in place of its own."""
         return self
 
@@ -78,7 +78,8 @@ class Kind(ABC):
             return (self.value_matrices, width_out, width_in)
         if not checks.is_whole(self.inner, 1):
             raise ValueError(f"values: wanted a whole head dimension to draw weights, got {self.inner} in {self}.")
-        return Narrow((self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner))
+        shapes: Any = (self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner)
+        return Narrow(*shapes)
 
     @property
     @abstractmethod
@@ -152,7 +153,7 @@ class Layer(Kind):
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
         """The layer with some of its heads, in the order given; of a kind whose heads are alike only their `count` changes."""
-        return replace(self, count=len(heads)) if self.heads else self
+        return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
 
     def keep(self, heads: Sequence[int]) -> "Part":
         """What is left of the layer with some of its heads, in the order given."""

@@ -1,6 +1,7 @@
 """Whether a kind of layer agrees with itself: what the author of a new one should ask before using it."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from statmech_attention.model.network import forward, forward_paths, sample_weig
 from statmech_attention.model.paths import attentioned_inputs
 
 _EXAMPLES, _TOKENS, _FEATURES, _WIDTH = 3, 4, 5, 6
-_TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
+_TOLERANCE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
 # Beyond this many heads the sets that pruning may leave are too many to try all.
 _FEW_HEADS = 4
 

@@ -55,7 +55,8 @@ def normalisation_scales(
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
     epsilon = checks.at_least("epsilon", epsilon, 0)
-    hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
+    hidden = inputs @ weights.projection.T / root(inputs.shape[2])
+    found: list[Array] = []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
             found.append(_scale(hidden, epsilon, mask, len(found) + 1))

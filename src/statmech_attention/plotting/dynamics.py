@@ -1,6 +1,7 @@
 """Panels on the network of 1-bit self-attention in time: tokens, overlaps, portraits and spectra, sizes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +90,7 @@ def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None
     points = np.stack([first, second], axis=1)
     # Few points, as on a periodic orbit, get dots that are seen.
     few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
-    colour = REGIME_COLOURS.get(regime, DARK)
+    colour = REGIME_COLOURS.get(regime or "", DARK)
     axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
     axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
     axes.ticklabel_format(style="plain", useOffset=False)
@@ -114,7 +115,7 @@ def spectrum(
     axes = axes_or_new(axes)
     frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
     top = power.max()
-    colour = REGIME_COLOURS.get(regime, DARK)
+    colour = REGIME_COLOURS.get(regime or "", DARK)
     axes.semilogy(
         frequencies, np.maximum(power, top * 10.0 ** -(decades + 1)), color=colour, linewidth=0.7, rasterized=True
     )
@@ -177,7 +178,9 @@ def portrait_slider(
         few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
         colours = {"": REGIME_COLOURS[regime]}
         lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
-        look = dict(colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True)
+        look: dict[str, Any] = dict(
+            colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True
+        )
         left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, **look)
         look = dict(colours=colours, ticks=(bins[1] / 5, decades / 5))
         right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), **look)

@@ -168,7 +168,7 @@ def lines_of(panel: Panel, number, frame: int) -> list[dict]:
 
 
 def _axes(panels: Sequence[Panel]) -> dict:
-    layout = {}
+    layout: dict[str, Any] = {}
     for number, panel in zip(["", *range(2, len(panels) + 1)], panels, strict=True):
         layout |= axes_of(panel, number)
     return layout

@@ -1,6 +1,7 @@
 """Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -164,12 +165,12 @@ def accuracy_slider(
     ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
     frames = []
     for place in range(len(widths)):
-        panels = []
+        panels: list[Panel] = []
         for name, one in values.items():
             lines = {f"{name}, this width": one[place], f"{name}, GP limit": limits[name]}
             colours = dict(zip(lines, ("theory", "gp"), strict=True))
             points = {label: (temperatures, 100 * line) for label, line in lines.items()}
-            look = dict(ylim=ylim, xscale="log", colours=colours)
+            look: dict[str, Any] = dict(ylim=ylim, xscale="log", colours=colours)
             panels.append(Panel(points, f"temperature, {name}", "" if panels else "accuracy in %", **look))
         frames.append(panels)
     figure, axes = new_figure(1, len(values), figsize=(2.7 * len(values), 3.2), sharey=True, squeeze=False)

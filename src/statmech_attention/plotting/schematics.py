@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -127,8 +128,8 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
     norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
     size = (1.72 * len(titles) + 0.4, 1.5 * len(rows) + 0.5)
-    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, layout="constrained")
-    figure.get_layout_engine().set(wspace=0.13)
+    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.13)
     for (name, row), panels in zip(rows.items(), axes, strict=True):
         for (_, matrix), panel in zip(row, panels, strict=True):
             image = panel.imshow(matrix, cmap="RdBu_r", norm=norm)
@@ -139,7 +140,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
                 panel.text(right, down, _short(value), ha="center", va="center", fontsize=8, color=colour)
         panels[0].set_ylabel(name, fontsize=10)
         for left, right in pairwise(panels):
-            look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
+            look: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
             figure.add_artist(
                 ConnectionPatch((1.02, 0.5), (-0.02, 0.5), "axes fraction", axesA=left, axesB=right, **look)
             )
@@ -223,7 +224,8 @@ def _level(start, end):
 def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0, words: str | None = None) -> None:
     corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
     style = "round,pad=0,rounding_size=0.1"
-    box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
+    width, height = size
+    box = FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
     box.set_label(text)
     axes.add_patch(box)
     said = text if words is None else words

@@ -1,6 +1,7 @@
 """The look of the book's figures: one style sheet, one colour a thing."""
 
 from importlib import resources
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch
@@ -56,7 +57,7 @@ HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial
 
 def use_style() -> None:
     """Draw all figures from here on in the style of the book."""
-    plt.style.use(resources.files("statmech_attention.plotting") / "book.mplstyle")
+    plt.style.use(str(resources.files("statmech_attention.plotting") / "book.mplstyle"))
 
 
 def axes_or_new(axes, **size):
@@ -104,8 +105,8 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
         colour: a Matplotlib colour.
         **look: further arguments of `FancyArrowPatch`.
     """
-    look = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0} | look
-    axes.add_patch(FancyArrowPatch(start, end, **look))
+    usual: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0}
+    axes.add_patch(FancyArrowPatch(start, end, **usual | look))
 
 
 def path_name(path: Indices) -> str:

@@ -68,8 +68,8 @@ def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | N
         for time, state in enumerate(chain):
             colour = COLOURS["state +" if state > 0 else "state -"]
             axes.add_patch(Circle((time, -row), 0.36, facecolor=colour, edgecolor=DARK, linewidth=0.6))
-        for time in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
-            axes.plot([time - 0.5] * 2, [-row - 0.45, -row + 0.45], color=MUTED["rose"], linewidth=2)
+        for place in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
+            axes.plot([place - 0.5] * 2, [-row - 0.45, -row + 0.45], color=MUTED["rose"], linewidth=2)
         if len(labels):
             axes.text(-0.8, -row, labels[row], ha="right", va="center", fontsize=10)
     axes.set(xlim=(-0.6 - 3.2 * bool(len(labels)), length - 0.3), ylim=(-chains + 0.4, 0.6), aspect="equal")

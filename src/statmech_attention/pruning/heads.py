@@ -105,7 +105,7 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
             found.append(overlap[np.ix_(partial[place], partial[place])])
         elif parts[place].layer.inner is not None:
             above = partial[place + 1]
-            found.append(overlap[np.ix_(parts[place].matrices, above, above)])
+            found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
     return (*found, order_parameters[-1])
 
 
@@ -131,7 +131,8 @@ def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:
     Returns:
         `(networks, paths)`.
     """
-    layers, factors, start = chain(heads), 1.0, 0
+    layers, start = chain(heads), 0
+    factors = np.ones((1, 1))
     for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
         rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
         gates = np.zeros((len(rows), layer.branches))

@@ -210,8 +210,8 @@ def every_removal(contributions: Numbers, labels: Numbers, *, heads: Layers, cou
     contributions, heads = checked_contributions(contributions, heads)
     labels, layer = _labels(labels, len(contributions), heads), head_indices(heads)[:, 0]
     fewest = np.array([one.fewest for one in heads.layers])
-    chosen = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
-    chosen = np.array(list(chosen), int)
+    subsets = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
+    chosen = np.array(list(subsets), int)
     kept = np.ones((len(chosen), len(layer)), bool)
     kept[np.arange(len(chosen))[:, None], chosen] = False
     left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
@@ -233,7 +233,7 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
     return Estimate(samples.mean(axis=-1), spread / math.sqrt(count))
 
 
-def checked_contributions(contributions, heads):
+def checked_contributions(contributions, heads) -> tuple[Float[np.ndarray, "..."], Chain]:
     """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
     layers = chain(heads)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"

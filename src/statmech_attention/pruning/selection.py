@@ -115,8 +115,8 @@ def select_heads(
     outputs = np.zeros((2, *labels.shape))
     for fold in range(folds):
         learned, held_out = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
-        parts = [AttentionedInputs(seen.values[chosen], seen.heads) for chosen in (learned, held_out)]
-        outputs[:, held_out], nearby = problem.predictions(*parts, labels[learned])
+        train, test = (AttentionedInputs(seen.values[chosen], seen.heads) for chosen in (learned, held_out))
+        outputs[:, held_out], nearby = problem.predictions(train, test, labels[learned])
     hits = right(outputs, labels)
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
     scores, removed = problem.selected(problem.solution(seen, labels, nearby)[0])

@@ -41,9 +41,9 @@ def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -
         ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
     """
     if isinstance(network, AttentionedInputs):
-        return network.keep_heads(kept_heads(network.heads, removed))
+        return network.keep_heads(kept_heads(network.heads, removed))  # type: ignore[return-value]
     if isinstance(network, TrainedNetwork):
-        return _prune_trained(network, kept_heads(network.heads, removed))
+        return _prune_trained(network, kept_heads(network.heads, removed))  # type: ignore[return-value]
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if heads is None else heads)
         _, parts = layers.keep(kept_heads(layers, removed))

@@ -47,6 +47,7 @@ def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKer
     """Mean (9) and variance (30) of the output given $U$."""
     packed = overlap[np.triu_indices(overlap.shape[0])]
     if test.products is None:
+        assert test.inputs is not None  # one of the two is there
         left, right = test.inputs
         weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
         across = weighted @ right.reshape(right.shape[0], -1).T

@@ -103,7 +103,7 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
 
 def named(weights: Weights) -> dict:
     """Every array of weights under a name, as sites of NumPyro and as variables of the Dataset; in the order of their variances."""
-    values = {}
+    values: dict[str, Array] = {}
     for layer, value in enumerate(weights.values, start=1):
         parts = value._asdict() if isinstance(value, Narrow) else {"values": value}
         values |= {f"{name}_{layer}": part for name, part in parts.items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +60,8 @@ def encoded_sentences(
     Raises:
         ValueError: no layer, or one that is not there; more directions than there are features or training inputs.
     """
-    sides = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+    every: Sequence[Any] = layers
+    sides: list[list[int]] = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in every]
     if not sides or not all(sides):
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     counts = [len(side) * encoder.heads for side in sides]

@@ -23,16 +23,16 @@ from statmech_attention.tasks._encoder_layers import Affine, Encoder, Frozen, La
 from statmech_attention.tasks.tokens import Tokens
 
 # Names of a layer's matrices and norms in the file of weights.
-_NAMES = LayerWeights(
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    output="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    inner="intermediate.dense",
-    outer="output.dense",
-    output_norm="output.LayerNorm",
-)
+_NAMES = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
 
 
 class Encoding(NamedTuple):
@@ -77,7 +77,7 @@ def pretrained_encoder() -> Encoder:
         return Affine(*(jnp.asarray(arrays[f"{name}.{part}"]) for part in ("weight", "bias")))
 
     layers = [
-        LayerWeights(*(affine(f"encoder.layer.{layer}.{name}") for name in _NAMES))
+        LayerWeights(**{part: affine(f"encoder.layer.{layer}.{name}") for part, name in _NAMES.items()})
         for layer in range(settings["num_hidden_layers"])
     ]
     return Encoder(

@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -183,7 +183,7 @@ def _read(name: str, path: Path) -> ImageSet:
 def _write(images: ImageSet, path: Path) -> None:
     from statmech_attention.results.atomic import replacing  # its room brings xarray, which images need not
 
-    arrays = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
+    arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
     checksum = _checksum(images.pixels, images.starts, images.names)
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, checksum=np.array(checksum), **arrays)
@@ -191,7 +191,7 @@ def _write(images: ImageSet, path: Path) -> None:
 
 def _checksum(pixels, starts, names) -> str:
     digest = hashlib.sha256(str(pixels.shape).encode())
-    digest.update(np.ascontiguousarray(pixels))
-    digest.update(np.ascontiguousarray(starts, dtype=np.int64))
+    digest.update(np.ascontiguousarray(pixels).data)
+    digest.update(np.ascontiguousarray(starts, dtype=np.int64).data)
     digest.update("\n".join(names).encode())
     return digest.hexdigest()

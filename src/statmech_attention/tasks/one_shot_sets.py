@@ -26,11 +26,12 @@ class TestSet(NamedTuple):
         asked: for each of `classes` the class that stands for it in the third image.
     """
 
-    __test__ = False  # the name tempts pytest
-
     task: OneShot
     classes: Int[np.ndarray, " classes"]
     asked: Int[np.ndarray, " classes"]
+
+
+TestSet.__test__ = False  # type: ignore[attr-defined]  # the name tempts pytest
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ every layer. So agreement is judged against all renumberings, under which blocks
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -182,7 +182,7 @@ def _renumberings(chain: Chain, random) -> list[Int[np.ndarray, " paths"]]:
     """Orders of the paths when heads are renumbered within layers: all of them, or some at random; the given one first."""
     counts = chain.heads
     if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
-        chosen = itertools.product(*(itertools.permutations(range(count)) for count in counts))
+        chosen: Iterable[tuple] = itertools.product(*(itertools.permutations(range(count)) for count in counts))
     else:
         drawn = (tuple(random.permutation(count) for count in counts) for _ in range(_MOST_RENUMBERINGS - 1))
         chosen = itertools.chain([tuple(range(count) for count in counts)], drawn)

@@ -97,7 +97,9 @@ def full_rank(architecture: Architecture) -> Factors:
 def factor_shapes(architecture: Architecture, most) -> Factors:
     """Shapes of the factors with `most` columns at most, a number a stage."""
     chain = architecture.chain.form
-    sizes, ranks, kept = [], [], []
+    sizes: list[int] = []
+    ranks: list[int] = []
+    kept: list[int] = []
     above = seed = 1  # columns of the factor above, and of what becomes of it in an inner stage
     for (_, kind, inner), columns in zip(reversed(chain.stages), reversed(most), strict=True):
         kept.insert(0, 0 if inner else kind.keeps * above)
@@ -262,7 +264,7 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
 @jax.jit
 def _point_and_factors(overlaps: list, factors: Factors):
     """The point of order parameters, and their triangular factors $F_1, .., F_{L+1}$."""
-    relative = [None] * len(overlaps)
+    relative: list = [None] * len(overlaps)
     for stage in reversed(range(len(overlaps))):
 
         def factor(overlap, stage=stage):
@@ -272,11 +274,11 @@ def _point_and_factors(overlaps: list, factors: Factors):
 
         relative[stage] = (jax.vmap(factor) if factors.stages[stage].inner else factor)(overlaps[stage])
     found = []
-    for factor, kept in zip(relative, factors.kept, strict=True):
-        rows, columns = np.tril_indices(factor.shape[-1], -1)
+    for triangle, kept in zip(relative, factors.kept, strict=True):
+        rows, columns = np.tril_indices(triangle.shape[-1], -1)
         free = rows >= kept
-        diagonal = jnp.diagonal(factor, axis1=-2, axis2=-1)[..., kept:]
-        found += [jnp.log(diagonal).reshape(-1), factor[..., rows[free], columns[free]].reshape(-1)]
+        diagonal = jnp.diagonal(triangle, axis1=-2, axis2=-1)[..., kept:]
+        found += [jnp.log(diagonal).reshape(-1), triangle[..., rows[free], columns[free]].reshape(-1)]
     return jnp.concatenate(found), relative
 
 

@@ -211,9 +211,9 @@ def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Fl
 
 @jax.jit
 def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter: Float[Array, "paths paths"], scale):
-    left, right = kernel_inputs(left), kernel_inputs(right)
-    weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
-    return scale * (weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T)
+    rows, columns = kernel_inputs(left), kernel_inputs(right)
+    weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
+    return scale * (weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T)
 
 
 def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:

@@ -33,8 +33,8 @@ _ROUNDING = 1e-6  # of the largest entry of U
 class Prediction(NamedTuple):
     """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
 
-    mean: Float[Array, "..."]
-    variance: Float[Array, "..."]
+    mean: Float[Array | np.ndarray, "..."]
+    variance: Float[Array | np.ndarray, "..."]
 
 
 class JointPrediction(NamedTuple):

@@ -5,6 +5,7 @@ with exact Hessian-vector products; both within a trust region, in the good coor
 """
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -132,7 +133,8 @@ def solve_sweep(
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
-    found, track = [None] * len(widths), []
+    found: list = [None] * len(widths)
+    track: list[tuple] = []
     widest = [architecture.widest for architecture in architectures]
     # Traced widths have no order: each starts from the one before.
     by_width = (
@@ -165,7 +167,7 @@ def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factor
 
 @partial(jax.jit, static_argnames="dense")
 def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
-    axes = ActionProblem(*(0 if name == "temperature" else None for name in ActionProblem._fields))
+    axes: Any = ActionProblem._make(0 if name == "temperature" else None for name in ActionProblem._fields)
     return jax.vmap(lambda one, start: minimum_of(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
         problem, starts
     )

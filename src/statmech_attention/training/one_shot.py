@@ -160,7 +160,7 @@ def train(
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
     last = total if stop_after is None else min(total, step + stop_after)
-    began, epoch = time.monotonic(), None
+    began, epoch = time.monotonic(), -1
     hidden = None if progress is None else not progress
     with tqdm(total=total, initial=step, disable=hidden, unit="step", mininterval=1.0) as bar:
         while step < last:
@@ -186,8 +186,8 @@ def train(
                 curve = np.concatenate([curve, row])
                 state = state._replace(sums=jnp.zeros(3, jnp.float32))
                 if path is not None:
-                    spent = np.asarray(seconds + time.monotonic() - began)
-                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, spent), settings)
+                    until = np.asarray(seconds + time.monotonic() - began)
+                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, until), settings)
     best = jax.tree.map(jnp.asarray, best)
     spent = seconds + time.monotonic() - began
     return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
@@ -216,5 +216,5 @@ def _best(curve) -> str:
 def _fingerprint(task: OneShot, split: Split) -> str:
     digest = hashlib.sha256(f"{task.images.name} {task.patch} {task.epsilon} {task.label_seed}".encode())
     for part in (task.images.pixels, task.images.starts, split.train, split.validation):
-        digest.update(np.ascontiguousarray(part))
+        digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()

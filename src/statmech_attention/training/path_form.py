@@ -11,7 +11,7 @@ converts to the scaling of (1), (2), (4), which all the rest of the package uses
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -233,7 +233,7 @@ def outputs(
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     found = jnp.einsum("eps,esp->e", columns, seen)
-    if parameters.projection_bias is not None:
+    if parameters.projection_bias is not None and parameters.readout_bias is not None:
         found += jnp.sum(offsets(parameters, heads=layers)) + parameters.readout_bias
     return found
 
@@ -244,7 +244,8 @@ def _branches(
     attended: Float[Array, "examples paths heads tokens"] | None,
 ) -> Float[Array, "examples paths branches tokens"]:
     """The columns of every branch: those that come in where it passes through no head, else those of its head."""
+    heads = cast(Array, attended)  # looked at where there are any
     if layer.branch_heads == tuple(range(layer.heads)):
-        return attended
-    columns = [along[:, :, None] if head < 0 else attended[:, :, head : head + 1] for head in layer.branch_heads]
+        return heads
+    columns = [along[:, :, None] if head < 0 else heads[:, :, head : head + 1] for head in layer.branch_heads]
     return jnp.concatenate(columns, axis=2)
