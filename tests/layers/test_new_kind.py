@@ -12,6 +12,7 @@ import statmech_attention as sma
 from statmech_attention.layers import Heads, Layer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ def test_coordinates_are_those_of_the_seeds(heads):
     factors = coordinates.full_rank(architecture)
     point = jnp.asarray(0.4 * np.random.default_rng(3).normal(size=factors.coordinates))
     overlaps = coordinates.order_parameters(point, factors)
-    np.testing.assert_allclose(coordinates.point_of(overlaps, factors), point, atol=1e-9)
+    np.testing.assert_allclose(point_of(overlaps, factors), point, atol=1e-9)
     place = next(layer for layer, kind in enumerate(heads) if isinstance(kind, SharedValues))
     changed = list(overlaps)
     changed[place] = changed[place] + jnp.eye(len(changed[place]))
     with pytest.raises(ValueError, match="wanted branches .* that share their values to be alike"):
-        coordinates.point_of(tuple(changed), factors)
+        point_of(tuple(changed), factors)
 
 
 def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attention():

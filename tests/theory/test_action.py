@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = [
@@ -117,12 +118,12 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
     factors = coordinates.full_rank(Architecture.of(heads, 1, variances))
     rng = np.random.default_rng(seed)
     order_parameters = reference.random_order_parameters(rng, heads)
-    point = coordinates.point_of(order_parameters, factors)
+    point = point_of(order_parameters, factors)
     assert point.shape == (factors.coordinates,) == (28,)
     for one, other in zip(coordinates.order_parameters(point, factors), order_parameters, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     point = jnp.asarray(0.5 * rng.normal(size=28))
-    again = coordinates.point_of(coordinates.order_parameters(point, factors), factors)
+    again = point_of(coordinates.order_parameters(point, factors), factors)
     np.testing.assert_allclose(again, point, atol=1e-11)
 
 
@@ -131,7 +132,7 @@ def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
     architecture = Architecture.of(heads, widths, variances)
     factors = coordinates.full_rank(architecture)
     order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
-    point = coordinates.point_of(order_parameters, factors)
+    point = point_of(order_parameters, factors)
     found = coordinates.entropy(point, jnp.asarray(architecture.shares), factors)
     assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)
 

@@ -138,7 +138,7 @@ def effective_weights(weights: Weights, *, heads: Layers | None = None) -> Float
     Returns:
         `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
     """
-    return _stage_weights(weights, _chain_of(weights, heads))[0]
+    return stage_weights(weights, _chain_of(weights, heads))[0]
 
 
 @checks.objects
@@ -162,7 +162,7 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
     """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
-    rows = _stage_weights(weights, chain)[0] @ weights.projection
+    rows = stage_weights(weights, chain)[0] @ weights.projection
     rows = rows / root(weights.projection.shape[0] * features * chain.divisor)
     rows = rows.reshape(chain.paths, chain.outputs, features)
     gains = jnp.asarray(chain.path_gains, rows.dtype)[:, None, None]
@@ -183,16 +183,22 @@ def weights_order_parameters(weights: Weights, *, heads: Layers | None = None) -
         partial paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, heads)
-    overlaps = [partial @ partial.mT / partial.shape[-1] for partial in _stage_weights(weights, chain)]
+    overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 
 
-def _stage_weights(weights: Weights, chain: Chain) -> list:
-    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage."""
+def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
+    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage.
+
+    Args:
+        weights: `Weights`, or anything with `values` and `readout` of their shapes.
+        chain: the layers.
+        root: of a width, what its stage is divided by.
+    """
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
     found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
-        seeds, *inner = seeds_from(rows, values)
+        seeds, *inner = seeds_from(rows, values, root)
         if layer.keeps:
             seeds = jnp.concatenate([rows[None], seeds])
         rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])

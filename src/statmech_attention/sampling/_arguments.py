@@ -4,16 +4,14 @@ from statmech_attention import checks
 from statmech_attention.arguments import Whole, Word
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.kernels import check_pair
+from statmech_attention.theory.kernels import check_pair, checked_problem
 
 
 def checked(attentioned, labels, test, *, width, temperature, variance, heads, key):
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
     checks.key("key", key)
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
     temperature = checks.positive("temperature", temperature)
-    architecture = Architecture.of(inputs.heads, width, variance)
     return inputs, labels, temperature, architecture, checked_test(test, inputs)
 
 

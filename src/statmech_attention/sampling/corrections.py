@@ -23,7 +23,8 @@ from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._bartlett import chain_order_one
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.solution import Solution
 

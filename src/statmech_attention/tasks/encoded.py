@@ -1,5 +1,6 @@
 """The theory's problem on real attention: sentences, seen through the attention matrices of a pretrained encoder."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from statmech_attention.layers import Outputs, SkipHeads
 from statmech_attention.model.features import Features, fitted_features
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.tasks._encoder_layers import Encoder
-from statmech_attention.tasks.encoder import encoded_batches
+from statmech_attention.tasks.encoder import Encoding, encoded_batches
 from statmech_attention.tasks.tokens import Tokens
 
 
@@ -60,25 +61,41 @@ def encoded_sentences(
     Raises:
         ValueError: no layer, or one that is not there; more directions than there are features or training inputs.
     """
-    every: Sequence[Any] = layers
-    sides: list[list[int]] = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in every]
+    sides = side_by_side(layers)
     if not sides or not all(sides):
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     counts = [len(side) * encoder.heads for side in sides]
     heads = (*(SkipHeads(count) if skips else count for count in counts), *([Outputs(outputs)] if outputs > 1 else []))
     length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape, one program
+    places = itertools.count()  # of what is asked of the encoder
+    asked = [[next(places) for _ in side] for side in sides]
 
     def seen(sentences: Tokens):
         for part in encoded_batches(encoder, sentences.padded(length), sum(sides, []), batch=batch):
-            matrices = iter(part.attention)
-            attention = [jnp.concatenate([next(matrices) for _ in side], axis=1) for side in sides]
-            # The readout's column is taken through the attention; no other token is.
-            yield attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
+            yield seen_first(part, asked, heads)
 
     whole = _joined(seen(tokens))
     features = fitted_features(whole, directions)
     # Test sentences are never held with all features.
     return EncodedSentences(features.of(whole), _joined(map(features.of, seen(tokens_test))), features)
+
+
+def side_by_side(layers: Sequence[Any]) -> list[list[int]]:
+    """For every layer of the network the encoder's layers whose heads are side by side in it."""
+    return [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+
+
+def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> AttentionedInputs:
+    """What a network on the attention of an encoder sees, read out at the first token.
+
+    Args:
+        part: encoded sentences.
+        sides: for every layer of the network places in `part.attention`.
+        heads: the layers, where they are not of heads alone.
+    """
+    attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
+    # The readout's column is taken through the attention; no other token is.
+    return attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
 
 
 def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:

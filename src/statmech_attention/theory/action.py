@@ -15,6 +15,7 @@ from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Nu
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
 
 
@@ -48,7 +49,7 @@ def entropy(
     """
     architecture = Architecture.of(heads, width, variance)
     shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
-    return coordinates.entropy(coordinates.point_of(order_parameters, factors), shares, factors)
+    return coordinates.entropy(point_of(order_parameters, factors), shares, factors)
 
 
 def energy(

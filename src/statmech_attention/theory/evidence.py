@@ -8,9 +8,9 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.solution import Solution
 
 
@@ -74,10 +74,8 @@ def evidence_slopes(
     Raises:
         ValueError: as `energy`.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, 1.0, variance)
     temperature = checks.positive("temperature", temperature)
-    architecture = Architecture.of(inputs.heads, 1.0, variance)
     factors, options = full_rank(architecture), {"temperature": temperature, "variance": architecture.variances}
 
     def nats(point):

@@ -18,8 +18,9 @@ from statmech_attention import checks
 from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import prepared, problem_of
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.minimum import minimum_of
-from statmech_attention.theory.saddle_point import checked_problem, solution_of
+from statmech_attention.theory.saddle_point import solution_of
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
 
 CHOSEN = ("temperature", "variance")

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.arguments import Attentioned, Layers, Numbers, PerLayer, Whole
-from statmech_attention.model.architecture import variances
+from statmech_attention.model.architecture import Architecture, variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
 
@@ -229,3 +229,10 @@ def _square(kernel) -> Float[Array, "examples examples"]:
     kernel = checks.array("kernel", kernel, "examples examples", double=True)
     checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
     return kernel
+
+
+def checked_problem(attentioned, labels, heads, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
+    """Training inputs, labels and architecture, checked."""
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    return inputs, labels, Architecture.of(inputs.heads, width, variance)

@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer, Whole, Widths, Word
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import as_attentioned
-from statmech_attention.theory.coordinates import Factors, full_rank, point_of, stacked
+from statmech_attention.theory.coordinates import Factors, full_rank, stacked
 from statmech_attention.theory.derivatives import ActionProblem, prepared, problem_of
+from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.minimum import Found, minimum_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
@@ -189,13 +189,6 @@ def _extrapolated(track: list, width, points):
         return point
     point, other = (np.asarray(one) if checks.concrete(one) else one for one in (point, other))
     return point + (point - other) * (np.log(near / width) / np.log(far / near))
-
-
-def checked_problem(attentioned, labels, heads, width, variance):
-    """Training inputs, labels and architecture, checked."""
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, Architecture.of(inputs.heads, width, variance)
 
 
 def _check_options(tolerance, max_steps, method) -> None:

@@ -22,8 +22,8 @@ from statmech_attention import checks
 from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
-from statmech_attention.layers.kind import Layer, Narrow, mixed, seeds_from
-from statmech_attention.model.network import Weights, spelled_by, weights_order_parameters
+from statmech_attention.layers.kind import Layer, Narrow
+from statmech_attention.model.network import Weights, spelled_by, stage_weights, weights_order_parameters
 from statmech_attention.tasks._sequences import CompactTokens
 from statmech_attention.training.compact import affine, matrices, over_channels
 from statmech_attention.training.network import CURVE, TrainedNetwork
@@ -132,12 +132,8 @@ def offsets(parameters: Parameters, *, heads: Layers | None = None) -> Float[Arr
 def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
     """What the projected tokens are multiplied with along every path."""
     layers = chain(spelled_by(parameters.values) if heads is None else heads)
-    rows = parameters.readout[None, :]
-    for layer, values in zip(reversed(layers.layers), reversed(parameters.values), strict=True):
-        seeds, *_ = seeds_from(rows, values, root=lambda _: 1.0)
-        if layer.keeps:
-            seeds = jnp.concatenate([rows[None], seeds])
-        rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
+    weights = Weights(parameters.projection, parameters.values, parameters.readout)
+    rows, *_ = stage_weights(weights, layers, root=lambda _: 1.0)  # what training draws is divided already
     gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
     return gains * rows / math.sqrt(layers.divisor)
 
