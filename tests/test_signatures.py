@@ -3,8 +3,6 @@
 import importlib
 import inspect
 
-import pytest
-
 from statmech_attention.experiments import Experiment
 
 ROOMS = ("layers", "dmft", "pruning", "results", "sampling", "tasks", "training", "plotting", "notebooks.runs")
@@ -83,44 +81,50 @@ def overrides(name: str) -> bool:
     return inspect.isclass(above) and any(own in vars(one) for one in above.__mro__[1:])
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_names_are_of_one_vocabulary(name):
-    unknown = {one.name for one in arguments(name)} - {"labels", *PHYSICS, *RANDOM, *OPTIONS, *NAMES}
-    assert not unknown, "is there a name for this already? If not, enter it"
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_data_labels_physics_key_options(name):
-    found = arguments(name)
-    if not name.startswith("plotting."):  # where widths and temperatures are what is drawn
-        behind = [one.name for one in found[1:] if one.kind is not one.KEYWORD_ONLY]
-        assert not {*behind} & {*PHYSICS, *RANDOM}, "first, where it is what the function is about, or by name"
-    named = [one.name for one in found if one.kind is one.KEYWORD_ONLY]
-    groups = (PHYSICS, RANDOM, OPTIONS)
-    ranks = [place for one in named for place, group in enumerate(groups) if one in group]
-    assert ranks == sorted(ranks)
-    physics = [PHYSICS.index(one) for one in named if one in PHYSICS]
-    assert physics == sorted(physics)
-    names = [one.name for one in found]
-    if {"attentioned", "labels"} <= {*names}:
-        assert names.index("labels") == names.index("attentioned") + 1
-    for subject in ("order_parameter", "order_parameters"):
-        assert subject not in names or "labels" not in names or names.index(subject) > names.index("labels")
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_argument_is_annotated(name):
-    bare = [one.name for one in arguments(name) if one.annotation is one.empty]
-    assert not bare or overrides(name)
-
-
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "progress" in [one.name for one in arguments(name)]])
-def test_progress_is_a_bar_on_a_terminal_and_none_elsewhere(name):
-    (progress,) = (one for one in arguments(name) if one.name == "progress")
-    assert progress.kind is progress.KEYWORD_ONLY
-    assert progress.default is None and progress.annotation == bool | None
+def test_names_are_of_one_vocabulary():
+    known = {"labels", *PHYSICS, *RANDOM, *OPTIONS, *NAMES}
+    unknown = {name: {one.name for one in arguments(name)} - known for name in FUNCTIONS}
+    unknown = {name: names for name, names in unknown.items() if names}
+    assert not unknown, "is there a name for these already? If not, enter them"
 
 
 def test_no_name_is_kept_that_nothing_has():
     used = {one.name for name in FUNCTIONS for one in arguments(name)}
     assert {*PHYSICS, *RANDOM, *OPTIONS, *NAMES} <= used
+
+
+def test_physics_keys_and_seeds_are_first_or_given_by_name():
+    behind = {
+        f"{name}({one.name})"
+        for name in FUNCTIONS
+        if not name.startswith("plotting.")  # where widths and temperatures are what is drawn
+        for one in arguments(name)[1:]
+        if one.kind is not one.KEYWORD_ONLY and one.name in (*PHYSICS, *RANDOM)
+    }
+    assert not behind
+
+
+def test_data_labels_physics_key_options():
+    for name in FUNCTIONS:
+        names = [one.name for one in arguments(name)]
+        named = [one.name for one in arguments(name) if one.kind is one.KEYWORD_ONLY]
+        physics = [PHYSICS.index(one) for one in named if one in PHYSICS]
+        assert physics == sorted(physics), name
+        ranks = [place for one in named for place, group in enumerate((PHYSICS, RANDOM, OPTIONS)) if one in group]
+        assert ranks == sorted(ranks), name
+        if {"attentioned", "labels"} <= {*names}:
+            assert names.index("labels") == names.index("attentioned") + 1, name
+        for subject in {"order_parameter", "order_parameters"} & {*names}:
+            assert "labels" not in names or names.index(subject) > names.index("labels"), name
+
+
+def test_every_argument_is_annotated():
+    bare = {name: [one.name for one in arguments(name) if one.annotation is one.empty] for name in FUNCTIONS}
+    assert not {name: names for name, names in bare.items() if names and not overrides(name)}
+
+
+def test_progress_is_a_bar_on_a_terminal_and_none_elsewhere():
+    bars = {name: one for name in FUNCTIONS for one in arguments(name) if one.name == "progress"}
+    assert len(bars) > 10
+    for name, one in bars.items():
+        assert (one.kind, one.default, one.annotation) == (one.KEYWORD_ONLY, None, bool | None), name
