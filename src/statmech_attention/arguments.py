@@ -4,7 +4,7 @@ At run time all of them are `Any`. Functions look at what they are given themsel
 check of types before them would speak first, and say less.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import os
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from statmech_attention.layers.chains import Chain
     from statmech_attention.layers.kind import Kind, Layer
@@ -23,25 +22,25 @@ if TYPE_CHECKING:
     from statmech_attention.model.paths import AttentionedInputs
     from statmech_attention.theory.solution import Solution
 
-    Whole = int | np.integer
-    Number = float | np.number | np.ndarray | jax.Array  # one of them, with no axes
-    Numbers = ArrayLike | jax.Array  # an array, or what NumPy makes one of
-    Arrays = Sequence[Numbers] | np.ndarray | jax.Array  # one a layer, or one an example
-    Word = str  # out of a few
-    File = str | os.PathLike[str]
-    Names = str | Sequence[str]
-    PerLayer = Number | Sequence[Number]  # one for all layers, or one each: widths, variances
-    Layers = Sequence[int | Kind] | np.ndarray | Chain  # numbers of heads, or layers of any kind
-    Kept = Sequence[Sequence[int] | np.ndarray]  # for every layer the heads that stay
-    Attention = ProductAttention | QueryKeyAttention | Arrays | Callable[..., Arrays]
-    Attentioned = AttentionedInputs | Numbers
-    Readouts = str | int  # "first", "last", "mean", or a token's index
-    Scales = Sequence[Numbers | None]  # one a layer
-    Widths = Sequence[PerLayer]
-    Indices = Sequence[int]
-    OneLayer = Layer  # a layer of any kind, also one that is wrong
-    Begin = Solution | Arrays  # where a solver begins
-    Drawn = Weights | xr.Dataset  # where a sampler of weights begins
+    Whole: TypeAlias = int
+    Number: TypeAlias = float | np.number | np.ndarray | jax.Array  # one of them, with no axes
+    Numbers: TypeAlias = np.ndarray | jax.Array | xr.DataArray | Sequence[Any] | float  # what NumPy makes an array of
+    Arrays: TypeAlias = Sequence[Numbers] | np.ndarray | jax.Array  # one a layer, or one an example
+    Word: TypeAlias = str  # out of a few
+    File: TypeAlias = str | os.PathLike[str]
+    Names: TypeAlias = str | Sequence[str]
+    PerLayer: TypeAlias = Number | Sequence[Number]  # one for all layers, or one each: widths, variances
+    Layers: TypeAlias = Sequence[int | Kind] | np.ndarray | Chain  # numbers of heads, or layers of any kind
+    Kept: TypeAlias = Sequence[Sequence[int] | np.ndarray]  # for every layer the heads that stay
+    Attention: TypeAlias = ProductAttention | QueryKeyAttention | Arrays | Callable[..., Arrays]
+    Attentioned: TypeAlias = AttentionedInputs | Numbers
+    Readouts: TypeAlias = str | int  # "first", "last", "mean", or a token's index
+    Scales: TypeAlias = Sequence[Numbers | None]  # one a layer
+    Widths: TypeAlias = Sequence[PerLayer]
+    Indices: TypeAlias = Sequence[int]
+    OneLayer: TypeAlias = Layer  # a layer of any kind, also one that is wrong
+    Begin: TypeAlias = Solution | Arrays  # where a solver begins
+    Drawn: TypeAlias = Weights | xr.Dataset  # where a sampler of weights begins
 else:
     Whole = Number = Numbers = Arrays = Word = File = Names = PerLayer = Any
     Layers = Kept = Attention = Attentioned = Readouts = Scales = Axes = Any

@@ -130,8 +130,8 @@ def window_from_overlaps(
     newest = checks.array("attention", attention, axes, double=True)[..., None, :]
     history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
     given = (("keys", keys), ("values", values), ("attention", history))
-    keys, values, history = (_ring(name, part, model, slot) for name, part in given)
-    return window_of(_map.Rings(keys, values, history, slot, jnp.asarray(model.window)), model)
+    rings = {name: _ring(name, part, model, slot) for name, part in given}
+    return window_of(_map.Rings(**rings, slot=slot, filled=jnp.asarray(model.window)), model)
 
 
 @jax.jit
@@ -203,7 +203,7 @@ def _ring(name: str, value, model: Dynamics, slot):
     return _batch_last(newest_first(value, slot), model)
 
 
-def _slot(slot, window: int):
+def _slot(slot, window: int) -> Array:
     if checks.concrete(slot) and getattr(slot, "ndim", 1) == 0 and jnp.issubdtype(slot.dtype, np.integer):
         slot = int(slot)
     if checks.concrete(slot) and not (checks.is_whole(slot, 0) and slot < window):

@@ -187,5 +187,6 @@ def pooled(values: Numbers, *, confidence_level: Number = 0.95, bounds: Numbers 
     if len(values) < 2:
         return Pooled(float(values.mean()) if len(values) else np.nan, np.nan, np.nan, len(values))
     half = student.ppf(0.5 + confidence_level / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    ends = np.clip([values.mean() - half, values.mean() + half], *bounds)
+    low, high = np.asarray(bounds, float)
+    ends = np.clip([values.mean() - half, values.mean() + half], low, high)
     return Pooled(float(values.mean()), float(ends[0]), float(ends[1]), len(values))

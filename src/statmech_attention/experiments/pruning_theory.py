@@ -7,7 +7,7 @@ another network.
 
 from collections.abc import Callable
 from collections.abc import Sequence as Several
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -67,7 +67,7 @@ def predictors(
             found.whole[draw, width] = predictor_vectors(
                 inputs, labels, jnp.asarray(overlaps[draw, width]), temperature=heat
             )
-        options = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
+        options: dict[str, Any] = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
         whole = solve(inputs, labels, **options, throw=False)
         for head in range(count):
             left, smaller = np.flatnonzero(gates[head]), without_head(inputs, head)

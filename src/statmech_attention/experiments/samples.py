@@ -80,7 +80,7 @@ class Samples(OnTheory):
             )
 
     @property
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("chains", "warmup", "draws", "thinning")}
 
     def make(self, state, progress):

@@ -43,7 +43,7 @@ def attention_matrices(
         checks.choice("layout", layout, LAYOUTS)
         return attention(inputs, mask=mask)
     given = callable(attention)
-    if given:
+    if callable(attention):
         try:
             attention = attention(inputs)
         except TypeError as error:

@@ -160,7 +160,7 @@ def portrait_slider(
     parameter = np.asarray(parameter, float)
     portraits = np.asarray(checks.array("portraits", portraits, "networks points 2"))
     powers = np.asarray(checks.array("powers", powers, "networks bins"))
-    wanted, got = (len(parameter), 2, len(parameter), len(frequencies)), (*portraits.shape[::2], *powers.shape)
+    wanted, got = (len(parameter), 2, len(parameter), np.size(frequencies)), (*portraits.shape[::2], *powers.shape)
     if got != wanted or len(regimes) != len(parameter):
         raise ValueError(
             f"portraits, powers, regimes: wanted one of each for {len(parameter)} values of the parameter, "

@@ -39,7 +39,9 @@ def order_parameter(
     """
     matrix, paths = np.ma.asarray(matrix), path_indices(heads)
     if matrix.shape != (len(paths), len(paths)):
-        raise ValueError(f"matrix: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
+        raise ValueError(
+            f"matrix: wanted shape {(len(paths),) * 2} for heads {chain(heads).spelled}, got {matrix.shape}."
+        )
     return _coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
 
 

@@ -83,7 +83,7 @@ def best_temperatures(
     axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
     # Means are taken of logarithms; the axis is in temperatures.
     line, band = axes.lines[-1], axes.collections[-1]
-    line.set_ydata(10.0 ** line.get_ydata())
+    line.set_ydata(10.0 ** np.asarray(line.get_ydata()))
     band.remove()
     for width, column in zip(np.asarray(widths, float), temperatures.T, strict=True):
         values, counts = np.unique(column, return_counts=True)
@@ -126,7 +126,7 @@ def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Ax
     across, upwards = (one[rows, columns] / np.mean(np.diag(one)) for one in (matrix, other))
     for place in (2, 1, 0):
         mine = group == place
-        style = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
+        style: dict[str, Any] = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
         axes.scatter(across[mine], upwards[mine], label=_GROUPS[place], **style)
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)

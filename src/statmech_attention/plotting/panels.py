@@ -82,7 +82,7 @@ def principal_overlaps(
     rank = np.arange(1, len(mean) + 1)
     axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
     axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params("x", integer=True)
     return axes
 
 
@@ -146,7 +146,7 @@ def mean_and_error(values: Numbers):
     return values.mean(axis=0), error
 
 
-def label_panels(axes: Axes) -> None:
+def label_panels(axes: Any) -> None:
     """Letters (a), (b), .. in the upper left corners of panels.
 
     Args:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter
@@ -31,7 +32,7 @@ CRITERIA = {
     "greedy": ("0.3", "D--"),
     "evidence lost": (MUTED["rose"], "X-"),
 }
-_OPEN = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
+_OPEN: dict[str, Any] = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
 
 def scores_and_drops(
@@ -111,7 +112,7 @@ def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes
         )
     axes.axhline(0.5, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="heads removed", ylabel="test accuracy")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params("x", integer=True)
     axes.yaxis.set_major_formatter(_PERCENT)
     return axes
 
@@ -136,7 +137,8 @@ def importances_compared(
     """
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
-        axes.axvspan(*chance, color="0.92", linewidth=0, zorder=0)
+        low, high = np.asarray(chance)
+        axes.axvspan(low, high, color="0.92", linewidth=0, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
     for row, (name, (each, (value, low, high))) in enumerate(rows.items()):
         each = np.asarray(each, float)

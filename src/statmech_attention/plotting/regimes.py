@@ -1,6 +1,7 @@
 """Panels on the regimes of the dynamics: diagrams, exponents, multipliers."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -44,7 +45,7 @@ def bifurcation(
     if visited.shape != (len(parameter), len(values)):
         raise ValueError(f"visited: wanted shape {(len(parameter), len(values))}, got {visited.shape}.")
     axes = axes_or_new(axes)
-    groups = {None: np.ones(len(parameter), bool)}
+    groups: dict[str | None, np.ndarray] = {None: np.ones(len(parameter), bool)}
     if regimes is not None:
         groups = {REGIMES[number]: np.asarray(regimes) == number for number in np.unique(regimes)}
 
@@ -56,10 +57,10 @@ def bifurcation(
     whole = visited.sum(axis=1) < _FEW if regimes is None else groups.get("periodic", np.zeros(len(parameter), bool))
     for name, mine in groups.items():
         if sections is not None and np.any(mine & ~whole):
-            dots(visited & (mine & ~whole)[:, None], _pale(REGIME_COLOURS.get(name, DARK)), 0.8)
+            dots(visited & (mine & ~whole)[:, None], _pale(REGIME_COLOURS.get(name or "", DARK)), 0.8)
     for name, mine in groups.items():
         shown = visited if sections is None else np.where(whole[:, None], visited, np.asarray(sections))
-        dots(shown & mine[:, None], REGIME_COLOURS.get(name, DARK), 1.0 if name == "periodic" else 1.6)
+        dots(shown & mine[:, None], REGIME_COLOURS.get(name or "", DARK), 1.0 if name == "periodic" else 1.6)
         if name is not None:
             axes.plot([], [], "o", color=REGIME_COLOURS[name], label=name)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="$m^o$")
@@ -172,7 +173,10 @@ def exponents(
             axes.plot(parameter, values[:, 0], "-", color="0.75", linewidth=0.8, zorder=1)
             for regime in np.unique(regimes):
                 mine = np.asarray(regimes) == regime
-                look = {"color": REGIME_COLOURS[REGIMES[regime]], "label": rf"$\lambda_1$, {REGIMES[regime]}"}
+                look: dict[str, Any] = {
+                    "color": REGIME_COLOURS[REGIMES[regime]],
+                    "label": rf"$\lambda_1$, {REGIMES[regime]}",
+                }
                 bar = None if error is None else error[mine]
                 axes.errorbar(parameter[mine], values[mine, 0], bar, fmt="o", markersize=3, elinewidth=0.8, **look)
         else:
@@ -198,7 +202,8 @@ def multipliers(values: Mapping, *, axes: Axes | None = None):
     axes.axvline(0, color="0.85", linewidth=0.8, zorder=0)
     looks = zip(values.items(), "oxs+^d", (DARK, MUTED["rose"], MUTED["green"]) * 2, strict=False)
     for (name, numbers), marker, colour in looks:
-        numbers, look = np.asarray(numbers), {"color": colour, "markersize": 6, "markerfacecolor": "none"}
+        numbers = np.asarray(numbers)
+        look: dict[str, Any] = {"color": colour, "markersize": 6, "markerfacecolor": "none"}
         axes.plot(numbers.real, numbers.imag, marker, label=name, linewidth=0, **look)
     axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     return axes

@@ -1,6 +1,7 @@
 """Panels on sampling: laws of order parameters, estimates against width, chains side by side."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -53,11 +54,11 @@ def law(
     if weights is not None and np.size(weights) != draws.size:
         raise ValueError(f"weights: wanted {draws.size}, one a draw, got {np.size(weights)}.")
     axes, (colour, _) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
-    style = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
+    style: dict[str, Any] = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
     given = None if weights is None else np.ravel(np.asarray(weights, float))
-    axes.hist(draws, bins=bins, weights=given, density=True, color=colour, label=label, **style)
+    axes.hist(draws, weights=given, density=True, color=colour, label=label, **style | {"bins": bins})
     if saddle_point is not None:
-        axes.axvline(saddle_point, color=COLOURS["theory"], linewidth=1.6, label="saddle point")
+        axes.axvline(float(saddle_point), color=COLOURS["theory"], linewidth=1.6, label="saddle point")
     axes.set(ylabel="density")
     return axes
 
@@ -150,9 +151,9 @@ def distance_against_width(
     widths = np.asarray(widths, float)[order]
     for place, (name, values) in enumerate(distances.items()):
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
-        style = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
+        style: dict[str, Any] = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
         axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
-    for slope, values in zip(slopes, distances.values(), strict=False):
+    for slope, values in zip(np.asarray(slopes, float), distances.values(), strict=False):
         start = np.asarray(values)[order][0]
         axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="width $N$")
@@ -220,7 +221,7 @@ def over_temperatures(
         place = others.index(name) if name in others else 0
         colour = COLOURS[_NAMED[name]] if name in _NAMED else _WIDTHS[place % len(_WIDTHS)]
         marker = "^" if name in _NAMED else "osDv"[place % 4]
-        style = dict(fmt=marker + "-", color=colour, capsize=2, markersize=4, label=name)
+        style: dict[str, Any] = dict(fmt=marker + "-", color=colour, capsize=2, markersize=4, label=name)
         axes.errorbar(temperatures[order], values, error, **style)
         if mark:
             best = int(np.argmax(values))
@@ -274,7 +275,9 @@ def traces(draws: Numbers, *, axes: Axes | None = None):
         raise ValueError(f"draws: wanted one number a draw, (chain, draw), got shape {draws.shape}.")
     axes = axes_or_new(axes)
     for chain, values in enumerate(draws, start=1):
-        style = dict(linewidth=0.8, alpha=0.8, color=_CHAINS[(chain - 1) % len(_CHAINS)], label=f"chain {chain}")
+        style: dict[str, Any] = dict(
+            linewidth=0.8, alpha=0.8, color=_CHAINS[(chain - 1) % len(_CHAINS)], label=f"chain {chain}"
+        )
         axes.plot(np.arange(1, len(values) + 1), values, **style)
     axes.set(xlabel="draw")
     return axes

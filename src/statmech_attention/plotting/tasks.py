@@ -142,7 +142,7 @@ def one_shot_sequence(
         The axes.
     """
     _, height, width = np.shape(images)
-    for place, (image, name) in enumerate(zip(images, (_sign(first), _sign(-first), "?"), strict=True)):
+    for place, (image, name) in enumerate(zip(np.asarray(images), (_sign(first), _sign(-first), "?"), strict=True)):
         left = place * (width + _GAP)
         axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left, left + width, height, 0), interpolation="nearest")
         axes.plot(*_outline(left, width, height), color="0.6", linewidth=0.8)
@@ -172,7 +172,7 @@ def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title
     _, height, width = np.shape(images)
     rows = height // patch
     depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)
-    for place, (image, share) in enumerate(zip(images, depth, strict=True)):
+    for place, (image, share) in enumerate(zip(np.asarray(images), depth, strict=True)):
         extent = (place * (width + _GAP), place * (width + _GAP) + width, height, 0)
         axes.imshow(image, cmap="gray", vmin=-0.5, vmax=1, extent=extent, interpolation="nearest")
         axes.imshow(share, cmap="Oranges", vmin=0, vmax=1, alpha=0.65 * share, extent=extent, interpolation="nearest")

@@ -7,7 +7,7 @@ $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 
 It is negative where the labels are likelier without the head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -104,7 +104,13 @@ def head_evidence(
         NotConverged: as `solve`.
     """
     inputs = as_attentioned("attentioned", attentioned, heads)
-    options = {"width": width, "temperature": temperature, "variance": variance, "tolerance": tolerance, "throw": throw}
+    options: dict[str, Any] = {
+        "width": width,
+        "temperature": temperature,
+        "variance": variance,
+        "tolerance": tolerance,
+        "throw": throw,
+    }
     smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
     whole = solve(inputs, labels, start=start, **options)
     without = tuple(
@@ -129,6 +135,7 @@ def order_parameters_left(solution: Solution, head: Numbers) -> tuple[Float[Arra
         ValueError: as `without_head`.
     """
     chain = solution.attentioned.chain
-    several = isinstance(head, (list, tuple)) or checks.axes(head) == 1
-    _, parts = chain.keep(kept_heads(chain, list(head) if several else [head]))
+    given: Any = head
+    several = isinstance(given, (list, tuple)) or checks.axes(given) == 1
+    _, parts = chain.keep(kept_heads(chain, list(given) if several else [given]))
     return order_parameters_on(solution.order_parameters, chain, parts)

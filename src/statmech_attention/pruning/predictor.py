@@ -1,5 +1,7 @@
 r"""The theory's own predictor, path by path: heads are removed from it as from a trained network, without solving anew."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,6 +93,10 @@ def without_layers(contributions: Numbers, labels: Numbers, *, heads: Layers) ->
         ValueError: as for `pruning_curve`.
     """
     layer = head_indices(heads)[:, 0]
-    orders = [[], *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)), np.arange(len(layer))]
+    orders: list[Any] = [
+        [],
+        *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
+        np.arange(len(layer)),
+    ]
     curves = [pruning_curve(contributions, labels, order, heads=heads) for order in orders]
     return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))

@@ -1,5 +1,7 @@
 """The arguments that the samplers have in common, checked before anything is compiled."""
 
+from jaxtyping import Array
+
 from statmech_attention import checks
 from statmech_attention.arguments import Whole, Word
 from statmech_attention.model.architecture import Architecture
@@ -7,7 +9,9 @@ from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import check_pair, checked_problem
 
 
-def checked(attentioned, labels, test, *, width, temperature, variance, heads, key):
+def checked(
+    attentioned, labels, test, *, width, temperature, variance, heads, key
+) -> tuple[AttentionedInputs, Array, float, Architecture, AttentionedInputs | None]:
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
     checks.key("key", key)
     inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)

@@ -89,7 +89,7 @@ def importance(
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    return _averaged(*_prepared(attentioned, labels, attentioned_test, points=points, **options), key, warn)
+    return _averaged(*_prepared(attentioned, labels, attentioned_test, points=points, **options), key=key, warn=warn)
 
 
 def evidence_by_temperature(
@@ -131,7 +131,7 @@ def evidence_by_temperature(
     data, *rest = _prepared(attentioned, labels, None, points=points, **options)
     keys = jax.random.split(key, len(temperatures))
     at_each = [data._replace(temperature=jnp.asarray(temperature, float)) for temperature in temperatures]
-    found = [_averaged(one, *rest, own_key, warn) for one, own_key in zip(at_each, keys, strict=True)]
+    found = [_averaged(one, *rest, key=own_key, warn=warn) for one, own_key in zip(at_each, keys, strict=True)]
     columns = {
         "log_evidence": [float(one.log_evidence.mean) for one in found],
         "error": [float(one.log_evidence.error) for one in found],
@@ -155,7 +155,7 @@ def _prepared(attentioned, labels, test, *, points, **options):
 
 
 def _averaged(
-    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, key, warn: bool
+    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, *, key, warn: bool
 ) -> Importance:
     """Posterior averages from weighted points."""
     factors, temperature = bartlett(architecture), float(data.temperature)

@@ -6,6 +6,7 @@ without rejection and without step sizes. Of narrow heads $V^{(h)}$ and $O^{(h)}
 """
 
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +77,7 @@ def gibbs_posterior(
     Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
     Gaussian distributions" (2010).
     """
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     data, architecture = _weight_draws.prepared(
         attentioned, labels, attentioned_test, **about, settings=settings | {"chains": chains}

@@ -47,7 +47,7 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
         "diagnostics": {
             f"{name}_{measure.__name__}": (one.dims[2:], measure(one.values))
             for name, one in drawn.items()
-            if name == "output" or "order_parameter" in name
+            if name == "output" or "order_parameter" in str(name)
             for measure in (rank_r_hat, bulk_size, tail_size)
         },
     }

@@ -5,6 +5,7 @@ coordinates of the action, whitened by the Hessian at the mode, so that a few st
 """
 
 import os
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -85,7 +86,7 @@ def posterior(
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors = bartlett(architecture)
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     check_chains(chains=chains, **settings)
 
     data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)

@@ -8,6 +8,7 @@ as there are effective weights, and on a ladder from the prior to the posterior.
 import math
 import os
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -83,7 +84,7 @@ def tempered_posterior(
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors, widths = bartlett(architecture), whole_widths(architecture)
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     check_chains(chains=chains, **settings)
     rungs = checks.whole("rungs", rungs, 2)
 

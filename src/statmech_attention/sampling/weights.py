@@ -5,6 +5,7 @@ The network is evaluated in path form, (5): queries and keys are fixed, so atten
 
 import math
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +99,7 @@ def weights_posterior(
 
     Source: Tiberi et al. (2024), appendix F.
     """
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     data, architecture = _weight_draws.prepared(
         attentioned, labels, attentioned_test, **about, settings=settings | {"chains": chains}

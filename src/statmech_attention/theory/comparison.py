@@ -7,7 +7,7 @@ every layer. So agreement is judged against all renumberings, under which blocks
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
@@ -54,7 +54,7 @@ class Agreement(NamedTuple):
     p_value: float
 
 
-def block_share(order_parameter: Numbers, *, heads: Sequence[int | Layer], layer: int = 1) -> BlockShare:
+def block_share(order_parameter: Numbers, *, heads: Layers, layer: int = 1) -> BlockShare:
     r"""$\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$: pairs of paths through the same head of layer $l$.
 
     Args:
@@ -85,7 +85,7 @@ def agreement(
     order_parameter: Numbers,
     other: Numbers,
     *,
-    heads: Sequence[int | Layer],
+    heads: Layers,
     seed: int = 0,
     entries: str = "all",
     compared: str = "ranks",

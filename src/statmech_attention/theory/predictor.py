@@ -182,7 +182,9 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
     return half.T @ solve_triangular(chol, labels.reshape(-1), lower=True), half
 
 
-def restrict_paths(order_parameter: Numbers, paths: Numbers, *, outputs: Whole = 1) -> Float[Array, "paths paths"]:
+def restrict_paths(
+    order_parameter: Numbers, paths: Numbers | None, *, outputs: Whole = 1
+) -> Float[Array, "paths paths"]:
     r"""$U$ with every pair set to zero that leaves a subset of paths.
 
     Args:

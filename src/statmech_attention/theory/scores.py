@@ -44,7 +44,7 @@ def head_scores(
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
     if order_parameter.shape != (len(through),) * 2:
         raise ValueError(
-            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got {order_parameter.shape}."
         )
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
