@@ -64,14 +64,14 @@ def calls() -> dict:
         def draw(number):
             options = {"width": 12 + number, "temperature": 0.1 + number, "key": jax.random.key(number), **lengths}
             few = sma.AttentionedInputs(trial().train.values[:20], trial().train.heads)
-            return function(few, trial().labels[:20], quiet=True, progress=False, **options)["order_parameter"].values
+            return function(few, trial().labels[:20], warn=False, progress=False, **options)["order_parameter"].values
 
         return draw
 
     def dynamics(number):
         patterns = dmft.segments(seed=1 + number, window=4)
         model = dmft.dynamics(patterns, beta=[1.0 + number], gamma=220.0 + number, epsilon=0.02)
-        return dmft.trajectory(model, dmft.start(model), 100)
+        return dmft.trajectory(model, dmft.start(model), steps=100)
 
     def trial_of(number):
         return sma.tasks.HiddenMarkov(hardness=10.0 + number).trial(jax.random.key(number), 100, 1000).train.values

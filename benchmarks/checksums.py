@@ -22,14 +22,14 @@ def minimisers() -> np.ndarray:
 def dynamics() -> np.ndarray:
     """Sums over networks of their overlaps in the first steps; later ones are chaotic where beta is large."""
     model = dmft.dynamics(dmft.segments(seed=1, window=4), beta=np.linspace(1.0, 3.0, 16), gamma=220.0, epsilon=0.02)
-    overlaps = dmft.trajectory(model, dmft.start(model), 40)
+    overlaps = dmft.trajectory(model, dmft.start(model), steps=40)
     return np.array([np.sum(np.asarray(leaf)) for leaf in jax.tree.leaves(overlaps)])
 
 
 def samplers() -> np.ndarray:
     """Potentials of the first draws of the order parameters, after hardly any warm-up."""
     inputs, labels = problems.make("hidden Markov", examples=100, heads=(2, 2), features=231)
-    options = {"width": 10, "temperature": 0.01, "warmup": 2, "draws": 4, "quiet": True, "progress": False}
+    options = {"width": 10, "temperature": 0.01, "warmup": 2, "draws": 4, "warn": False, "progress": False}
     return sma.sampling.posterior(inputs, labels, key=jax.random.key(0), **options)["potential"].values
 
 

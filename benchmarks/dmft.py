@@ -53,14 +53,14 @@ def _cases(quick: bool):
     shrink = 50 if quick else 1
     for window, networks, steps in ((4, 1000, 20_000), (4, 1, 20_000), (32, 1000, 4000)):
         model, begin = _prepared(window, networks)
-        yield "map", window, networks, steps // shrink, partial(dmft.advance, model, begin, steps // shrink)
+        yield "map", window, networks, steps // shrink, partial(dmft.advance, model, begin, steps=steps // shrink)
     model, begin = _prepared(4, 4001 // shrink)
     lengths = {"transient": 100_000 // shrink, "steps": 20_000 // shrink, "levels": 4001}
     diagram = partial(dmft.bifurcation_diagram, model, begin, **lengths)
     yield "bifurcation diagram", 4, 4001 // shrink, 120_000 // shrink, lambda: diagram().visited
     for count, steps in ((12, 75_000), (2, 75_000)):
         model, begin = _prepared(4, 701 // shrink)
-        spectrum = partial(dmft.lyapunov_spectrum, model, begin, steps // shrink, count=count, discard=0)
+        spectrum = partial(dmft.lyapunov_spectrum, model, begin, steps=steps // shrink, count=count, discard=0)
         yield f"Lyapunov exponents, {count}", 4, 701 // shrink, steps // shrink, lambda s=spectrum: s().exponents
 
 
@@ -68,7 +68,7 @@ def _prepared(window: int, networks: int):
     model = dmft.dynamics(
         dmft.segments(seed=1, window=window), beta=np.linspace(1.0, 3.0, networks), gamma=220.0, epsilon=0.02
     )
-    return model, dmft.advance(model, dmft.start(model), 100)
+    return model, dmft.advance(model, dmft.start(model), steps=100)
 
 
 def _timed(run, steps: int) -> dict[str, float]:

@@ -78,7 +78,7 @@ def measure(case: dict) -> dict:
     while len(seconds) < 2 and (sum(seconds) < _SHORT or case["group"] == "ways"):
         key, before = jax.random.key(len(seconds)), compilations()
         start = time.perf_counter()
-        draws = SAMPLERS[case["sampler"]](inputs, labels, key=key, quiet=True, **options)
+        draws = SAMPLERS[case["sampler"]](inputs, labels, key=key, warn=False, **options)
         seconds.append(time.perf_counter() - start)
         compiled.append(compilations() - before)
     effective = float(draws["order_parameter_effective_size"].min())

@@ -86,7 +86,7 @@ TRAIN = {"attentioned": SEEN, "labels": LABELS}
 SOLVED = sma.solve(SEEN, LABELS, **PHYSICS)
 U, OVERLAPS = SOLVED.order_parameter, SOLVED.order_parameters
 WEIGHTS = sma.sample_weights(KEY, heads=HEADS, width=WIDTH, features=FEATURES)
-CHAINS = {"draws": 4, "chains": 2, "warmup": 2, "quiet": True}
+CHAINS = {"draws": 4, "chains": 2, "warmup": 2, "warn": False}
 CONTRIBUTIONS = pruning.path_contributions(WEIGHTS, SEEN)
 TASK = tasks.OneShot(tasks.glyphs(6, 2))
 SPLIT = tasks.glyph_split(TASK.images)
@@ -115,12 +115,12 @@ SCORES = np.array([1.0, 0.5, 0.3, 0.8])
 SAMPLE = (
     TRAIN
     | PHYSICS
-    | {"key": KEY, "test": SEEN, "checkpoint": None, "variance": 1.0, "heads": None, "thinning": 1}
+    | {"key": KEY, "attentioned_test": SEEN, "checkpoint": None, "variance": 1.0, "heads": None, "thinning": 1}
     | CHAINS
 )
 
 WEIGHT_SAMPLES = sampling.gibbs_posterior(**TRAIN, **PHYSICS, key=KEY, keep_weights=True, **CHAINS)
-SEEN192 = sma.attentioned_inputs(RNG.normal(size=(2, 3, 192)), NETWORK.attention, "mean")
+SEEN192 = sma.attentioned_inputs(RNG.normal(size=(2, 3, 192)), NETWORK.attention, readout="mean")
 
 
 def follow(model, window):
@@ -214,15 +214,20 @@ TABLE = {
         "advance": BOTH | {"steps": 2},
         "attractors": BOTH
         | {"transient": 1, "steps": 10, "count": 2, "discard": 1, "blocks": 2, "longest": 4, "threshold": 0.1}
-        | {"confidence": 3.0},
+        | {"standard_errors": 3.0},
         "autocorrelation": {"series": SERIES, "lags": 3, "axis": -1},
         "bifurcation_diagram": BOTH
-        | {"transient": 1, "steps": 2, "pairs": ((0, 1),), "width": 0.1, "levels": 5, "limit": 1.0},
+        | {"transient": 1, "steps": 2, "pairs": ((0, 1),), "thickness": 0.1, "levels": 5, "limit": 1.0},
         "continuation": {"model": MODEL.at(beta=np.ones((1, 2))), "window": WINDOW, "measure": follow},
         "correlations": {"patterns": PATTERNS},
         "damage": {"model": MODEL, "key": KEY, "steps": 2, "first": WINDOW, "second": WINDOW, "pairs": 1},
         "dynamics": {"patterns": PATTERNS, "beta": 1.0, "gamma": 1.0, "epsilon": 0.1, "average": "sites"},
-        "floquet_multipliers": {"model": SILENT, "window": dmft.advance(SILENT, WINDOW, 20), "period": 4, "turns": 1},
+        "floquet_multipliers": {
+            "model": SILENT,
+            "window": dmft.advance(SILENT, WINDOW, steps=20),
+            "period": 4,
+            "turns": 1,
+        },
         "fluctuations": BOTH | {"steps": 2},
         "given": dict(zip(("query", "key", "value", "output"), PAIR, strict=True)),
         "independent": {"key": KEY, "seed": None, "features": 3, "window": 4, "sites": 6},
@@ -232,11 +237,11 @@ TABLE = {
         "lyapunov_spectrum": BOTH | {"steps": 10, "count": 2, "discard": 1, "blocks": 2},
         "onset": {"patterns": PATTERNS},
         "pair_correlations": {"one": PATTERNS.query, "other": PATTERNS.key},
-        "period": BOTH | {"most": 4, "tolerance": 1e-9},
+        "period": BOTH | {"longest": 4, "tolerance": 1e-9},
         "periodic_orbit": {"model": SILENT, "window": dmft.start(SILENT), "period": 4, "max_steps": 5},
         "positional_code": {"window": 4},
         "power_spectrum": {"series": SERIES, "axis": -1},
-        "regimes": {"spectrum": SPECTRUM, "threshold": 0.1, "confidence": 3.0},
+        "regimes": {"spectrum": SPECTRUM, "threshold": 0.1, "standard_errors": 3.0},
         "segments": {"key": KEY, "seed": None, "features": 3, "segments": 3, "window": 4, "sites": 6},
         "simulate": {"model": MODEL, "key": KEY, "steps": 2, "replicas": 1, "window": WINDOW, "copies": 1}
         | {"keep": ("attention",)},
@@ -265,7 +270,7 @@ TABLE = {
         "masked_outputs": {"contributions": CONTRIBUTIONS, "heads": HEADS, "kept": np.ones((1, 4), bool), "bias": 0.0},
         "normalised_by_layer": {"scores": SCORES, "heads": HEADS},
         "order_parameters_left": {"solution": SOLVED, "head": 0},
-        "ordering": {"scores": [SCORES], "drops": [SCORES], "heads": [HEADS], "orders": 3, "seed": 0},
+        "ordering": {"scores": [SCORES], "drops": [SCORES], "heads": [HEADS], "resamples": 3, "seed": 0},
         "path_contributions": {"network": WEIGHTS, "attentioned": SEEN},
         "path_covariance": {"attentioned": SEEN},
         "path_weights": MATRIX,
@@ -278,7 +283,13 @@ TABLE = {
         },
         "predictor_vectors": {"attentioned": SEEN, "labels": LABELS, "order_parameter": U, "temperature": 0.3},
         "pruning_curve": REMOVED | {"order": [0], "bias": 0.0},
-        "rank_correlation": {"scores": [SCORES] * 2, "drops": [SCORES] * 2, "resamples": 3, "seed": 0, "level": 0.9},
+        "rank_correlation": {
+            "scores": [SCORES] * 2,
+            "drops": [SCORES] * 2,
+            "resamples": 3,
+            "seed": 0,
+            "confidence_level": 0.9,
+        },
         "removal_order": {"scores": SCORES, "heads": HEADS},
         "taylor_importance": REMOVED | {"bias": 0.0},
         "without_head": {"attentioned": SEEN, "head": 0, "coefficients": "kept", "heads": None},
@@ -294,14 +305,16 @@ TABLE = {
     },
     sampling: {
         "check_chains": {"draws": 4, "chains": 2, "warmup": 1, "thinning": 1, "chain_method": "auto"},
-        "corrected": {"solution": SOLVED, "test": SEEN},
+        "corrected": {"solution": SOLVED, "attentioned_test": SEEN},
         "bulk_size": {"draws": DRAWS},
         "effective_size": {"draws": DRAWS},
         "estimate": {"draws": DRAWS},
         "evidence_by_temperature": TRAIN
         | {"width": WIDTH, "temperatures": [0.3], "key": KEY, "variance": 1.0, "heads": None, "points": 4},
         "gibbs_posterior": SAMPLE | {"start": None},
-        "importance": TRAIN | PHYSICS | {"key": KEY, "variance": 1.0, "heads": None, "points": 4, "test": SEEN},
+        "importance": TRAIN
+        | PHYSICS
+        | {"key": KEY, "variance": 1.0, "heads": None, "points": 4, "attentioned_test": SEEN},
         "mean_accuracy": {"outputs": (LABELS, 0.1 * np.ones(3)), "labels": LABELS},
         "posterior": SAMPLE,
         "inference_data": {"draws": xr.Dataset({"order_parameter": (("chain", "draw"), DRAWS)})},
@@ -352,7 +365,7 @@ METHODS = {
     "HiddenMarkov.heads": (CHAIN.heads, {"key": KEY}),
     "HiddenMarkov.trial": (
         CHAIN.trial,
-        {"key": KEY, "examples": 2, "test_examples": 2, "heads": None, "readout": "last"},
+        {"key": KEY, "examples": 2, "test_examples": 2, "products": None, "readout": "last"},
     ),
     "OneShot.sample": (TASK.sample, {"key": KEY, "examples": 2, "classes": [0, 1], "asked": None}),
     "OneShot.sequences": (TASK.sequences, {"key": KEY, "pairs": [[0, 1]]}),

@@ -73,12 +73,15 @@ BAD = {
         (lambda: sma.attention_from_products([PRODUCTS[0] * 1j]), r"products\[0\]: wanted real numbers, got complex"),
         (lambda: sma.attention_from_products([[[["a"]]]]), r"products\[0\]: wanted real numbers of shape"),
         (
-            lambda: sma.attention_from_products(PRODUCTS, np.ones((4, 4))),
+            lambda: sma.attention_from_products(PRODUCTS, mask=np.ones((4, 4))),
             "mask: wanted booleans of shape .*got float64",
         ),
-        (lambda: sma.attention_from_products(PRODUCTS, np.ones((4, 3), bool)), r"mask: wanted .* of shape \(4, 3\)"),
         (
-            lambda: sma.attention_from_products(PRODUCTS, np.triu(np.ones((4, 4), bool), 1)),
+            lambda: sma.attention_from_products(PRODUCTS, mask=np.ones((4, 3), bool)),
+            r"mask: wanted .* of shape \(4, 3\)",
+        ),
+        (
+            lambda: sma.attention_from_products(PRODUCTS, mask=np.triu(np.ones((4, 4), bool), 1)),
             "mask: wanted at least one allowed key for every query, got none for query 0",
         ),
         (
@@ -87,7 +90,7 @@ BAD = {
         ),
         (lambda: sma.attention_from_products(PRODUCTS)(INPUTS[..., :3]), "the features axis and the .*got 3 and 5"),
         (
-            lambda: sma.attention_from_products(PRODUCTS, np.ones((3, 3), bool))(INPUTS),
+            lambda: sma.attention_from_products(PRODUCTS, mask=np.ones((3, 3), bool))(INPUTS),
             "the tokens axis and the mask, got 4 and 3",
         ),
         (lambda: sma.attention_from_products(PRODUCTS)(with_entry(INPUTS, INF)), f"inputs: {FINITE}"),
@@ -113,7 +116,7 @@ BAD = {
         ),
         (lambda: sma.attention_from_queries_and_keys(QUERIES, [np.ones((3, 5))] * 2), r"keys\[0\]: wanted shape"),
         (lambda: sma.attention_from_queries_and_keys([with_entry(QUERIES[0], INF)], QUERIES[:1]), rf"\[0\]: {FINITE}"),
-        (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES, [[1]]), "mask: wanted booleans"),
+        (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES, mask=[[1]]), "mask: wanted booleans"),
         (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES)(INPUTS[0]), "inputs: wanted shape"),
         (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES)(INPUTS[..., :2]), "got 2 and 5"),
         (lambda: sma.attention_from_queries_and_keys(QUERIES, QUERIES)(with_entry(INPUTS, NAN)), f"inputs: {FINITE}"),
@@ -152,11 +155,14 @@ BAD = {
         (lambda: sma.attentioned_inputs(with_entry(INPUTS, NAN), MATRICES), f"inputs: {FINITE}"),
         (lambda: sma.attentioned_inputs(INPUTS, []), "attention: wanted at least one .* the set of paths is empty"),
         (lambda: sma.attentioned_inputs(INPUTS[:2], MATRICES), "attention of layer 1: wanted"),
-        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, "middle"), r"readout: wanted 'first', .* got 'middle'"),
-        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, 4), r"readout: .* an index in 0\.\.3, got 4"),
-        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, -1), r"readout: .* an index in 0\.\.3, got -1"),
-        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, True), "readout: wanted .* got True"),
-        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, 0.5), "readout: wanted .* got 0.5"),
+        (
+            lambda: sma.attentioned_inputs(INPUTS, MATRICES, readout="middle"),
+            r"readout: wanted 'first', .* got 'middle'",
+        ),
+        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, readout=4), r"readout: .* an index in 0\.\.3, got 4"),
+        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, readout=-1), r"readout: .* an index in 0\.\.3, got -1"),
+        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, readout=True), "readout: wanted .* got True"),
+        (lambda: sma.attentioned_inputs(INPUTS, MATRICES, readout=0.5), "readout: wanted .* got 0.5"),
     ],
     "attentioned_inputs.scales": [
         (lambda: scaled(SCALES, "both"), "norm: wanted 'post' or 'pre', got 'both'"),
@@ -254,7 +260,7 @@ BAD = {
         ),
         (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"wanted heads \(2,\) .* got heads \(2, 2\)"),
         (lambda: sma.forward(weights(), INPUTS[:2], MATRICES), "attention of layer 1: wanted"),
-        (lambda: sma.forward(weights(), INPUTS, MATRICES, "middle"), "readout: wanted"),
+        (lambda: sma.forward(weights(), INPUTS, MATRICES, readout="middle"), "readout: wanted"),
         (
             lambda: sma.forward(weights(), INPUTS, MATRICES, scales=SCALES[:1]),
             "scales: wanted 2 arrays",
@@ -341,30 +347,30 @@ BAD = {
     ],
     "energy": [
         (
-            lambda: sma.energy(UNIT, XI, LABELS, temperature=0.0, heads=HEADS),
+            lambda: sma.energy(XI, LABELS, UNIT, temperature=0.0, heads=HEADS),
             "temperature: wanted a positive .* got 0.0",
         ),
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature=-1, heads=HEADS), "temperature: wanted a positive .* got -1"),
+        (lambda: sma.energy(XI, LABELS, UNIT, temperature=-1, heads=HEADS), "temperature: wanted a positive .* got -1"),
         (
-            lambda: sma.energy(UNIT, XI, LABELS, temperature=NAN, heads=HEADS),
+            lambda: sma.energy(XI, LABELS, UNIT, temperature=NAN, heads=HEADS),
             "temperature: wanted a positive .* got nan",
         ),
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature=INF, heads=HEADS), "temperature: wanted a positive finite"),
+        (lambda: sma.energy(XI, LABELS, UNIT, temperature=INF, heads=HEADS), "temperature: wanted a positive finite"),
         (
-            lambda: sma.energy(UNIT, XI, LABELS, temperature="hot", heads=HEADS),
+            lambda: sma.energy(XI, LABELS, UNIT, temperature="hot", heads=HEADS),
             "temperature: wanted one positive number",
         ),
-        (lambda: sma.energy(UNIT, XI, LABELS[:2], temperature=1.0, heads=HEADS), "labels: .* got 2 and 3"),
-        (lambda: sma.energy(UNIT, XI, LABELS, temperature=1.0), "heads: plain arrays"),
-        (lambda: sma.energy(np.eye(3), XI, LABELS, temperature=1.0, heads=HEADS), "order_parameter: wanted shape"),
-        (lambda: sma.energy(UNIT, single(XI), LABELS, temperature=1.0, heads=HEADS), f"attentioned: {DOUBLE}"),
+        (lambda: sma.energy(XI, LABELS[:2], UNIT, temperature=1.0, heads=HEADS), "labels: .* got 2 and 3"),
+        (lambda: sma.energy(XI, LABELS, UNIT, temperature=1.0), "heads: plain arrays"),
+        (lambda: sma.energy(XI, LABELS, np.eye(3), temperature=1.0, heads=HEADS), "order_parameter: wanted shape"),
+        (lambda: sma.energy(single(XI), LABELS, UNIT, temperature=1.0, heads=HEADS), f"attentioned: {DOUBLE}"),
     ],
     "action": [
-        (lambda: sma.action(PARAMETERS, XI, LABELS, **WELL | {"width": 0}), "width: wanted a positive number, got 0"),
-        (lambda: sma.action(PARAMETERS, XI, LABELS, **WELL | {"temperature": 0}), "temperature: wanted a positive"),
-        (lambda: sma.action(PARAMETERS[1:], XI, LABELS, **WELL), "order_parameters: wanted 3, .* got 2"),
-        (lambda: sma.action(PARAMETERS, XI, LABELS[:, None], **WELL), r"labels: wanted shape \(examples\)"),
-        (lambda: sma.action(PARAMETERS, XI, LABELS, **WELL | {"heads": None}), "heads: plain arrays"),
+        (lambda: sma.action(XI, LABELS, PARAMETERS, **WELL | {"width": 0}), "width: wanted a positive number, got 0"),
+        (lambda: sma.action(XI, LABELS, PARAMETERS, **WELL | {"temperature": 0}), "temperature: wanted a positive"),
+        (lambda: sma.action(XI, LABELS, PARAMETERS[1:], **WELL), "order_parameters: wanted 3, .* got 2"),
+        (lambda: sma.action(XI, LABELS[:, None], PARAMETERS, **WELL), r"labels: wanted shape \(examples\)"),
+        (lambda: sma.action(XI, LABELS, PARAMETERS, **WELL | {"heads": None}), "heads: plain arrays"),
     ],
     "gp_order_parameters": [
         (lambda: sma.gp_order_parameters((2, -1)), "heads: wanted whole numbers of at least 1"),
@@ -524,10 +530,13 @@ BAD = {
         (lambda: sma.head_indices((2, 0)), "heads: wanted"),
     ],
     "head_scores": [
-        (lambda: sma.head_scores(UNIT, HEADS, "all"), "definition: wanted one of both, either, got 'all'"),
-        (lambda: sma.head_scores(np.eye(3), HEADS), r"order_parameter: wanted shape \(4, 4\) .* got \(3, 3\)"),
-        (lambda: sma.head_scores(0 * UNIT, HEADS), "order_parameter: wanted an entry other than zero"),
-        (lambda: sma.head_scores(with_entry(UNIT, NAN), HEADS), f"order_parameter: {FINITE}"),
+        (
+            lambda: sma.head_scores(UNIT, heads=HEADS, definition="all"),
+            "definition: wanted one of both, either, got 'all'",
+        ),
+        (lambda: sma.head_scores(np.eye(3), heads=HEADS), r"order_parameter: wanted shape \(4, 4\) .* got \(3, 3\)"),
+        (lambda: sma.head_scores(0 * UNIT, heads=HEADS), "order_parameter: wanted an entry other than zero"),
+        (lambda: sma.head_scores(with_entry(UNIT, NAN), heads=HEADS), f"order_parameter: {FINITE}"),
     ],
     "prune": [
         (
@@ -631,7 +640,7 @@ def test_order_parameters_must_be_positive_definite(name):
     bad = (flat, np.eye(2), 1.0)
     calls = {
         "entropy": lambda: sma.entropy(bad, heads=HEADS),
-        "action": lambda: sma.action(bad, XI, LABELS, **WELL),
+        "action": lambda: sma.action(XI, LABELS, bad, **WELL),
         "solve": lambda: sma.solve(XI, LABELS, **WELL, start=bad),
     }
     with pytest.raises(

@@ -15,7 +15,7 @@ SOURCE = Path(statmech_attention.__file__).parent
 
 # From the ground up. A room imports from the lines above its own; beside it only where that is said.
 FLOORS = (
-    ("installed",),
+    ("installed", "arguments"),
     ("checks",),
     ("results",),
     ("compiling",),
@@ -40,9 +40,10 @@ def room_of(path: Path) -> str:
 
 
 def modules_imported(path: Path) -> set[str]:
-    """What a file imports of the package, wherever in the file: dotted names, the last of them maybe not a module's."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    """What a file imports of the package when it runs, wherever in the file: dotted names, the last maybe not a module's."""
+    found, tree = set(), ast.parse(path.read_text())
+    typed = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for node in (one for one in ast.walk(tree) if not any(one in ast.walk(block) for block in typed)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

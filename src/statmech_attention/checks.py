@@ -13,6 +13,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ def concrete(*arrays) -> bool:
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
-def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True):
+def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True) -> Array:
     """`value` as a real JAX array with one axis a word of `axes`; `double`: float64; `truth`: booleans are 0 and 1."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
     if not isinstance(value, (jax.Array, np.ndarray)):  # lists, and arrays of other libraries
@@ -62,7 +63,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
 
 def need_double(name: str, value) -> None:
     """Refuse to go on in single precision."""
-    if not jax.config.jax_enable_x64:
+    if not jax.config.read("jax_enable_x64"):
         raise ValueError(
             f"{name}: wanted float64, but JAX runs in single precision. "
             "Call statmech_attention.enable_x64() before the first array is made."
@@ -74,7 +75,7 @@ def need_double(name: str, value) -> None:
 def real(value) -> float | None:
     """`value` as a float if it is one known real number; None for all else: texts and truth values too."""
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    if isinstance(value, (str, bytes, bytearray, bool)) or kind in "bcmMOSU" or getattr(value, "ndim", 0):
+    if isinstance(value, (str, bytes, bytearray, bool)) or kind in "bcmMOSU" or getattr(value, "ndim", 0) != 0:
         return None
     try:
         return float(value)
@@ -82,7 +83,7 @@ def real(value) -> float | None:
         return None
 
 
-def positive(name: str, value, *, infinite: bool = False):
+def positive(name: str, value, *, infinite: bool = False) -> Any:
     """`value` as a positive float; `infinite`: +inf is allowed too."""
     if not concrete(value):
         if value.ndim:
@@ -127,7 +128,7 @@ def seed(name: str, value) -> int:
     return whole(name, value, 0, 2**63 - 1)
 
 
-def key(name: str, value):
+def key(name: str, value) -> Any:
     """`value`, refused unless it is one JAX random key, of the new style or the old."""
     if not isinstance(value, (jax.Array, np.ndarray)):
         hint = f"jax.random.key({value})" if is_whole(value, 0) else "jax.random.key(0)"
@@ -171,7 +172,7 @@ def choice(name: str, value, known) -> str:
     return value
 
 
-def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices"):
+def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices") -> np.ndarray:
     """`value` as an array of different whole numbers below `count`, at least so many."""
     try:
         chosen = np.asarray(value)
@@ -280,7 +281,7 @@ def same(what: str, first: str, size: int, second: str, other: int) -> None:
         raise ValueError(f"{what}: wanted the same number in {first} and {second}, got {size} and {other}.")
 
 
-def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] = ()):
+def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] = ()) -> Array:
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
     if not axes and getattr(value, "ndim", 1) == 2:
         raise ValueError(

@@ -20,7 +20,7 @@ def published():
 def at_three(published):
     """The published setting at beta = 3 after a transient, with its window: an orbit of period 24."""
     model = dmft.dynamics(published, beta=3.0, gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), 20_000)
+    return model, dmft.advance(model, dmft.start(model), steps=20_000)
 
 
 def patterns_of(network: Network) -> dmft.Patterns:

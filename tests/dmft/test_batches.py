@@ -13,7 +13,7 @@ def model():
 
 
 def test_one_of_a_batch_goes_on_as_it_did_in_the_batch(model):
-    window = dmft.advance(model, dmft.start(model), 7)
+    window = dmft.advance(model, dmft.start(model), steps=7)
     after, overlaps = dmft.step(model, window)
     for place in np.ndindex(2, 3):
         one, seen = dmft.step(model[place], window[place])

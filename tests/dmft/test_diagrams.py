@@ -13,7 +13,7 @@ from statmech_attention.dmft import Regime, diagrams
 def pair(published):
     """Two values of beta and a start."""
     model = dmft.dynamics(published, beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), 5000)
+    return model, dmft.advance(model, dmft.start(model), steps=5000)
 
 
 def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
@@ -21,7 +21,9 @@ def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
     options = dict(transient=10, steps=700, width=0.05, levels=401, limit=0.8, pairs=((0, 1), (2, 0)))
     found = dmft.bifurcation_diagram(model, window, **options)
     assert found.visited.shape == (2, 3, 401) and found.sections.shape == (2, 2, 401)
-    words = np.asarray(dmft.trajectory(model, dmft.advance(model, window, 10), 700, keep="output_words").output_words)
+    words = np.asarray(
+        dmft.trajectory(model, dmft.advance(model, window, steps=10), steps=700, keep="output_words").output_words
+    )
     for network in range(2):
         for feature in range(3):
             assert _values(found.values, found.visited[network, feature]) == _rounded(
@@ -32,7 +34,7 @@ def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
             wanted = _rounded(words[network, close, feature], 0.8, 401)
             assert _values(found.values, found.sections[network, number]) == wanted
     assert np.any(found.sections)
-    last = dmft.advance(model, window, 710)
+    last = dmft.advance(model, window, steps=710)
     np.testing.assert_allclose(found.window.newest_first(), last.newest_first(), atol=1e-9)
 
 
@@ -111,7 +113,10 @@ def test_spectrum_and_autocorrelation_are_their_sums():
             "steps: wanted a whole number of at least 1",
         ),
         (lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, levels=1), "levels: wanted a whole number"),
-        (lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, width=0.0), "width: wanted a positive"),
+        (
+            lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, thickness=0.0),
+            "thickness: wanted a positive",
+        ),
         (lambda m, w: dmft.continuation(m, w, dmft.attractors), r"model: wanted networks in an array"),
         (lambda m, w: dmft.autocorrelation(np.ones(4), 5), "lags: wanted a whole number from 1 to the 4 steps, got 5"),
     ],

@@ -14,7 +14,7 @@ from .reference import random_network
 def test_the_first_word_scatters_as_in_one_step():
     network = random_network(41, sites=10)
     model = model_of(network)
-    found = dmft.fluctuations(model, dmft.start(model), 1)
+    found = dmft.fluctuations(model, dmft.start(model), steps=1)
     attention = network.run([network.words["o"][0]], 0)["A"][0]
     gain = 1 - np.tanh(network.beta * network.fields(attention)) ** 2
     outputs = network.words["o"]
@@ -25,15 +25,15 @@ def test_the_first_word_scatters_as_in_one_step():
 def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
     """With 10^10 bits deviations are small, whatever attention does to them."""
     model = dmft.dynamics(published, beta=1.27, gamma=gamma, epsilon=0.02)
-    begin, copies, replicas = dmft.advance(model, dmft.start(model), 7), 10**8, 4000
+    begin, copies, replicas = dmft.advance(model, dmft.start(model), steps=7), 10**8, 4000
     run = dmft.simulate(
-        model, jax.random.key(3), 12, replicas=replicas, window=begin, copies=copies, keep="output_words"
+        model, key=jax.random.key(3), steps=12, replicas=replicas, window=begin, copies=copies, keep="output_words"
     )
-    limit = dmft.trajectory(model, begin, 12, keep="output_words").output_words
+    limit = dmft.trajectory(model, begin, steps=12, keep="output_words").output_words
     away = np.asarray(run.overlaps.output_words) - np.asarray(limit)
     products = away[..., :, None] * away[..., None, :] * copies * published.sites
     error = products.std(0) / np.sqrt(replicas)
-    wanted = np.asarray(dmft.fluctuations(model, begin, 12))
+    wanted = np.asarray(dmft.fluctuations(model, begin, steps=12))
     assert np.all(np.abs(products.mean(0) - wanted) < 5 * error + 1e-3 * np.abs(wanted))
 
 
@@ -41,10 +41,10 @@ def test_copies_are_repeated_sites(published):
     model = dmft.dynamics(published, beta=1.27, gamma=220.0, epsilon=0.02)
     repeated = dmft.dynamics(published.repeat(5), beta=1.27, gamma=220.0, epsilon=0.02)
     key = jax.random.key(0)
-    one = dmft.simulate(model, key, 20, replicas=2, copies=5).overlaps.output
-    np.testing.assert_array_equal(one, dmft.simulate(repeated, key, 20, replicas=2).overlaps.output)
+    one = dmft.simulate(model, key=key, steps=20, replicas=2, copies=5).overlaps.output
+    np.testing.assert_array_equal(one, dmft.simulate(repeated, key=key, steps=20, replicas=2).overlaps.output)
     with pytest.raises(ValueError, match="copies: wanted 1 where words are kept, got 5"):
-        dmft.simulate(model, key, 2, copies=5, keep_words=True)
+        dmft.simulate(model, key=key, steps=2, copies=5, keep_words=True)
 
 
 @pytest.mark.parametrize("window", [2, 4, 16])

@@ -71,8 +71,8 @@ def test_a_direction_that_is_lost_is_zero():
 def test_the_exponents_add_up_to_the_logarithm_of_the_determinant():
     """The sum rule, and QR of the same Jacobians by LAPACK, over one stretch of a trajectory."""
     model = model_of(MILD)
-    window = dmft.advance(model, dmft.start(model), 200)
-    found = dmft.lyapunov_spectrum(model, window, 300, discard=100, blocks=10)
+    window = dmft.advance(model, dmft.start(model), steps=200)
+    found = dmft.lyapunov_spectrum(model, window, steps=300, discard=100, blocks=10)
     assert np.all(found.rounding < 1e-6)
     basis, logs, determinants = np.linalg.qr(np.random.default_rng(1).normal(size=(8, 8)))[0], [], []
     for number in range(400):
@@ -81,7 +81,7 @@ def test_the_exponents_add_up_to_the_logarithm_of_the_determinant():
         if number >= 100:
             logs.append(np.log(np.abs(np.diag(triangle))))
             determinants.append(np.linalg.slogdet(matrix)[1])
-        window = dmft.advance(model, window, 1)
+        window = dmft.advance(model, window, steps=1)
     assert np.sum(found.exponents) == pytest.approx(np.mean(determinants), abs=1e-9)
     # The directions began elsewhere. The first has forgotten it; the next two turn about one another and have not.
     np.testing.assert_allclose(found.exponents[0], np.mean(logs, axis=0)[0], atol=1e-6)
@@ -90,7 +90,7 @@ def test_the_exponents_add_up_to_the_logarithm_of_the_determinant():
 
 def test_few_exponents_are_the_largest_of_all(at_three):
     model, window = at_three
-    few, all_of_them = (dmft.lyapunov_spectrum(model, window, 480, count=count) for count in (2, None))
+    few, all_of_them = (dmft.lyapunov_spectrum(model, window, steps=480, count=count) for count in (2, None))
     assert few.exponents.shape == (2,) and all_of_them.exponents.shape == (12,)
     np.testing.assert_allclose(few.exponents, all_of_them.exponents[:2], atol=1e-10)
     assert all_of_them.rounding[0] < 1e-6 < all_of_them.rounding[-1]
@@ -104,7 +104,7 @@ def test_exponents_of_zero_at_zero_epsilon(published):
     wanted = np.concatenate([np.roots([1.0, *([-1.1 * c / 4] * 4)]) for c in eigenvalues])
     found = np.linalg.eigvals(np.asarray(dmft.jacobian(model, zero)))
     np.testing.assert_allclose(np.sort_complex(found), np.sort_complex(wanted), atol=1e-12)
-    spectrum = dmft.lyapunov_spectrum(model, zero, 3000)
+    spectrum = dmft.lyapunov_spectrum(model, zero, steps=3000)
     # Complex pairs turn: a pair's sum converges as 1/T, each alone as well.
     np.testing.assert_allclose(spectrum.exponents, np.sort(np.log(np.abs(wanted)))[::-1], atol=2e-3)
 
@@ -121,7 +121,7 @@ def test_the_onset_of_oscillations_at_zero_epsilon(published):
 
 def test_a_map_that_forgets_everything_has_exponents_of_minus_infinity(published):
     model = dmft.dynamics(published, beta=0.0, gamma=220.0, epsilon=0.1)
-    found = dmft.lyapunov_spectrum(model, dmft.start(model), 20, count=2)
+    found = dmft.lyapunov_spectrum(model, dmft.start(model), steps=20, count=2)
     np.testing.assert_array_equal(found.exponents, -np.inf)
     np.testing.assert_array_equal(found.errors, 0.0)
     assert dmft.regimes(found) == Regime.PERIODIC
@@ -151,8 +151,8 @@ def test_regimes_of_given_exponents(exponents, error, wanted):
 def test_published_regimes(published):
     """Quasi-periodic, chaotic and periodic at four of the published values, and the exponents of the last."""
     model = dmft.dynamics(published, beta=np.array([1.255, 1.28, 1.4, 3.0]), gamma=220.0, epsilon=0.02)
-    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), 20_000)
-    spectrum = dmft.lyapunov_spectrum(model, window, 30_000, count=2)
+    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), steps=20_000)
+    spectrum = dmft.lyapunov_spectrum(model, window, steps=30_000, count=2)
     wanted = [Regime.QUASI_PERIODIC, Regime.CHAOTIC, Regime.CHAOTIC, Regime.PERIODIC]
     assert dmft.regimes(spectrum, threshold=3e-4).tolist() == wanted
     assert spectrum.exponents[3, 0] == pytest.approx(-0.1015, abs=1e-4)

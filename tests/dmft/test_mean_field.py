@@ -33,7 +33,7 @@ def network(request):
 @pytest.mark.parametrize("average", ["sites", "characters"])
 def test_trajectory_agrees_with_the_reference(network, average):
     model = model_of(network, average=average)
-    found, wanted = dmft.trajectory(model, dmft.start(model), 50), network.run([network.words["o"][0]], 50)
+    found, wanted = dmft.trajectory(model, dmft.start(model), steps=50), network.run([network.words["o"][0]], 50)
     # Rounding grows with the largest Lyapunov exponent; none of these networks multiplies it by more than 1e4 in 50 steps.
     assert_overlaps(found, wanted, 1, 1e-12)
 
@@ -71,7 +71,7 @@ def test_few_sites_are_few_terms(published):
 def test_overlaps_stay_within_one_and_attention_in_the_hull_of_the_values(seed, beta, gamma, epsilon):
     network = random_network(seed)
     model = model_of(network).at(beta=beta, gamma=gamma, epsilon=epsilon)
-    window, found = dmft.trajectory(model, dmft.start(model), 30, last=True)
+    window, found = dmft.trajectory(model, dmft.start(model), steps=30, last=True)
     for part in found:
         assert np.all(np.abs(part) <= 1 + 1e-12)
     assert np.all(found.attention[-1] <= np.max(window.values, axis=0) + 1e-12)
@@ -88,7 +88,7 @@ def test_start_from_words(words, slot, seed):
     wanted = network.run(list(given_words), 9, slot=slot)
     assert (int(window.slot), int(window.filled)) == ((slot + words - 1) % 4, words)
     np.testing.assert_allclose(window.newest_first()[0], wanted["A"][words - 1], rtol=0, atol=1e-14)
-    assert_overlaps(dmft.trajectory(model, window, 9), wanted, words, 1e-13)
+    assert_overlaps(dmft.trajectory(model, window, steps=9), wanted, words, 1e-13)
 
 
 def test_start_from_overlaps():
@@ -100,17 +100,17 @@ def test_start_from_overlaps():
     window = dmft.window_from_overlaps(
         model, keys=wanted["k"][newest], values=wanted["v"][newest], attention=wanted["A"][last], slot=last % 4
     )
-    assert_overlaps(dmft.trajectory(model, window, 20 - last), wanted, last + 1, 1e-13)
+    assert_overlaps(dmft.trajectory(model, window, steps=20 - last), wanted, last + 1, 1e-13)
 
 
 def test_windows_go_on_where_they_stopped():
     model = model_of(random_network(23))
-    whole = dmft.trajectory(model, dmft.start(model), 23)
-    window = dmft.advance(model, dmft.start(model), 10)
-    window, middle = dmft.trajectory(model, window, 7, last=True)
+    whole = dmft.trajectory(model, dmft.start(model), steps=23)
+    window = dmft.advance(model, dmft.start(model), steps=10)
+    window, middle = dmft.trajectory(model, window, steps=7, last=True)
     np.testing.assert_allclose(middle.key, whole.key[10:17], rtol=0, atol=1e-13)
     np.testing.assert_allclose(
-        dmft.advance(model, window, 6).newest_first()[0], whole.attention[-1], rtol=0, atol=1e-13
+        dmft.advance(model, window, steps=6).newest_first()[0], whole.attention[-1], rtol=0, atol=1e-13
     )
     again = dmft.window_from_attention(model, window.newest_first(), slot=window.slot)
     np.testing.assert_allclose(dmft.step(model, again)[1].attention, whole.attention[17], rtol=0, atol=1e-13)
@@ -121,11 +121,11 @@ def test_a_batch_is_its_networks_side_by_side():
     betas, gammas = np.array([0.5, 1.0, 2.0]), np.array([[10.0], [200.0]])
     model = model_of(network).at(beta=betas, gamma=gammas)
     assert model.shape == (2, 3)
-    found = dmft.trajectory(model, dmft.start(model), 12, keep=("attention", "output_words"))
+    found = dmft.trajectory(model, dmft.start(model), steps=12, keep=("attention", "output_words"))
     assert found.query is None and found.attention.shape == (2, 3, 12, 3)
     for row, column in itertools.product(range(2), range(3)):
         one = model.at(beta=betas[column], gamma=gammas[row, 0])
-        alone = dmft.trajectory(one, dmft.start(one), 12)
+        alone = dmft.trajectory(one, dmft.start(one), steps=12)
         np.testing.assert_allclose(found.attention[row, column], alone.attention, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.output_words[row, column], alone.output_words, rtol=0, atol=1e-13)
 
@@ -133,7 +133,7 @@ def test_a_batch_is_its_networks_side_by_side():
 def test_pieces_of_a_large_batch_are_put_together():
     model = model_of(random_network(25)).at(beta=np.linspace(0, 2, 2 * _PIECE + 3))
     begin = dmft.start(model)
-    piecewise, whole = dmft.advance(model, begin, 5), jax.jit(partial(dmft.advance, steps=5))(model, begin)
+    piecewise, whole = dmft.advance(model, begin, steps=5), jax.jit(partial(dmft.advance, steps=5))(model, begin)
     for one, other in zip(jax.tree.leaves(piecewise), jax.tree.leaves(whole), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
 
@@ -157,17 +157,17 @@ def test_step_can_be_compiled_mapped_and_differentiated():
 def test_without_positional_weight_zero_stays_and_without_sharpness_all_codes_cancel(published):
     model = dmft.dynamics(published, beta=1.1, gamma=220.0, epsilon=0.0)
     zero = dmft.window_from_attention(model, np.zeros((4, 3)), slot=3)
-    np.testing.assert_array_equal(dmft.advance(model, zero, 9).attention, 0)
+    np.testing.assert_array_equal(dmft.advance(model, zero, steps=9).attention, 0)
     flat = model.at(gamma=0.0, epsilon=0.02)
     # Not exactly zero: rounding of the average over the window.
-    assert np.max(np.abs(dmft.advance(flat, dmft.start(flat), 3000).attention)) < 1e-15
+    assert np.max(np.abs(dmft.advance(flat, dmft.start(flat), steps=3000).attention)) < 1e-15
 
 
 def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
     """To leading order the attention is (gamma / sqrt M) eps^3 / L sum_c (pi^q(t) pi^k(c)) pi^v(c)."""
     epsilon = np.array([1e-3, 2e-3])
     model = dmft.dynamics(published, beta=0.0, gamma=220.0, epsilon=epsilon)
-    found = dmft.trajectory(model, dmft.advance(model, dmft.start(model), 8), 4, keep="attention").attention
+    found = dmft.trajectory(model, dmft.advance(model, dmft.start(model), steps=8), steps=4, keep="attention").attention
     query, key, value, _ = np.asarray(model.codes)
     lead = np.einsum("ta,ca,cb->tb", query, key, value) / 4 * 220 / np.sqrt(3)
     assert np.max(np.abs(lead)) == pytest.approx(0.5 * 220 / np.sqrt(3))  # the 0.50 of the published patterns
@@ -216,9 +216,9 @@ def test_bad_parameters_are_refused(published, change, message):
             ),
             r"keys: wanted shape \(4, 3\)",
         ),
-        (lambda m, w: dmft.trajectory(m, w, 0), "steps: wanted a whole number of at least 1, got 0"),
-        (lambda m, w: dmft.trajectory(m, w, 2, keep="words"), "keep: wanted names out of"),
-        (lambda m, w: dmft.advance(m, w, -1), "steps: wanted a whole number of at least 0, got -1"),
+        (lambda m, w: dmft.trajectory(m, w, steps=0), "steps: wanted a whole number of at least 1, got 0"),
+        (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted names out of"),
+        (lambda m, w: dmft.advance(m, w, steps=-1), "steps: wanted a whole number of at least 0, got -1"),
         (
             lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.start(m.at(beta=np.ones(2)))),
             r"window: wanted arrays of shape \(3, 4, 3\), as the model has, got \(2, 4, 3\)",

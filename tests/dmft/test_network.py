@@ -14,7 +14,7 @@ from .reference import random_network
 def test_greedy_tokens_agree_with_the_reference():
     network = random_network(31, features=2, sites=9, bits=3)
     model = model_of(network)
-    found = dmft.simulate(model, jax.random.key(0), 40, greedy=True, keep_words=True)
+    found = dmft.simulate(model, key=jax.random.key(0), steps=40, greedy=True, keep_words=True)
     wanted = network.run([network.words["o"][0]], 40, choose=lambda fields: np.where(fields >= 0, 1.0, -1.0))
     np.testing.assert_array_equal(found.words[0], wanted["word"][1:])
     one = dmft.Overlaps(*(part[0] for part in found.overlaps))
@@ -25,7 +25,7 @@ def test_observables_are_those_of_the_tokens():
     """The tokens that were drawn, given to the reference, make the overlaps that were returned."""
     network = random_network(32)
     model = model_of(network)
-    found = dmft.simulate(model, jax.random.key(1), 25, replicas=3, keep_words=True)
+    found = dmft.simulate(model, key=jax.random.key(1), steps=25, replicas=3, keep_words=True)
     assert found.words.dtype == np.int8 and found.words.shape == (3, 25, 12)
     for replica in range(3):
         drawn = [network.words["o"][0], *np.asarray(found.words[replica], dtype=float)]
@@ -38,7 +38,7 @@ def first_tokens():
     """The first token after a start, drawn 40 000 times, and what the mean field says of it."""
     network = random_network(33, sites=10)
     model = model_of(network)
-    found = dmft.simulate(model, jax.random.key(2), 1, replicas=40_000, keep_words=True)
+    found = dmft.simulate(model, key=jax.random.key(2), steps=1, replicas=40_000, keep_words=True)
     attention = network.run([network.words["o"][0]], 0)["A"][0]
     means = np.tanh(network.beta * network.fields(attention))
     return network, found, means
@@ -74,7 +74,9 @@ def test_bits_of_equal_sites_are_counted(published):
     tables = np.asarray(published.output.words)[:, columns]
     attention = np.asarray(dmft.start(model).attention[0])
     up = (1 + np.tanh(model.beta * tables.T @ attention)) / 2
-    found = dmft.simulate(model, jax.random.key(6), 1, replicas=20_000, keep="output_words").overlaps.output_words[:, 0]
+    found = dmft.simulate(
+        model, key=jax.random.key(6), steps=1, replicas=20_000, keep="output_words"
+    ).overlaps.output_words[:, 0]
     counts = 33 * (np.linalg.solve(tables / 3, np.asarray(found).T) + 1) / 2
     np.testing.assert_allclose(counts, counts.round(), rtol=0, atol=1e-9)
     for segment, probability in zip(counts.round().astype(int), up, strict=True):
@@ -90,7 +92,9 @@ def test_counts_and_words_have_the_same_law_later_on(published):
     model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
     runs = [
         np.asarray(
-            dmft.simulate(model, jax.random.key(7), 6, replicas=4000, keep="attention", keep_words=kept)[0].attention
+            dmft.simulate(model, key=jax.random.key(7), steps=6, replicas=4000, keep="attention", keep_words=kept)[
+                0
+            ].attention
         )
         for kept in (False, True)
     ]
@@ -104,11 +108,13 @@ def test_counts_and_words_have_the_same_law_later_on(published):
 def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):
     """Away from chaos and at moderate sharpness the distance to the mean field falls as the inverse root of the sites."""
     model = dmft.dynamics(published, beta=1.3, gamma=2.0, epsilon=0.02)
-    limit = dmft.trajectory(model, dmft.start(model), 8)
+    limit = dmft.trajectory(model, dmft.start(model), steps=8)
     squares = {}
     for times in (4, 64):
         larger = dmft.dynamics(published.repeat(times), beta=1.3, gamma=2.0, epsilon=0.02)
-        found = dmft.simulate(larger, jax.random.key(times), 8, replicas=400, keep="attention").overlaps.attention
+        found = dmft.simulate(
+            larger, key=jax.random.key(times), steps=8, replicas=400, keep="attention"
+        ).overlaps.attention
         off = np.asarray(found - limit.attention[None]).reshape(400, -1)
         squares[times] = np.sum(off**2, axis=1)
         # The mean itself is off by O(1/N) only.
@@ -121,15 +127,15 @@ def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(
 
 def test_simulations_go_on_where_they_stopped():
     model = model_of(random_network(34))
-    whole = dmft.simulate(model, jax.random.key(3), 12, replicas=2, greedy=True)
-    first = dmft.simulate(model, jax.random.key(3), 5, replicas=2, greedy=True)
-    rest = dmft.simulate(model, jax.random.key(4), 7, replicas=2, greedy=True, window=first.window)
+    whole = dmft.simulate(model, key=jax.random.key(3), steps=12, replicas=2, greedy=True)
+    first = dmft.simulate(model, key=jax.random.key(3), steps=5, replicas=2, greedy=True)
+    rest = dmft.simulate(model, key=jax.random.key(4), steps=7, replicas=2, greedy=True, window=first.window)
     np.testing.assert_allclose(rest.overlaps.attention, whole.overlaps.attention[:, 5:], rtol=0, atol=1e-13)
 
 
 def test_the_same_key_gives_the_same_tokens():
     model = model_of(random_network(35))
-    one, other, new = (dmft.simulate(model, jax.random.key(k), 5, keep_words=True).words for k in (0, 0, 1))
+    one, other, new = (dmft.simulate(model, key=jax.random.key(k), steps=5, keep_words=True).words for k in (0, 0, 1))
     np.testing.assert_array_equal(one, other)
     assert not np.array_equal(one, new)
 
@@ -151,4 +157,4 @@ def test_bad_numbers_are_refused(change, message):
 def test_a_batch_is_refused():
     model = model_of(random_network(36)).at(beta=np.ones(2))
     with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):
-        dmft.simulate(model, jax.random.key(0), 3)
+        dmft.simulate(model, key=jax.random.key(0), steps=3)

@@ -12,24 +12,24 @@ from .reference import random_network
 def test_published_periods(published):
     betas, periods = np.array([1.24, 1.27, 1.28, 1.45, 2.6, 3.0]), [4, 28, 0, 60, 24, 24]
     model = dmft.dynamics(published, beta=betas, gamma=220.0, epsilon=0.02)
-    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), 40_000)
-    assert dmft.period(model, window, most=128).tolist() == periods
+    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), steps=40_000)
+    assert dmft.period(model, window, longest=128).tolist() == periods
 
 
 def test_the_period_is_that_of_the_trajectory(at_three):
     model, window = at_three
     found = int(dmft.period(model, window))
-    attention = np.asarray(dmft.trajectory(model, window, 5 * found, keep="attention").attention)
+    attention = np.asarray(dmft.trajectory(model, window, steps=5 * found, keep="attention").attention)
     np.testing.assert_allclose(attention[found:], attention[:-found], atol=1e-9)
     for shorter in range(1, found):
         assert np.max(np.abs(attention[shorter:] - attention[:-shorter])) > 1e-3
-    assert dmft.period(model, window, most=found - 1) == 0
+    assert dmft.period(model, window, longest=found - 1) == 0
 
 
 def test_a_fixed_point_without_positional_weight_has_period_one(published):
     model = dmft.dynamics(published, beta=0.5, gamma=220.0, epsilon=np.array([0.0, 0.1]))
-    window = dmft.advance(model, dmft.start(model), 500)
-    assert dmft.period(model, window, most=8).tolist() == [1, 4]
+    window = dmft.advance(model, dmft.start(model), steps=500)
+    assert dmft.period(model, window, longest=8).tolist() == [1, 4]
 
 
 def test_multipliers_of_the_fixed_point_are_powers_of_the_eigenvalues(published):
@@ -46,10 +46,10 @@ def test_multipliers_of_the_fixed_point_are_powers_of_the_eigenvalues(published)
 
 def test_multipliers_give_the_exponents_and_their_product_the_determinant():
     model = model_of(random_network(41, features=2, sites=9, beta=2.5, gamma=1.5, epsilon=0.1))
-    window = dmft.advance(model, dmft.start(model), 2000)
+    window = dmft.advance(model, dmft.start(model), steps=2000)
     found, product, there = dmft.floquet_multipliers(model, window, 4), np.eye(8), window
     for _ in range(4):
-        product, there = np.asarray(dmft.jacobian(model, there)) @ product, dmft.advance(model, there, 1)
+        product, there = np.asarray(dmft.jacobian(model, there)) @ product, dmft.advance(model, there, steps=1)
     np.testing.assert_allclose(np.prod(found), np.linalg.det(product), rtol=1e-8)
     np.testing.assert_allclose(
         np.sort_complex(found)[-3:], np.sort_complex(np.linalg.eigvals(product))[-3:], atol=1e-12
@@ -69,7 +69,7 @@ def test_the_forced_orbit_loses_its_stability_where_it_was_measured(published):
         model = dmft.dynamics(published, beta=beta, gamma=220.0, epsilon=0.02)
         if window is None:
             zero = dmft.window_from_attention(model, np.zeros((4, 3)), slot=3)
-            window = dmft.advance(model, zero, 8)
+            window = dmft.advance(model, zero, steps=8)
         window = dmft.periodic_orbit(model, window, 4)
         leading.append(np.abs(dmft.floquet_multipliers(model, window, 4))[:2])
     np.testing.assert_allclose(leading[0][0], leading[0][1])  # a complex pair: Neimark-Sacker
@@ -86,7 +86,7 @@ def test_the_forced_orbit_loses_its_stability_where_it_was_measured(published):
             "window: wanted a point of an orbit of period 4, got one that",
         ),
         (lambda m, w: dmft.floquet_multipliers(m.at(beta=np.ones(2)), w, 4), "model: wanted one network, got a batch"),
-        (lambda m, w: dmft.period(m, w, most=0), "most: wanted a whole number of at least 1"),
+        (lambda m, w: dmft.period(m, w, longest=0), "longest: wanted a whole number of at least 1"),
         (lambda m, w: dmft.period(m, w, tolerance=0.0), "tolerance: wanted a positive finite number"),
         (
             lambda m, w: dmft.periodic_orbit(m, w, 4, max_steps=1),

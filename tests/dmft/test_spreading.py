@@ -28,9 +28,9 @@ def test_the_first_difference_has_its_mean(flipped):
     """A common uniform number parts a bit with probability |p - p'|: exactly as far as the two laws are apart."""
     network, words, other = flipped
     first, second = windows(network, words, other)
-    found = np.asarray(dmft.damage(model_of(network), jax.random.key(0), 1, first=first, second=second, pairs=40_000))[
-        :, 0
-    ]
+    found = np.asarray(
+        dmft.damage(model_of(network), key=jax.random.key(0), steps=1, first=first, second=second, pairs=40_000)
+    )[:, 0]
     means = [np.tanh(network.beta * network.fields(network.run(part, 0)["A"][-1])) for part in (words, other)]
     apart = np.abs(means[0] - means[1]) / 2
     assert apart.max() > 0.01
@@ -44,7 +44,9 @@ def test_later_differences_have_their_mean():
     words = np.array([[1.0, -1, 1], [1, 1, -1]])
     other = words * np.array([[1.0, 1, 1], [-1, 1, 1]])
     first, second = windows(network, words, other, slot=1)
-    found = np.asarray(dmft.damage(model_of(network), jax.random.key(1), 2, first=first, second=second, pairs=40_000))
+    found = np.asarray(
+        dmft.damage(model_of(network), key=jax.random.key(1), steps=2, first=first, second=second, pairs=40_000)
+    )
 
     def up(part):
         return (1 + np.tanh(network.beta * network.fields(network.run(part, 0, slot=1)["A"][-1]))) / 2
@@ -73,14 +75,16 @@ def test_later_differences_have_their_mean():
 def test_replicas_that_start_alike_stay_alike(flipped):
     network, words, _ = flipped
     first, second = windows(network, words, words)
-    found = dmft.damage(model_of(network), jax.random.key(2), 20, first=first, second=second, pairs=3)
+    found = dmft.damage(model_of(network), key=jax.random.key(2), steps=20, first=first, second=second, pairs=3)
     assert found.shape == (3, 20) and not np.any(found)
 
 
 def test_replicas_that_have_met_stay_together(flipped):
     network, words, other = flipped
     first, second = windows(network, words, other)
-    found = np.asarray(dmft.damage(model_of(network), jax.random.key(3), 60, first=first, second=second, pairs=200))
+    found = np.asarray(
+        dmft.damage(model_of(network), key=jax.random.key(3), steps=60, first=first, second=second, pairs=200)
+    )
     equal = found == 0
     met = np.stack([equal[:, t : t + 4].all(axis=1) for t in range(56)], axis=1)
     assert met.any() and (found > 0).any()
@@ -91,7 +95,9 @@ def test_replicas_that_have_met_stay_together(flipped):
 def test_pairs_differ_from_each_other(flipped):
     network, words, _ = flipped
     first, second = windows(network, words, -words)
-    found = np.asarray(dmft.damage(model_of(network), jax.random.key(4), 4, first=first, second=second, pairs=8))
+    found = np.asarray(
+        dmft.damage(model_of(network), key=jax.random.key(4), steps=4, first=first, second=second, pairs=8)
+    )
     assert len(np.unique(found, axis=0)) > 4
 
 
@@ -100,14 +106,14 @@ def test_bad_input_is_refused(flipped):
     model, key = model_of(network), jax.random.key(0)
     first, second = windows(network, words, other)
     with pytest.raises(ValueError, match="pairs: wanted a whole number of at least 1, got 0"):
-        dmft.damage(model, key, 2, first=first, second=second, pairs=0)
+        dmft.damage(model, key=key, steps=2, first=first, second=second, pairs=0)
     with pytest.raises(ValueError, match="steps: wanted a whole number of at least 1, got -1"):
-        dmft.damage(model, key, -1, first=first, second=second)
+        dmft.damage(model, key=key, steps=-1, first=first, second=second)
     with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):
-        dmft.damage(model.at(beta=np.ones(2)), key, 2, first=first, second=second)
+        dmft.damage(model.at(beta=np.ones(2)), key=key, steps=2, first=first, second=second)
     (later,) = windows(network, other, slot=1)
     with pytest.raises(ValueError, match="second: wanted a window with slot 3, as in first, got 0"):
-        dmft.damage(model, key, 2, first=first, second=later)
+        dmft.damage(model, key=key, steps=2, first=first, second=later)
     (shorter,) = windows(network, other[1:], slot=1)
     with pytest.raises(ValueError, match="second: wanted a window with filled 4, as in first, got 3"):
-        dmft.damage(model, key, 2, first=first, second=shorter)
+        dmft.damage(model, key=key, steps=2, first=first, second=shorter)

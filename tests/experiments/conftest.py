@@ -46,6 +46,6 @@ def random_network(heads, seed=7, dimension=8):
 def network_in(folder, heads, seed=7):
     """Such a network as a record."""
     network = random_network(heads, seed)
-    path = experiments.experiment_file("network", folder, len(heads), heads[0], 0)
+    path = experiments.experiment_file("network", folder, layers=len(heads), heads=heads[0], seed=0)
     save_network(network, path, parameters={"made": "at random"}, maker="network")
     return network

@@ -40,7 +40,9 @@ def test_the_record_has_every_problem(recorded):
 def test_a_problem_is_judged_by_its_own_posterior(recorded, width):
     experiment = Calibration(folder=recorded.parent, **TINY)
     problem = experiment.problem(width, 1)
-    options = dict(width=width, temperature=0.3, chains=2, warmup=20, draws=60, test=problem.test, quiet=True)
+    options = dict(
+        width=width, temperature=0.3, chains=2, warmup=20, draws=60, attentioned_test=problem.test, warn=False
+    )
     sample = sampling.tempered_posterior if width == 2 else sampling.posterior
     drawn = sample(problem.train, problem.labels, key=problem.key, **options)
     found = results.load(recorded).sel(width=width, problem=1)

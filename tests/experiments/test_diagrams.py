@@ -18,7 +18,7 @@ def recorded(folder, **parameters):
 @pytest.fixture(scope="module")
 def begin():
     model = dmft.dynamics(dmft.segments(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), 40)
+    return model, dmft.advance(model, dmft.start(model), steps=40)
 
 
 def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
@@ -92,7 +92,7 @@ def test_the_life_of_transients_is_recorded(tmp_path, begin):
     # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the state itself.
     model = model.at(beta=found.beta.values)
     there = dmft.window_from_attention(model, window.newest_first(), slot=int(window.slot))
-    alone = dmft.lyapunov_spectrum(model, there, 18, count=1, discard=2, blocks=2)
+    alone = dmft.lyapunov_spectrum(model, there, steps=18, count=1, discard=2, blocks=2)
     for start in range(4):
         np.testing.assert_allclose(found.block_exponent[:, start, 0], alone.exponents[:, 0], rtol=1e-4, atol=1e-6)
     again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).again()

@@ -103,7 +103,7 @@ def test_heads_kept_are_learned_again_without_the_others(found, problems, networ
     for name in ("both", "Taylor by layer", "greedy"):
         scores = one[f"head_score_{network}"].sel({f"criterion_{network}": name}).values
         size = 3 if network == "deep" else 2
-        removed = sma.pruning.removal_order(scores, problem.train.heads)[: len(scores) - size]
+        removed = sma.pruning.removal_order(scores, heads=problem.train.heads)[: len(scores) - size]
         smaller = sma.prune(problem.train, removed)
         solution = sma.solve(smaller, problem.labels, width=10, temperature=heat)
         right = float(sma.accuracy(solution.predict(sma.prune(problem.test, removed)).mean, problem.test_labels))
@@ -115,7 +115,7 @@ def test_heads_are_kept_at_the_temperature_chosen_by_validation_too(recorded, pr
     one, problem = results.load(recorded).sel(chosen_by="validation"), problems["flat"]
     heat = float(one["chosen_temperature_flat"])
     assert heat == float(one["validation_accuracy_flat"].sel(width_flat=10.0).idxmax("temperature"))
-    removed = sma.pruning.removal_order(one["head_score_flat"].sel(criterion_flat="Taylor").values, (6,))[:4]
+    removed = sma.pruning.removal_order(one["head_score_flat"].sel(criterion_flat="Taylor").values, heads=(6,))[:4]
     smaller, test = sma.prune(problem.train, removed), sma.prune(problem.test, removed)
     solution = sma.solve(smaller, problem.labels, width=10, temperature=heat)
     right = float(sma.accuracy(solution.predict(test).mean, problem.test_labels))
@@ -128,7 +128,7 @@ def test_heads_are_masked_by_brute_force(found, problems):
     heat = float(one["chosen_temperature_deep"])
     solution = sma.solve(problem.train, problem.labels, width=10, temperature=heat)
     gram = np.asarray(solution.kernel()) + heat * np.eye(30)
-    order = sma.pruning.removal_order(one["head_score_deep"].sel(criterion_deep="both").values, (3, 3))
+    order = sma.pruning.removal_order(one["head_score_deep"].sel(criterion_deep="both").values, heads=(3, 3))
     for removals in (1, 3):
         left = [[head for head in range(3) if 3 * layer + head not in order[:removals]] for layer in range(2)]
         paths = [3 * first + second for first, second in itertools.product(*left)]

@@ -60,7 +60,7 @@ def test_every_number_is_that_of_the_solver(recorded, suite):
         # The theory's sequences, drawn as it draws them.
         key = jax.random.split(jax.random.fold_in(jax.random.key(0), number), 3)[0]
         train = suite.train(key, 30)
-        xi = sma.attentioned_inputs(train.inputs, network.attention, "mean")
+        xi = sma.attentioned_inputs(train.inputs, network.attention, readout="mean")
         for place, width in ((0, 10.0), (2, 300.0)):
             temperature = TEMPERATURES[number, place]
             here = found.sel(draw=number, width=width)

@@ -27,7 +27,7 @@ def test_the_record_has_evidence_and_accuracy(recorded):
     solved = sma.solve(trial.train, trial.labels, width=30, temperature=0.3)
     assert float(one.accuracy) == float(sma.accuracy(solved.predict(trial.test).mean, trial.test_labels))
     key = jax.random.split(jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 1), 30), 2)[1]
-    options = dict(width=30, temperatures=[0.3], points=8, quiet=True)
+    options = dict(width=30, temperatures=[0.3], points=8, warn=False)
     wanted = sampling.evidence_by_temperature(trial.train, trial.labels, key=key, **options)
     for name in wanted:
         np.testing.assert_array_equal(one[name], wanted[name][0])

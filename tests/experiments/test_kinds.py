@@ -27,7 +27,7 @@ def folder(tmp_path_factory, small):
 
 def test_records_say_their_kind(folder, small):
     names = ("network", "pruning", "theory")
-    paths = [experiments.experiment_file(name, folder, 2, 2, 1, "skip") for name in names]
+    paths = [experiments.experiment_file(name, folder, layers=2, heads=2, seed=1, kind="skip") for name in names]
     assert sorted(folder.glob("*.nc")) == paths and paths[0].name == "network-2x2-skip-seed1.nc"
     assert all(results.record(path)["parameters"]["kind"] == "skip" for path in paths)
     assert reading.recorded_files("network", folder, "skip") == paths[:1]
@@ -46,7 +46,10 @@ def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
     key = jax.random.fold_in(jax.random.key(1), 0)
     train_key, _, test_key, _ = jax.random.split(key, 4)
     train, test = suite.train(train_key, 30), suite.test(test_key, 40, "new")
-    xi, seen = (sma.attentioned_inputs(one.inputs, network.attention, "mean", network.heads) for one in (train, test))
+    xi, seen = (
+        sma.attentioned_inputs(one.inputs, network.attention, readout="mean", heads=network.heads)
+        for one in (train, test)
+    )
     temperature = found["best_temperature"].sel(draw=0, width=20).item()
     one = found.sel(draw=0, width=20)
     solution = sma.solve(xi, train.labels, width=20, temperature=temperature)
@@ -70,11 +73,11 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
         smaller = sma.prune(network, order[:removed])
         right = []
         for sample in samples:
-            xi = sma.attentioned_inputs(sample.inputs, smaller.attention, "mean", smaller.heads)
+            xi = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean", heads=smaller.heads)
             right.append(np.sign(smaller.outputs(xi)) == np.asarray(sample.labels))
         assert np.mean(right) == pytest.approx(wanted, abs=1e-12)
     theory = results.load(folder / "theory-2x2-skip-seed1.nc")["order_parameter"].values
-    wanted = sma.head_scores(theory[0, 0].astype(float), SKIPS, "either")
+    wanted = sma.head_scores(theory[0, 0].astype(float), heads=SKIPS, definition="either")
     np.testing.assert_allclose(found["theory_score"].sel(definition="either")[0, 0], wanted)
 
 
@@ -83,4 +86,4 @@ def test_unknown_kinds_are_refused(small, tmp_path):
         with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got 'gated'"):
             small(name, tmp_path, **(NETWORK | {"kind": "gated"}), **parameters).run()
     with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got ''"):
-        experiments.experiment_file("network", tmp_path, 2, 4, 0, "")
+        experiments.experiment_file("network", tmp_path, layers=2, heads=4, seed=0, kind="")

@@ -31,7 +31,9 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
         # The theory's sequences, drawn as it draws them.
         train_key, _, test_key, _ = jax.random.split(jax.random.fold_in(jax.random.key(0), number), 4)
         train, test = suite.train(train_key, 30), suite.test(test_key, 40, "new")
-        xi, seen = (sma.attentioned_inputs(one.inputs, network.attention, "mean").values for one in (train, test))
+        xi, seen = (
+            sma.attentioned_inputs(one.inputs, network.attention, readout="mean").values for one in (train, test)
+        )
 
         def told(one, heads, width, temperature, number=number, xi=xi, seen=seen, train=train, test=test):
             solution = sma.solve(xi, train.labels, heads=heads, width=width, temperature=temperature)

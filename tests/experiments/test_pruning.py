@@ -97,7 +97,7 @@ def right(made, suite):
             smaller = sma.prune(network, np.array(key[1], int))
             found = []
             for sample in samples[name]:
-                attentioned = sma.attentioned_inputs(sample.inputs, smaller.attention, "mean")
+                attentioned = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean")
                 found.append(np.sign(smaller.outputs(attentioned)) == np.asarray(sample.labels))
             known[key] = np.concatenate(found).astype(float)
         return known[key]
@@ -126,19 +126,19 @@ def test_weighted_scores_take_the_size_of_the_path_path_kernels(made, suite):
     folder, network, path = made
     found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"].values
     inputs = np.concatenate([sample.inputs for sample in experiments.pruning_samples(suite, None, examples=70, seed=3)])
-    values = np.asarray(sma.attentioned_inputs(inputs, network.attention, "mean").values)
+    values = np.asarray(sma.attentioned_inputs(inputs, network.attention, readout="mean").values)
     # The trace of every centred path-path kernel, from the kernels themselves.
     centring = np.eye(70) - np.full((70, 70), 1 / 70)
     size = np.empty((4, 4))
     for one, other in itertools.product(range(4), repeat=2):
         size[one, other] = np.trace(centring @ values[:, one] @ values[:, other].T @ centring) / (70 * 192)
     for draw, width in itertools.product(range(2), range(2)):
-        wanted = sma.head_scores(theory[draw, width] * size, (2, 2), "either")
+        wanted = sma.head_scores(theory[draw, width] * size, heads=(2, 2), definition="either")
         scores = found["theory_score"].sel(definition="weighted")[draw, width]
         np.testing.assert_allclose(scores, wanted, rtol=1e-8)
-    wanted = sma.head_scores(network.order_parameters[0] * size, (2, 2), "either")
+    wanted = sma.head_scores(network.order_parameters[0] * size, heads=(2, 2), definition="either")
     np.testing.assert_allclose(found["score"].sel(criterion="trained, weighted"), wanted, rtol=1e-8)
-    wanted = sma.head_scores(np.diag(np.diag(size)), (2, 2))
+    wanted = sma.head_scores(np.diag(np.diag(size)), heads=(2, 2))
     np.testing.assert_allclose(found["score"].sel(criterion="kernels"), wanted, rtol=1e-8)
 
 
@@ -162,7 +162,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(made, suite):
     name = str(found["test_set"].values[0])
     inputs = np.concatenate([one.inputs for one in experiments.pruning_samples(suite, name, examples=60, seed=3)])
     labels = np.concatenate([one.labels for one in experiments.pruning_samples(suite, name, examples=60, seed=3)])
-    seen = sma.attentioned_inputs(inputs, network.attention, "mean")
+    seen = sma.attentioned_inputs(inputs, network.attention, readout="mean")
 
     def share(train, answers, test, overlap, heat):
         mean = sma.predict(train, answers, test, overlap, temperature=heat).mean
@@ -170,7 +170,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(made, suite):
 
     for draw, width in itertools.product(range(2), range(2)):
         sample = suite.train(jax.random.split(jax.random.fold_in(jax.random.key(3), draw), 3)[0], 20)
-        train = sma.attentioned_inputs(sample.inputs, network.attention, "mean")
+        train = sma.attentioned_inputs(sample.inputs, network.attention, readout="mean")
         overlap, heat = theory["order_parameter"].values[draw, width].astype(float), HEATS[draw][width]
         whole = share(train, sample.labels, seen, overlap, heat)
         assert found["theory_accuracy"][0, draw, width] == pytest.approx(whole)
@@ -206,12 +206,13 @@ def test_scores_are_those_of_theory_and_weights(made):
     np.testing.assert_array_equal(found["definition"], ["both", "either", "weighted"])
     for kind, draw, width in itertools.product(["both", "either"], range(2), WIDTHS):
         scores = found["theory_score"].sel(definition=kind, width=width)[draw]
-        wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), (2, 2), kind)
+        wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), heads=(2, 2), definition=kind)
         np.testing.assert_allclose(scores, wanted)
         order = found["theory_order"].sel(definition=kind, width=width)[draw]
-        np.testing.assert_array_equal(order, pruning.removal_order(wanted, (2, 2)))
+        np.testing.assert_array_equal(order, pruning.removal_order(wanted, heads=(2, 2)))
         np.testing.assert_allclose(
-            found["score"].sel(criterion=f"trained, {kind}"), sma.head_scores(network.order_parameters[0], (2, 2), kind)
+            found["score"].sel(criterion=f"trained, {kind}"),
+            sma.head_scores(network.order_parameters[0], heads=(2, 2), definition=kind),
         )
     np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.head_weight_norms(network))
 
@@ -231,7 +232,10 @@ def test_the_share_of_parameters_is_that_of_arrays_counted(made):
 
 def test_the_record_is_small_and_says_what_it_rests_on(made):
     folder, _, path = made
-    assert path == experiments.experiment_file("pruning", folder, 2, 2, 3) and path.name == "pruning-2x2-seed3.nc"
+    assert (
+        path == experiments.experiment_file("pruning", folder, layers=2, heads=2, seed=3)
+        and path.name == "pruning-2x2-seed3.nc"
+    )
     record = results.record(path)
     assert path.stat().st_size < 500_000
     assert record["inputs"]["network"] == digest(folder / "network-2x2-seed3.nc")

@@ -38,7 +38,7 @@ def sequences(suite):
     train_key, _, *keys = jax.random.split(jax.random.fold_in(jax.random.key(0), 1), 4)
     train = suite.train(train_key, 20)
     tests = [suite.test(key, 30, name) for key, name in zip(keys, suite.test_sets, strict=True)]
-    xi, *seen = (sma.attentioned_inputs(one.inputs, network.attention, "mean") for one in (train, *tests))
+    xi, *seen = (sma.attentioned_inputs(one.inputs, network.attention, readout="mean") for one in (train, *tests))
     test = sma.AttentionedInputs(jnp.concatenate([one.values for one in seen]), (2,))
     return xi, train.labels, test, np.stack([one.labels for one in tests])
 
@@ -66,7 +66,7 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(
             """What was drawn, after a look at what it was drawn from: long trajectories do not bear other last bits."""
             ((used, used_options, result),) = drawn
             for one, other in zip(
-                jax.tree.leaves((used, used_options["test"])), jax.tree.leaves((data, test)), strict=True
+                jax.tree.leaves((used, used_options["attentioned_test"])), jax.tree.leaves((data, test)), strict=True
             ):
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
             assert jnp.array_equal(jax.random.key_data(used_options["key"]), jax.random.key_data(options["key"]))
@@ -76,14 +76,14 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(
 
     assert path == folder / f"{sampler}-1x2-seed0.nc"
     found = results.load(path)
-    theory = results.load(experiments.experiment_file("theory", folder, 1, 2, 0))
+    theory = results.load(experiments.experiment_file("theory", folder, layers=1, heads=2, seed=0))
     assert found["width"].values.tolist() == sorted(settings["widths"])
     one = found.sel(width=10)
     assert one["temperature"] == theory["best_temperature"].sel(draw=1, width=10)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 1), 10)
     counts = {name: settings[name] for name in ("chains", "warmup", "draws")}
     temperature = float(one["temperature"])
-    wanted = draw(xi, labels, width=10, temperature=temperature, key=key, test=test, quiet=True, **counts)
+    wanted = draw(xi, labels, width=10, temperature=temperature, key=key, attentioned_test=test, warn=False, **counts)
     np.testing.assert_allclose(one["steps"], wanted["steps"])
     np.testing.assert_allclose(
         one["order_parameter"], wanted["order_parameter"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7
@@ -105,7 +105,7 @@ def test_it_is_done_once_and_again_for_another_theory(folder, recorded, small, t
     monkeypatch.setattr(module, "posterior", lambda *_, **__: pytest.fail("sampled again"))
     assert small("Samples", folder, **SETTINGS).run() == recorded
     for name in ("network", "theory", "posterior"):
-        path = experiments.experiment_file(name, folder, 1, 2, 0)
+        path = experiments.experiment_file(name, folder, layers=1, heads=2, seed=0)
         (tmp_path / path.name).write_bytes(path.read_bytes())
     assert small("Samples", tmp_path, **SETTINGS).reason == ""
     network_in(tmp_path, (2,), seed=5)
@@ -118,7 +118,7 @@ def test_it_is_done_once_and_again_for_another_theory(folder, recorded, small, t
 def test_an_interrupted_run_goes_on(folder, recorded, small, tmp_path, monkeypatch):
     """Stopped while the second width is summed up: the first is kept, and of the second all draws."""
     for name in ("network", "theory"):
-        path = experiments.experiment_file(name, folder, 1, 2, 0)
+        path = experiments.experiment_file(name, folder, layers=1, heads=2, seed=0)
         (tmp_path / path.name).write_bytes(path.read_bytes())
     original, calls = module._summary, []
 

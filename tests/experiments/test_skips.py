@@ -26,7 +26,7 @@ def test_the_two_networks_see_the_same_chains(recorded):
     for kind, heads in module.KINDS.items():
         for name, key, count in (("train", keys[0], 6), ("test", keys[1], 8)):
             sample = task.sample(key, count)
-            wanted = sma.attentioned_inputs(sample.inputs, attention, "last", heads)
+            wanted = sma.attentioned_inputs(sample.inputs, attention, readout="last", heads=heads)
             np.testing.assert_allclose(getattr(trials[kind], name).values, wanted.values, rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(trials[kind].labels, task.sample(keys[0], 6).labels)
 
@@ -48,7 +48,7 @@ def test_the_record_is_what_solver_and_predictor_give(recorded, kind):
 def test_the_exact_posterior_is_that_of_weighted_points(recorded):
     """Importance sampling shares the density with the Markov chain and nothing else."""
     found, trial = results.load(recorded).isel(draw=0), experiment_of(recorded).trials(0)["skip"]
-    options = dict(width=12, temperature=1.0, key=jax.random.key(9), points=64, test=trial.test, quiet=True)
+    options = dict(width=12, temperature=1.0, key=jax.random.key(9), points=64, attentioned_test=trial.test, warn=False)
     exact = sampling.importance(trial.train, trial.labels, **options)
     point = found.sel(temperature=1.0)
     spread = np.hypot(point["exact_order_parameter_error_skip"], exact.order_parameter.error)

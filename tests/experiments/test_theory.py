@@ -40,8 +40,10 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
     assert found["width"].values.tolist() == [10, 300] and found["temperature"].values.tolist() == [0.05, 0.5]
     for number in range(2):
         train, tests = samples(suite, number)
-        seen = {name: sma.attentioned_inputs(test.inputs, network.attention, "mean") for name, test in tests.items()}
-        xi = sma.attentioned_inputs(train.inputs, network.attention, "mean")
+        seen = {
+            name: sma.attentioned_inputs(test.inputs, network.attention, readout="mean") for name, test in tests.items()
+        }
+        xi = sma.attentioned_inputs(train.inputs, network.attention, readout="mean")
         for width in (10, 300):
             here = found.sel(draw=number, width=width)
             for temperature in (0.05, 0.5):

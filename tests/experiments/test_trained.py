@@ -30,7 +30,10 @@ def counted(monkeypatch):
 
 def test_the_network_is_that_of_the_training_itself(tmp_path, small, suite):
     path = small("Trained", tmp_path, seed=3, **SETTINGS).run(progress=False)
-    assert path == experiments.experiment_file("network", tmp_path, 1, 2, 3) and path.name == "network-1x2-seed3.nc"
+    assert (
+        path == experiments.experiment_file("network", tmp_path, layers=1, heads=2, seed=3)
+        and path.name == "network-1x2-seed3.nc"
+    )
     options = {name: value for name, value in SETTINGS.items() if name not in ("layers", "heads")}
     wanted = train(suite.task, suite.split, heads=(2,), seed=3, progress=False, **options).network()
     found = load_network(path)

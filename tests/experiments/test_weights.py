@@ -20,9 +20,9 @@ def recorded(tmp_path_factory):
 @pytest.fixture(scope="module")
 def direct():
     trial = experiments.sampling_trial(3, network="good and denoising", noise=0.5, examples=6, test_examples=5)
-    options = dict(width=2, temperature=1.0, chains=2, warmup=60, draws=60, quiet=True)
+    options = dict(width=2, temperature=1.0, chains=2, warmup=60, draws=60, warn=False)
     key = jax.random.fold_in(jax.random.key(3), 2)
-    return sampling.weights_posterior(trial.train, trial.labels, key=key, test=trial.test, **options), trial
+    return sampling.weights_posterior(trial.train, trial.labels, key=key, attentioned_test=trial.test, **options), trial
 
 
 def test_the_record_is_a_summary_of_the_draws(recorded, direct):
@@ -75,7 +75,7 @@ def test_the_opening_is_what_the_sampler_draws_first(recorded):
     weights, found = HiddenMarkovWeights(folder=recorded.parent, **SETTINGS), results.load(recorded)
     trial = weights.trial()
     options = dict(
-        width=2, temperature=1.0, chains=2, warmup=2, draws=4, quiet=True, key=jax.random.fold_in(jax.random.key(3), 2)
+        width=2, temperature=1.0, chains=2, warmup=2, draws=4, warn=False, key=jax.random.fold_in(jax.random.key(3), 2)
     )
     wanted = sampling.weights_posterior(trial.train, trial.labels, **options)
     np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)

@@ -38,9 +38,9 @@ def test_forward_agrees_with_loops(case):
 def test_layers_and_paths_give_the_same_output(case, readout):
     layers, outputs, _, weights, inputs, matrices = case
     heads = brute_force.spelled(layers, outputs)
-    xi = sma.attentioned_inputs(inputs, matrices, readout, heads)
+    xi = sma.attentioned_inputs(inputs, matrices, readout=readout, heads=heads)
     assert xi.heads == chain(heads).spelled and xi.values.shape[1] == len(brute_force.paths(layers))
-    wanted = sma.forward(weights, inputs, matrices, readout, heads)
+    wanted = sma.forward(weights, inputs, matrices, readout=readout, heads=heads)
     np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
 
 
@@ -48,8 +48,8 @@ def test_effective_weights_and_order_parameters_agree_with_loops(case):
     layers, outputs, plain, weights, *_ = case
     heads = brute_force.spelled(layers, outputs)
     wanted = brute_force.partial_weights(*plain[1:], layers, 0)
-    np.testing.assert_allclose(sma.effective_weights(weights, heads), wanted, rtol=1e-12, atol=1e-13)
-    found = sma.weights_order_parameters(weights, heads)
+    np.testing.assert_allclose(sma.effective_weights(weights, heads=heads), wanted, rtol=1e-12, atol=1e-13)
+    found = sma.weights_order_parameters(weights, heads=heads)
     for one, other in zip(found, brute_force.order_parameters(*plain[1:], layers), strict=True):
         assert np.shape(one) == np.shape(other)
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
@@ -143,9 +143,9 @@ BAD = [
         lambda: sma.forward(bad((2,))(), INPUTS[..., :2], ONE, heads=(SKIP, sma.Linear())),
         r"weights: wanted",
     ),
-    (lambda: sma.effective_weights(bad((2,))(), (2, sma.Outputs(2))), r"weights: wanted .* \(N, outputs\)"),
+    (lambda: sma.effective_weights(bad((2,))(), heads=(2, sma.Outputs(2))), r"weights: wanted .* \(N, outputs\)"),
     (
-        lambda: sma.effective_weights(bad((2, sma.Outputs(2)))(), (2, sma.Outputs(3))),
+        lambda: sma.effective_weights(bad((2, sma.Outputs(2)))(), heads=(2, sma.Outputs(3))),
         "weights: wanted 3 outputs, got 2",
     ),
 ]

@@ -175,7 +175,7 @@ def test_infinitely_wide_layers_leave_the_head_matrices_alone():
         assert float(found.log_evidence()) == pytest.approx(nats, abs=1e-8)
     assert np.max(np.abs(lower[0] - lower[1])) > 0.1 and np.max(np.abs(lower[:, 0, 1])) > 0.05
     options = {"heads": heads, "width": np.inf, "variance": variance}
-    both = sma.action(found.order_parameters, inputs, labels, temperature=TEMPERATURE, **options)
+    both = sma.action(inputs, labels, found.order_parameters, temperature=TEMPERATURE, **options)
     assert float(both) == pytest.approx(float(found.action), rel=1e-12)
 
 
@@ -288,12 +288,12 @@ def network():
 @pytest.mark.parametrize("removed", [(1,), (0, 2, 4), (3, 4)])
 def test_a_pruned_network_is_the_one_with_gates_on_its_heads(network, removed):
     heads, weights, inputs, attention = network
-    smaller, left = sma.pruning.prune(weights, removed, heads), sma.pruning.heads_left(heads, removed)
-    found = sma.forward(smaller, inputs, sma.pruning.prune(attention, removed, heads), heads=left)
+    smaller, left = sma.pruning.prune(weights, removed, heads=heads), sma.pruning.heads_left(heads, removed)
+    found = sma.forward(smaller, inputs, sma.pruning.prune(attention, removed, heads=heads), heads=left)
     xi = sma.attentioned_inputs(inputs, attention, heads=heads)
     kept = ~np.isin(np.arange(5), removed)
     contributions = sma.pruning.path_contributions(weights, xi)
-    wanted = sma.pruning.masked_outputs(contributions, heads, kept[None])[0]
+    wanted = sma.pruning.masked_outputs(contributions, kept[None], heads=heads)[0]
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
     few = sma.pruning.prune(xi, removed)
     assert few.heads == left and few.values.shape[1] == chain(left).paths
@@ -303,9 +303,9 @@ def test_a_pruned_network_is_the_one_with_gates_on_its_heads(network, removed):
 def test_order_parameters_of_a_pruned_network_are_those_of_the_weights_left(network):
     heads, weights, *_ = network
     removed = (0, 3)
-    whole = sma.weights_order_parameters(weights, heads)
+    whole = sma.weights_order_parameters(weights, heads=heads)
     left = sma.pruning.heads_left(heads, removed)
-    wanted = sma.weights_order_parameters(sma.pruning.prune(weights, removed, heads), left)
+    wanted = sma.weights_order_parameters(sma.pruning.prune(weights, removed, heads=heads), heads=left)
     _, parts = chain(heads).keep(((1, 2), (1,)))
     found = sma.pruning.heads.order_parameters_on(whole, chain(heads), parts)
     for one, other in zip(found, wanted, strict=True):
@@ -323,7 +323,7 @@ def test_head_evidence_starts_from_the_heads_left():
     assert without.heads == (SkipHeads(1, values=3),)
     difference = sma.pruning.log_evidence(found.whole) - sma.pruning.log_evidence(alone)
     assert found.lost[0] == pytest.approx(float(difference), abs=1e-6)
-    assert len(sma.pruning.head_scores(found.whole.order_parameter, heads)) == 2
+    assert len(sma.pruning.head_scores(found.whole.order_parameter, heads=heads)) == 2
 
 
 def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
@@ -335,8 +335,8 @@ def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
     rng = np.random.default_rng(0)
     tokens = jnp.asarray(rng.normal(size=(3, 4, 192)), jnp.float32)
     network = trained_network(parameters, heads=heads)
-    xi = sma.attentioned_inputs(tokens, network.attention, "mean", heads)
-    wanted = sma.forward(parameters.weights(), tokens, network.attention, "mean", heads)
+    xi = sma.attentioned_inputs(tokens, network.attention, readout="mean", heads=heads)
+    wanted = sma.forward(parameters.weights(), tokens, network.attention, readout="mean", heads=heads)
     np.testing.assert_allclose(network.outputs(xi), wanted, rtol=1e-4, atol=1e-6)
     assert [len(norms) for norms in network.value_norms] == [2, 2]
     norms = sma.pruning.head_weight_norms(network, values_only=True)
@@ -382,11 +382,11 @@ BAD = [
         "solution: wanted a finite width, got infinity",
     ),
     (
-        lambda: sma.effective_weights(weights_of((Heads(2, values=2),)), (2,)),
+        lambda: sma.effective_weights(weights_of((Heads(2, values=2),)), heads=(2,)),
         r"weights of layer 1: wanted values of dimension None .* got 2 into 2 .*Say it in heads",
     ),
     (
-        lambda: sma.effective_weights(weights_of((2,)), (Heads(2, values=2),)),
+        lambda: sma.effective_weights(weights_of((2,)), heads=(Heads(2, values=2),)),
         "weights of layer 1: wanted values of dimension 2 for",
     ),
     (
@@ -415,5 +415,5 @@ def test_weights_alone_say_how_narrow_their_heads_are(network):
     assert isinstance(weights.values[0], Narrow) and weights.values[0].shape == (3, 5, 5)
     plain = weights_of((Heads(2, values=2), 2))
     found = sma.weights_order_parameters(plain)
-    for one, other in zip(found, sma.weights_order_parameters(plain, (Heads(2, values=2), 2)), strict=True):
+    for one, other in zip(found, sma.weights_order_parameters(plain, heads=(Heads(2, values=2), 2)), strict=True):
         np.testing.assert_array_equal(one, other)

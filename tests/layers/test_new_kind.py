@@ -12,6 +12,7 @@ import statmech_attention as sma
 from statmech_attention.layers import Heads, Layer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ def test_coordinates_are_those_of_the_seeds(heads):
     factors = coordinates.full_rank(architecture)
     point = jnp.asarray(0.4 * np.random.default_rng(3).normal(size=factors.coordinates))
     overlaps = coordinates.order_parameters(point, factors)
-    np.testing.assert_allclose(coordinates.point_of(overlaps, factors), point, atol=1e-9)
+    np.testing.assert_allclose(point_of(overlaps, factors), point, atol=1e-9)
     place = next(layer for layer, kind in enumerate(heads) if isinstance(kind, SharedValues))
     changed = list(overlaps)
     changed[place] = changed[place] + jnp.eye(len(changed[place]))
     with pytest.raises(ValueError, match="wanted branches .* that share their values to be alike"):
-        coordinates.point_of(tuple(changed), factors)
+        point_of(tuple(changed), factors)
 
 
 def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attention():
@@ -124,7 +125,7 @@ def test_gains_are_those_of_the_attention():
     np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), heads=(2,)), rtol=1e-12)
     point = coordinates.order_parameters(jnp.full(4, 0.3), coordinates.full_rank(Architecture.of((2,), 5)))
     options = {"width": 5, "temperature": 0.2}
-    found = sma.action(point, values, labels, heads=(GAINS,), **options)
-    assert float(found) == pytest.approx(float(sma.action(point, scaled, labels, heads=(2,), **options)), rel=1e-12)
+    found = sma.action(values, labels, point, heads=(GAINS,), **options)
+    assert float(found) == pytest.approx(float(sma.action(scaled, labels, point, heads=(2,), **options)), rel=1e-12)
     assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).heads == (GAINS,)
     assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)

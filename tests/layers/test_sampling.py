@@ -31,7 +31,7 @@ def drawn(name):
         "width": widths,
         "temperature": TEMPERATURE,
         "variance": VARIANCES[: len(layers) + 2],
-        "test": values[EXAMPLES:],
+        "attentioned_test": values[EXAMPLES:],
     }
     return (values[:EXAMPLES], labels), common
 
@@ -40,7 +40,7 @@ def drawn(name):
 def truth(name):
     """Means of U and of the test outputs over the posterior of all weights, with their errors: weighted prior draws."""
     (train, labels), options = drawn(name)
-    values = jnp.concatenate([jnp.asarray(train), jnp.asarray(options["test"])])
+    values = jnp.concatenate([jnp.asarray(train), jnp.asarray(options["attentioned_test"])])
     xi = sma.AttentionedInputs(values, options["heads"])
     size = {"heads": options["heads"], "width": options["width"], "variance": options["variance"]}
 
@@ -48,7 +48,7 @@ def truth(name):
         weights = sma.sample_weights(key, features=FEATURES, **size)
         outputs = sma.forward_paths(weights, xi)
         misfit = jnp.sum((outputs[:EXAMPLES] - labels) ** 2) / (2 * TEMPERATURE)
-        overlap = sma.weights_order_parameters(weights, options["heads"])[0]
+        overlap = sma.weights_order_parameters(weights, heads=options["heads"])[0]
         return jnp.exp(-misfit), {"order_parameter": overlap, "output": outputs[EXAMPLES:]}
 
     @jax.jit
@@ -92,10 +92,12 @@ SAMPLERS = {
 def test_samplers_have_the_posterior_of_the_weights(sampler, name):
     function, counts, _ = SAMPLERS[sampler]
     data, options = drawn(name)
-    found = function(*data, **options, **counts, key=jax.random.key(13), quiet=True)
+    found = function(*data, **options, **counts, key=jax.random.key(13), warn=False)
     for quantity in ("order_parameter", "output"):
         assert_same(sampling.estimate(found[quantity]), truth(name)[quantity])
-    shape = sma.solve(*data, **{key: value for key, value in options.items() if key != "test"}).predict(options["test"])
+    shape = sma.solve(*data, **{key: value for key, value in options.items() if key != "attentioned_test"}).predict(
+        options["attentioned_test"]
+    )
     assert sampling.prediction(found).mean.shape == shape.mean.shape
 
 
@@ -110,26 +112,26 @@ def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name
 def test_kept_weights_are_those_of_the_chain():
     data, options = drawn("heads, skip, two outputs")
     counts = {"draws": 4, "warmup": 0, "chains": 2, "keep_weights": True}
-    found = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(15), quiet=True)
+    found = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(15), warn=False)
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")
     one = found.isel(chain=1, draw=2)
     values = tuple(jnp.asarray(one[f"values_{layer}"].values) for layer in (1, 2))
     weights = sma.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
-    overlaps = sma.weights_order_parameters(weights, options["heads"])
+    overlaps = sma.weights_order_parameters(weights, heads=options["heads"])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-    again = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(16), start=found, quiet=True)
+    again = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(16), start=found, warn=False)
     assert again["output"].shape == found["output"].shape
 
 
 def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
     data, options = drawn("heads, skip, two outputs")
-    test = options.pop("test")
+    test = options.pop("attentioned_test")
     options["width"] = 30
     saddle = sma.solve(*data, **options)
     corrected = sampling.corrected(saddle, test)
-    exact = sampling.importance(*data, **options, test=test, points=8192, key=jax.random.key(17))
+    exact = sampling.importance(*data, **options, attentioned_test=test, points=8192, key=jax.random.key(17))
     for found, plain, one in (
         (corrected.order_parameters[0], saddle.order_parameter, exact.order_parameter),
         (corrected.prediction.mean, saddle.predict(test).mean, exact.output),

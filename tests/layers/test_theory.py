@@ -39,7 +39,7 @@ def test_action_agrees_with_brute_force(name):
         "variance": architecture.variances,
         "heads": architecture.heads,
     }
-    found = sma.action(overlaps, inputs, labels, **options)
+    found = sma.action(inputs, labels, overlaps, **options)
     plain = [np.asarray(one) for one in overlaps]
     wanted = brute_force.action(plain, inputs, labels, layers, outputs, widths, architecture.variances, TEMPERATURE)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
@@ -93,7 +93,7 @@ def test_derivatives_agree_with_automatic_differentiation():
     def wanted(point):
         def action(point):
             overlaps = coordinates.order_parameters(point, factors)
-            return sma.action(overlaps, xi, labels, width=widths, temperature=TEMPERATURE, variance=variances)
+            return sma.action(xi, labels, overlaps, width=widths, temperature=TEMPERATURE, variance=variances)
 
         return action(point), jax.grad(action)(point), jax.hessian(action)(point)
 

@@ -45,13 +45,13 @@ def assert_all_close(found, wanted):
 
 @pytest.mark.parametrize("mask", [None, MASK])
 def test_products_give_the_softmax_over_keys(inputs, products, mask):
-    found = sma.attention_from_products(products, mask)(inputs)
+    found = sma.attention_from_products(products, mask=mask)(inputs)
     assert_all_close(found, reference.attention_from_products(inputs, products, mask))
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
 def test_queries_and_keys_give_the_softmax_over_keys(inputs, queries_and_keys, mask):
-    found = sma.attention_from_queries_and_keys(*queries_and_keys, mask)(inputs)
+    found = sma.attention_from_queries_and_keys(*queries_and_keys, mask=mask)(inputs)
     assert_all_close(found, reference.attention_from_queries_and_keys(inputs, *queries_and_keys, mask))
 
 
@@ -67,7 +67,7 @@ def test_products_of_queries_and_keys_give_the_same_attention(inputs, queries_an
 
 
 def test_columns_sum_to_one_and_masked_keys_get_nothing(inputs, products):
-    for matrix in sma.attention_from_products(products, MASK)(inputs):
+    for matrix in sma.attention_from_products(products, mask=MASK)(inputs):
         np.testing.assert_allclose(matrix.sum(axis=2), 1.0, rtol=1e-14)
         assert np.all(np.asarray(matrix)[:, :, ~MASK] == 0)
         assert np.all(np.asarray(matrix)[:, :, MASK] > 0)
@@ -79,7 +79,7 @@ def test_huge_logits_do_not_overflow(inputs, products):
 
 
 def test_attention_can_be_jitted_and_passed_through_jit(inputs, products):
-    attention = sma.attention_from_products(products, MASK)
+    attention = sma.attention_from_products(products, mask=MASK)
     found = jax.jit(lambda attention, x: attention(x))(attention, inputs)
     assert_all_close(found, attention(inputs))
 
@@ -111,7 +111,7 @@ def test_a_bias_is_added_to_the_logits(inputs, products, queries_and_keys):
         for plain, biased, one in zip(attend(*given)(inputs), attend(*given, bias=bias)(inputs), bias, strict=True):
             wanted = plain * np.exp(one)[None]
             np.testing.assert_allclose(biased, wanted / wanted.sum(axis=2, keepdims=True), rtol=1e-12)
-    masked = sma.attention_from_products(products, MASK, bias)(inputs)
+    masked = sma.attention_from_products(products, mask=MASK, bias=bias)(inputs)
     assert all(np.all(np.asarray(matrix)[:, :, ~MASK] == 0) for matrix in masked)
 
 

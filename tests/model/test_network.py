@@ -38,14 +38,14 @@ def relative_error(found, wanted):
 def test_forward_agrees_with_loops_over_layers_and_heads(case, readout):
     plain, weights, inputs, matrices = case
     wanted = reference.forward(*plain, inputs, matrices, readout)
-    assert relative_error(sma.forward(weights, inputs, matrices, readout), wanted) < 1e-12
+    assert relative_error(sma.forward(weights, inputs, matrices, readout=readout), wanted) < 1e-12
 
 
 @pytest.mark.parametrize("readout", ["last", "mean"])
 def test_layers_and_paths_give_the_same_output(case, readout):
     _, weights, inputs, matrices = case
-    by_layers = sma.forward(weights, inputs, matrices, readout)
-    by_paths = sma.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, readout))
+    by_layers = sma.forward(weights, inputs, matrices, readout=readout)
+    by_paths = sma.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, readout=readout))
     assert relative_error(by_paths, np.asarray(by_layers)) < 1e-10
 
 
@@ -69,7 +69,7 @@ def test_order_parameters_of_weights_are_their_overlaps(case):
 def test_default_readout_is_the_last_token(case):
     _, weights, inputs, matrices = case
     np.testing.assert_array_equal(
-        sma.forward(weights, inputs, matrices), sma.forward(weights, inputs, matrices, TOKENS - 1)
+        sma.forward(weights, inputs, matrices), sma.forward(weights, inputs, matrices, readout=TOKENS - 1)
     )
 
 

@@ -67,7 +67,7 @@ def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm)
     layers, plain, weights, inputs, matrices, heads = problem(name)
     wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=centred, epsilon=0.01)
     weights = sma.mean_free(weights) if centred else weights
-    scales = sma.normalisation_scales(weights, inputs, matrices, heads, norm=norm, epsilon=0.01)
+    scales = sma.normalisation_scales(weights, inputs, matrices, heads=heads, norm=norm, epsilon=0.01)
     assert [one.shape for one in scales] == [(EXAMPLES, TOKENS)] * (len(layers) + (norm == "pre"))
     options = {"heads": heads, "scales": scales, "norm": norm}
     np.testing.assert_allclose(sma.forward(weights, inputs, matrices, **options), wanted, rtol=1e-11, atol=1e-12)
@@ -89,7 +89,7 @@ def test_a_network_without_mean_is_one_of_a_neuron_less(name, norm):
     )
     narrow = sma.Weights(bases[0] @ plain[0], values, shares[-1] * bases[-1] @ plain[2])
     narrow = sma.Weights(jnp.asarray(narrow.projection), tuple(map(jnp.asarray, values)), jnp.asarray(narrow.readout))
-    scales = sma.normalisation_scales(sma.mean_free(weights), inputs, matrices, heads, norm=norm)
+    scales = sma.normalisation_scales(sma.mean_free(weights), inputs, matrices, heads=heads, norm=norm)
     found = sma.forward(narrow, inputs, matrices, heads=heads, scales=scales, norm=norm)
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
 
@@ -101,7 +101,7 @@ def test_branches_have_scaled_matrices(norm, readout):
     rng = np.random.default_rng(1)
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3)), rng.normal(size=(2, 1, 3, 3))]
     heads, scales = (2, sma.SkipHeads(1), Linear()), rng.uniform(0.5, 2, size=(4 if norm == "pre" else 3, 2, 3))
-    found = sma.attentioned_inputs(inputs, matrices, readout, heads, scales=scales, norm=norm)
+    found = sma.attentioned_inputs(inputs, matrices, readout=readout, heads=heads, scales=scales, norm=norm)
     for example in range(2):
         r = [np.diag(one[example]) for one in scales]
         if norm == "post":
@@ -135,7 +135,8 @@ def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
     through = sma.path_indices(heads)[:, layer] >= 0
     for norm, factors in (("post", np.full(9, factor)), ("pre", np.where(through, factor, 1))):
         bare, found = (
-            sma.attentioned_inputs(inputs, matrices, "last", heads, scales=one, norm=norm) for one in (scales, larger)
+            sma.attentioned_inputs(inputs, matrices, readout="last", heads=heads, scales=one, norm=norm)
+            for one in (scales, larger)
         )
         np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
 

@@ -30,7 +30,7 @@ def attentions(own=None):
     rng = np.random.default_rng(1)
     products = [rng.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
     queries, keys = ([rng.normal(size=(count, 2, FEATURES)) for count in HEADS] for _ in range(2))
-    return sma.attention_from_products(products, own), sma.attention_from_queries_and_keys(queries, keys, own)
+    return sma.attention_from_products(products, mask=own), sma.attention_from_queries_and_keys(queries, keys, mask=own)
 
 
 def alone(inputs, mask):
@@ -47,10 +47,12 @@ def test_a_padded_batch_equals_its_sequences_one_by_one(inputs, mask, readout):
     padded = np.where(mask[..., None], inputs, np.nan)  # what is on padding does not matter
     weights = sma.sample_weights(jax.random.key(0), heads=HEADS, width=4, features=FEATURES)
     for attention in attentions():
-        found = sma.attentioned_inputs(padded, attention, readout, mask=mask).values
-        all_close(found, [sma.attentioned_inputs(one, attention, readout).values for one in alone(inputs, mask)])
-        outputs = sma.forward(weights, padded, attention, readout, mask=mask)
-        all_close(outputs, [sma.forward(weights, one, attention, readout) for one in alone(inputs, mask)])
+        found = sma.attentioned_inputs(padded, attention, readout=readout, mask=mask).values
+        all_close(
+            found, [sma.attentioned_inputs(one, attention, readout=readout).values for one in alone(inputs, mask)]
+        )
+        outputs = sma.forward(weights, padded, attention, readout=readout, mask=mask)
+        all_close(outputs, [sma.forward(weights, one, attention, readout=readout) for one in alone(inputs, mask)])
 
 
 def test_so_does_a_causal_mask_of_the_attention_itself(inputs, mask):
@@ -69,9 +71,13 @@ def test_so_do_chains_with_skips_and_norms(inputs, mask):
     for norm in ("post", "pre"):
 
         def outputs(x, mask=None, norm=norm):
-            scales = sma.normalisation_scales(weights, x, attention, heads, norm=norm, mask=mask)
-            seen = sma.attentioned_inputs(x, attention, "mean", heads, scales=scales, norm=norm, mask=mask)
-            by_layers = sma.forward(weights, x, attention, "mean", heads, scales=scales, norm=norm, mask=mask)
+            scales = sma.normalisation_scales(weights, x, attention, heads=heads, norm=norm, mask=mask)
+            seen = sma.attentioned_inputs(
+                x, attention, readout="mean", heads=heads, scales=scales, norm=norm, mask=mask
+            )
+            by_layers = sma.forward(
+                weights, x, attention, readout="mean", heads=heads, scales=scales, norm=norm, mask=mask
+            )
             np.testing.assert_allclose(sma.forward_paths(weights, seen), by_layers, rtol=1e-10)
             return by_layers
 
@@ -109,7 +115,7 @@ def test_sequences_are_padded_at_the_end():
     np.testing.assert_array_equal(mask, [[True, True], [True, False]])
     attention = sma.attention_from_products([np.eye(2)[None]])
     for matrix, wanted in zip(
-        attention(inputs, mask)[0], (attention(first[None]), attention(second[None])), strict=True
+        attention(inputs, mask=mask)[0], (attention(first[None]), attention(second[None])), strict=True
     ):
         size = wanted[0].shape[2]
         np.testing.assert_allclose(matrix[:, :size, :size], wanted[0][0], rtol=1e-14)
@@ -175,8 +181,8 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         sma.attentioned_inputs(np.full_like(inputs, np.nan), attention, mask=ENDS)
     with pytest.raises(ValueError, match="mask: wanted none beside sequences of unequal length"):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
-    later = sma.attention_from_products(attention.products, np.tril(np.ones((TOKENS, TOKENS), bool)))
-    strict = sma.attention_from_products(attention.products, ~np.eye(TOKENS, dtype=bool))
+    later = sma.attention_from_products(attention.products, mask=np.tril(np.ones((TOKENS, TOKENS), bool)))
+    strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))
     later(inputs, ENDS)
     with pytest.raises(
         ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"

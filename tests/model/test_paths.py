@@ -19,7 +19,7 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     # Columns that do not sum to one: any matrices will do.
     matrices = [rng.normal(size=(EXAMPLES, count, TOKENS, TOKENS)) for count in heads]
-    xi = sma.attentioned_inputs(inputs, matrices, readout)
+    xi = sma.attentioned_inputs(inputs, matrices, readout=readout)
     assert xi.heads == heads
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12
@@ -31,7 +31,7 @@ def test_default_readout_is_the_last_token():
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     matrices = reference.random_attention(rng, (2, 2), EXAMPLES, TOKENS)
     found = sma.attentioned_inputs(inputs, matrices)
-    np.testing.assert_array_equal(found.values, sma.attentioned_inputs(inputs, matrices, "last").values)
+    np.testing.assert_array_equal(found.values, sma.attentioned_inputs(inputs, matrices, readout="last").values)
 
 
 def test_attention_functions_and_their_matrices_give_the_same_paths():

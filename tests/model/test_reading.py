@@ -115,10 +115,10 @@ def test_what_was_read_goes_through_the_theory_and_padding_does_not_matter():
     model = encoder(batch_first=True).eval()
     read = sma.attention_from_torch(model, INPUTS, src_key_padding_mask=torch.tensor(~MASK))
     heads = (sma.SkipHeads(HEADS),) * 2
-    seen = sma.attentioned_inputs(read.inputs, read.attention, "mean", heads, mask=read.mask)
+    seen = sma.attentioned_inputs(read.inputs, read.attention, readout="mean", heads=heads, mask=read.mask)
     for example, real in enumerate(MASK):
         alone = sma.attention_from_torch(model, INPUTS[example : example + 1, real])
-        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, "mean", heads)
+        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, readout="mean", heads=heads)
         np.testing.assert_allclose(seen.values[example], wanted.values[0], atol=1e-5)
     solution = sma.solve(seen, np.array([1.0, -1.0, 1.0]), width=10, temperature=0.1)
     assert solution.order_parameter.shape == (9, 9)
@@ -188,11 +188,11 @@ def test_an_encoder_of_hugging_face(transformers):
         logits = queries[example][real, columns] @ keys[example][real, columns].T / math.sqrt(size)
         agree(read.attention[0][example, head][np.ix_(real, real)], softmax(logits).T)
     # Without padding every sequence alone.
-    seen = sma.attentioned_inputs(read.inputs, read.attention, "last", mask=read.mask).values
+    seen = sma.attentioned_inputs(read.inputs, read.attention, readout="last", mask=read.mask).values
     for example, real in enumerate(MASK):
         alone = sma.attention_from_transformers(model, input_ids=torch.tensor(IDS[example : example + 1, real]))
         assert alone.mask is None
-        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, "last").values[0]
+        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, readout="last").values[0]
         np.testing.assert_allclose(seen[example], wanted, atol=1e-5)
     (second,) = sma.attention_from_transformers(model, layers=[1], **batch).attention
     np.testing.assert_array_equal(second, read.attention[1])

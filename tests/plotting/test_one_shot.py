@@ -57,11 +57,11 @@ def test_a_place_of_the_slider_is_a_width_with_the_limit_beside_it():
 
 def test_every_pair_of_paths_is_a_dot_in_units_of_the_mean_diagonal():
     matrix = np.array([[2.0, 1, 0, 0], [1, 2, 0, 3], [0, 0, 4, 1], [0, 3, 1, 4]])
-    axes = plotting.entries_compared(matrix, -2 * matrix, (2, 2))
+    axes = plotting.entries_compared(matrix, -2 * matrix, heads=(2, 2))
     dots = {dots.get_label(): dots.get_offsets().tolist() for dots in axes.collections}
     third = 1 / 3
     np.testing.assert_allclose(dots["same path"], [[2 * third, 2 * third]] * 2 + [[4 * third, 4 * third]] * 2)
     np.testing.assert_allclose(dots["same head in layer 1"], [[third, third]] * 2)
     np.testing.assert_allclose(dots["other pairs"], [[0, 0], [0, 0], [0, 0], [1, 1]])
     with pytest.raises(ValueError, match="matrix and other: wanted shape"):
-        plotting.entries_compared(matrix, matrix, (2, 3))
+        plotting.entries_compared(matrix, matrix, heads=(2, 3))

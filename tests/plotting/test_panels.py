@@ -53,6 +53,6 @@ def test_groups_show_every_draw_in_the_colour_of_its_path():
 
 def test_drawing_into_given_axes_makes_no_new_figure():
     figure, axes = plotting.new_figure(1, 2)
-    assert plotting.order_parameter(np.eye(4), (2, 2), axes=axes[0]) is axes[0]
+    assert plotting.order_parameter(np.eye(4), heads=(2, 2), axes=axes[0]) is axes[0]
     assert plotting.architecture((2, 2), axes=axes[1]) is axes[1]
     assert plt.get_fignums() == [figure.number]

@@ -38,7 +38,7 @@ def forward_with_heads_silenced(parameters, inputs, removed):
         values.append(jnp.asarray(layer))
     weights = parameters.weights()._replace(values=tuple(values))
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    return factor * sma.forward(weights, inputs, attention, "mean")
+    return factor * sma.forward(weights, inputs, attention, readout="mean")
 
 
 def right_answers(parameters, inputs, labels, removed):
@@ -48,7 +48,7 @@ def right_answers(parameters, inputs, labels, removed):
 
 def contributions_of(parameters, inputs):
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    attentioned = sma.attentioned_inputs(inputs, attention, "mean")
+    attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
     return pruning.path_contributions(parameters.weights(), attentioned)
 
 

@@ -42,14 +42,14 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     zero, none = jnp.zeros(()), jnp.zeros((), int)
     solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (), (1.0,))
     for head, (layer, number) in enumerate(sma.head_indices(heads)):
-        overlaps = sma.weights_order_parameters(silenced(weights, layer, number), heads)
+        overlaps = sma.weights_order_parameters(silenced(weights, layer, number), heads=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
         left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
         smaller = without_head(inputs, head)
         assert smaller.heads == sma.pruning.heads_left(heads, [head])
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
         # Of the smaller network all order parameters are those of its weights.
-        pruned = sma.weights_order_parameters(sma.prune(weights, [head], heads), smaller.heads)
+        pruned = sma.weights_order_parameters(sma.prune(weights, [head], heads=heads), heads=smaller.heads)
         for ours, theirs in zip(left, pruned, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
         rescaled = without_head(inputs, head, coefficients="rescaled")

@@ -30,54 +30,60 @@ def test_scores_are_sums_over_ordered_pairs_of_paths(heads, definition):
                 if all(through) or (definition == "either" and any(through)):
                     total += abs(matrix[row, column])
             wanted.append(total)
-    np.testing.assert_allclose(sma.head_scores(matrix, heads, definition), np.array(wanted) / max(wanted), rtol=1e-12)
+    np.testing.assert_allclose(
+        sma.head_scores(matrix, heads=heads, definition=definition), np.array(wanted) / max(wanted), rtol=1e-12
+    )
 
 
 def test_scores_by_hand():
     matrix = np.array([[4.0, -1.0], [-1.0, 2.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, (2,)), [1, 1 / 2])
-    np.testing.assert_allclose(sma.head_scores(matrix, (2,), "either"), [1, 4 / 6])
+    np.testing.assert_allclose(sma.head_scores(matrix, heads=(2,)), [1, 1 / 2])
+    np.testing.assert_allclose(sma.head_scores(matrix, heads=(2,), definition="either"), [1, 4 / 6])
     # In the Gaussian-process limit no head is told from another, by either definition.
     for definition in pruning.DEFINITIONS:
-        np.testing.assert_allclose(sma.head_scores(np.eye(8), (2, 4), definition=definition), [1] * 2 + [1 / 2] * 4)
+        np.testing.assert_allclose(
+            sma.head_scores(np.eye(8), heads=(2, 4), definition=definition), [1] * 2 + [1 / 2] * 4
+        )
 
 
 def test_scores_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="definition: wanted one of both, either, got 'all'"):
-        sma.head_scores(np.eye(4), (2, 2), "all")
+        sma.head_scores(np.eye(4), heads=(2, 2), definition="all")
     with pytest.raises(ValueError, match=r"order_parameter: wanted shape \(4, 4\) for heads \(2, 2\)"):
-        sma.head_scores(np.eye(3), (2, 2))
+        sma.head_scores(np.eye(3), heads=(2, 2))
     with pytest.raises(ValueError, match="wanted an entry other than zero"):
-        sma.head_scores(np.zeros((4, 4)), (2, 2))
+        sma.head_scores(np.zeros((4, 4)), heads=(2, 2))
     with pytest.raises(ValueError, match="NaN or infinity"):
-        sma.head_scores(np.full((4, 4), np.nan), (2, 2))
+        sma.head_scores(np.full((4, 4), np.nan), heads=(2, 2))
 
 
 def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
     matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),)), [1, 3 / 4])
+    np.testing.assert_allclose(sma.head_scores(matrix, heads=(sma.SkipHeads(2),)), [1, 3 / 4])
     either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
-    np.testing.assert_allclose(sma.head_scores(matrix, (sma.SkipHeads(2),), "either"), either / either.max())
+    np.testing.assert_allclose(
+        sma.head_scores(matrix, heads=(sma.SkipHeads(2),), definition="either"), either / either.max()
+    )
     assert sma.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
     # Of a path (path, output) is an entry each.
-    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), (sma.SkipHeads(2), sma.Outputs(2)))
+    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), heads=(sma.SkipHeads(2), sma.Outputs(2)))
     np.testing.assert_allclose(doubled, [1, 3 / 4])
     with pytest.raises(ValueError, match="heads: wanted a layer with heads to score, got none"):
-        sma.head_scores(np.eye(1), (sma.Linear(),))
+        sma.head_scores(np.eye(1), heads=(sma.Linear(),))
 
 
 def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
     parameters, inputs, _ = network_of((2, 2))
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    attentioned = sma.attentioned_inputs(inputs, attention, "mean")
+    attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
     centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
     found = pruning.path_covariance(attentioned)
     for one, other in [(0, 0), (1, 2), (3, 0)]:
         kernel = np.asarray(sma.path_kernel(attentioned, attentioned, one, other))
         assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
     with pytest.raises(ValueError, match="at least two examples"):
-        pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, "mean"))
+        pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, readout="mean"))
 
 
 @pytest.mark.parametrize("heads", [(2, 3), (3, 1, 2)])
@@ -92,13 +98,13 @@ def test_taylor_importance_is_the_gradient_of_a_gate_in_the_network_layer_by_lay
             gate = gates[start : start + len(layer)]
             values.append(layer * gate[:, None, None])
             start += len(layer)
-        return (sma.forward(weights._replace(values=tuple(values)), inputs, attention, "mean") - labels) ** 2
+        return (sma.forward(weights._replace(values=tuple(values)), inputs, attention, readout="mean") - labels) ** 2
 
     slope = jax.jacobian(errors)(jnp.ones(sum(heads)))
     contributions = contributions_of(parameters, inputs)
-    found = pruning.taylor_importance(contributions, labels, heads)
+    found = pruning.taylor_importance(contributions, labels, heads=heads)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
-    signed = pruning.taylor_importance(contributions, labels, heads, signed=True)
+    signed = pruning.taylor_importance(contributions, labels, heads=heads, signed=True)
     np.testing.assert_allclose(signed, -jnp.mean(slope, axis=0), rtol=1e-9, atol=1e-12)
 
 
@@ -151,15 +157,15 @@ def test_rank_correlation_of_several_networks_is_the_mean():
         pruning.rank_correlation([1.0, np.nan], [0.1, 0.2])
     with pytest.raises(ValueError, match="resamples: wanted a whole number of at least 1, got 0"):
         pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], resamples=0)
-    with pytest.raises(ValueError, match=r"level: wanted a number in \(0, 1\), got 1.5"):
-        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], level=1.5)
+    with pytest.raises(ValueError, match=r"confidence_level: wanted a number in \(0, 1\), got 1.5"):
+        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], confidence_level=1.5)
 
 
 def test_normalised_by_layer_every_layer_has_length_one():
-    found = pruning.normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], (2, 2, 1))
+    found = pruning.normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], heads=(2, 2, 1))
     np.testing.assert_allclose(found, [0.6, 0.8, 0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="the network's heads"):
-        pruning.normalised_by_layer([1.0], (2,))
+        pruning.normalised_by_layer([1.0], heads=(2,))
 
 
 def test_confidence_is_the_mean_of_the_largest_weight():

@@ -37,8 +37,8 @@ def test_without_a_layer_the_paths_around_it_are_left(problem):
     # Paths: three branches below, two above; branch 0 is the skip.
     kept = [range(6), [0, 1], [0, 2, 4], [0]]
     by_hand = [np.mean(np.sign(parts[:, list(some)].sum(axis=1)) == wanted) for some in kept]
-    found = without_layers(parts, wanted, SKIPS)
+    found = without_layers(parts, wanted, heads=SKIPS)
     np.testing.assert_allclose(found.mean, by_hand)
     assert found.error.shape == (4,)
     # Where a layer has no skip, nothing passes without its heads: every output is zero, half of them right.
-    np.testing.assert_allclose(without_layers(parts[:, :2], wanted, (2,)).mean[1:], 0.5)
+    np.testing.assert_allclose(without_layers(parts[:, :2], wanted, heads=(2,)).mean[1:], 0.5)

@@ -17,7 +17,7 @@ from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_
 def test_contributions_refuse_another_networks_inputs():
     parameters, inputs, _ = network_of((2, 3))
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    fewer = sma.prune(sma.attentioned_inputs(inputs, attention, "mean"), [0])
+    fewer = sma.prune(sma.attentioned_inputs(inputs, attention, readout="mean"), [0])
     with pytest.raises(ValueError, match=r"attentioned: wanted heads \(2, 3\)"):
         pruning.path_contributions(trained_network(parameters), fewer)
     with pytest.raises(ValueError, match=r"weights: wanted heads \(1, 3\)"):
@@ -30,7 +30,7 @@ def test_drops_are_those_of_networks_that_are_run():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
     whole = right_answers(parameters, inputs, labels, [])
-    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, heads)
+    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, heads=heads)
     for head in range(sum(heads)):
         change = whole - right_answers(parameters, inputs, labels, [head])
         assert drops.mean[head] == pytest.approx(change.mean(), abs=1e-12)
@@ -38,28 +38,28 @@ def test_drops_are_those_of_networks_that_are_run():
 
 
 def test_without_its_only_head_a_layer_lets_nothing_through():
-    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), (1, 1))
+    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), heads=(1, 1))
     np.testing.assert_allclose(drops.mean, [0.25, 0.25])
 
 
 def test_curve_is_that_of_networks_that_are_run():
     heads, order = (2, 3), np.array([4, 0, 2])
     parameters, inputs, labels = network_of(heads)
-    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, heads, order)
+    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, order, heads=heads)
     for removals in range(4):
         share = right_answers(parameters, inputs, labels, order[:removals]).mean()
         assert found.mean[removals] == pytest.approx(share, abs=1e-12)
         assert found.error[removals] == pytest.approx(np.sqrt(share * (1 - share) / (EXAMPLES - 1)), abs=1e-12)
     with pytest.raises(ValueError, match="order: wanted different heads"):
-        pruning.pruning_curve(contributions_of(parameters, inputs), labels, heads, [5])
+        pruning.pruning_curve(contributions_of(parameters, inputs), labels, [5], heads=heads)
 
 
 def test_lowest_scores_go_first_and_the_last_head_of_a_layer_stays():
     # Layer 1 loses head 0, then keeps head 1, though it has the second lowest score.
-    np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], (2, 3)), [0, 4, 2])
-    assert pruning.removal_order([0.3, 0.1, 0.2], (1, 2)).tolist() == [1]
+    np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], heads=(2, 3)), [0, 4, 2])
+    assert pruning.removal_order([0.3, 0.1, 0.2], heads=(1, 2)).tolist() == [1]
     with pytest.raises(ValueError, match="wanted the same number in scores and the network's heads"):
-        pruning.removal_order([0.1, 0.2], (2, 3))
+        pruning.removal_order([0.1, 0.2], heads=(2, 3))
 
 
 def test_greedy_order_takes_the_best_step_each_time():
@@ -74,18 +74,18 @@ def test_greedy_order_takes_the_best_step_each_time():
                 shares[head] = right_answers(parameters, inputs, labels, trial).mean()
         best = max(shares.values())
         removed.append(min(head for head, share in shares.items() if share == best))
-    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, heads)
+    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, heads=heads)
     np.testing.assert_array_equal(found, removed)
 
 
 def test_labels_and_shapes_are_checked():
     contributions = np.ones((4, 6))
     with pytest.raises(ValueError, match="contributions: wanted the same number in the paths axis"):
-        pruning.head_drops(contributions, np.ones(4), (2, 2))
+        pruning.head_drops(contributions, np.ones(4), heads=(2, 2))
     with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1"):
-        pruning.head_drops(contributions, np.arange(4.0), (2, 3))
+        pruning.head_drops(contributions, np.arange(4.0), heads=(2, 3))
     with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, heads\)"):
-        pruning.masked_outputs(contributions, (2, 3), np.ones((1, 5)))
+        pruning.masked_outputs(contributions, np.ones((1, 5)), heads=(2, 3))
 
 
 def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
@@ -96,14 +96,14 @@ def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
         outputs = np.asarray(silenced(weights, inputs, matrices, removed))
         return (outputs.argmax(axis=1) == np.asarray(labels).argmax(axis=1)).astype(float)
 
-    drops = pruning.head_drops(contributions, labels, CHAIN)
+    drops = pruning.head_drops(contributions, labels, heads=CHAIN)
     for head in range(4):
         assert drops.mean[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
     # The only layer that must keep a head is the first.
-    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], CHAIN).tolist() == [1, 2, 3]
-    order = pruning.greedy_order(contributions, labels, CHAIN)
+    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], heads=CHAIN).tolist() == [1, 2, 3]
+    order = pruning.greedy_order(contributions, labels, heads=CHAIN)
     assert len(order) == 3 and {2, 3} < set(order.tolist())
-    curve = pruning.pruning_curve(contributions, labels, CHAIN, order)
+    curve = pruning.pruning_curve(contributions, labels, order, heads=CHAIN)
     assert curve.mean[-1] == pytest.approx(right(order).mean(), abs=1e-12)
 
     def errors(gates):
@@ -112,16 +112,16 @@ def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
         return jnp.sum((sma.forward(gated, inputs, matrices, heads=CHAIN) - labels) ** 2, axis=1)
 
     slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
-    found = pruning.taylor_importance(contributions, labels, CHAIN)
+    found = pruning.taylor_importance(contributions, labels, heads=CHAIN)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
 
 
 def test_every_removal_tries_all_choices_that_leave_a_network():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
-    found = pruning.every_removal(contributions_of(parameters, inputs), labels, heads, 2)
+    found = pruning.every_removal(contributions_of(parameters, inputs), labels, heads=heads, count=2)
     assert found.removed.tolist() == [pair for pair in map(list, itertools.combinations(range(5), 2)) if pair != [0, 1]]
     wanted = [right_answers(parameters, inputs, labels, pair).mean() for pair in found.removed.tolist()]
     np.testing.assert_allclose(found.accuracy, wanted, atol=1e-12)
     with pytest.raises(ValueError, match="count: wanted so few heads"):
-        pruning.every_removal(contributions_of(parameters, inputs), labels, heads, 4)
+        pruning.every_removal(contributions_of(parameters, inputs), labels, heads=heads, count=4)

@@ -46,7 +46,8 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
     fresh = fresh + np.random.default_rng(10).normal(scale=2.0, size=fresh.shape)
     seen, tested = (
         sma.pruning.prune(
-            sma.attentioned_inputs(x, matrix, "first"), [head for head in range(HEADS) if head not in found.kept]
+            sma.attentioned_inputs(x, matrix, readout="first"),
+            [head for head in range(HEADS) if head not in found.kept],
         )
         for x, matrix in ((inputs, attention), (fresh, others))
     )

@@ -20,9 +20,11 @@ def overlap():
 
 
 def test_weights_are_coefficients_times_entries(overlap):
-    np.testing.assert_allclose(path_weights(overlap, HEADS), np.outer(COEFFICIENTS, COEFFICIENTS) * overlap, rtol=1e-12)
+    np.testing.assert_allclose(
+        path_weights(overlap, heads=HEADS), np.outer(COEFFICIENTS, COEFFICIENTS) * overlap, rtol=1e-12
+    )
     with pytest.raises(ValueError, match="order_parameter: wanted shape"):
-        path_weights(np.eye(4), HEADS)
+        path_weights(np.eye(4), heads=HEADS)
 
 
 def test_the_share_of_a_layer_is_that_of_pairs_with_a_head_of_it(overlap):
@@ -30,15 +32,17 @@ def test_the_share_of_a_layer_is_that_of_pairs_with_a_head_of_it(overlap):
     with_head = sum(
         size[i, j] for (i, one), (j, other) in itertools.product(enumerate(PATHS), repeat=2) if one[0] or other[0]
     )
-    np.testing.assert_allclose(layer_shares(overlap, HEADS), [with_head / size.sum(), 1], rtol=1e-12)
+    np.testing.assert_allclose(layer_shares(overlap, heads=HEADS), [with_head / size.sum(), 1], rtol=1e-12)
     np.testing.assert_allclose(
-        layer_shares(sma.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], (sma.SkipHeads(2),) * 2), 0.5
+        layer_shares(sma.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], heads=(sma.SkipHeads(2),) * 2), 0.5
     )
 
 
 def test_the_share_of_a_head_is_its_score_before_that_is_normalised(overlap):
-    found = head_shares(overlap, HEADS)
-    np.testing.assert_allclose(found / found.max(), sma.head_scores(overlap, HEADS, "either"), rtol=1e-10)
+    found = head_shares(overlap, heads=HEADS)
+    np.testing.assert_allclose(
+        found / found.max(), sma.head_scores(overlap, heads=HEADS, definition="either"), rtol=1e-10
+    )
     size = np.abs(np.outer(COEFFICIENTS, COEFFICIENTS) * overlap)
     gone = sum(
         size[i, j] for (i, one), (j, other) in itertools.product(enumerate(PATHS), repeat=2) if 1 in (one[0], other[0])
@@ -48,11 +52,11 @@ def test_the_share_of_a_head_is_its_score_before_that_is_normalised(overlap):
 
 def test_a_kernel_divides_into_skips_heads_and_the_rest(overlap):
     covariance, both = np.cov(np.random.default_rng(1).normal(size=(9, 30))), (sma.SkipHeads(2), sma.SkipHeads(2))
-    found = kernel_shares(overlap, covariance, both)
+    found = kernel_shares(overlap, covariance, heads=both)
     total = (overlap * covariance).sum()
     through = [i for i, one in enumerate(PATHS) if all(one)]
     assert found[0] == pytest.approx(overlap[0, 0] * covariance[0, 0] / total)
     assert found[1] == pytest.approx(sum(overlap[i, j] * covariance[i, j] for i in through for j in through) / total)
     assert found.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="weights, covariance"):
-        kernel_shares(overlap, np.eye(4), both)
+        kernel_shares(overlap, np.eye(4), heads=both)

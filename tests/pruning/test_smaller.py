@@ -29,21 +29,21 @@ def test_smaller_network_equals_the_masked_one(heads, removed):
     smaller = sma.prune(weights, removed)
     assert [len(layer) for layer in smaller.values] == left.tolist()
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    check(sma.forward(smaller, inputs, sma.prune(attention, removed), "mean"))
+    check(sma.forward(smaller, inputs, sma.prune(attention, removed), readout="mean"))
     matrices = attention(inputs)
-    check(sma.forward(smaller, inputs, sma.prune(matrices, removed), "mean"))
-    check(sma.forward(smaller, inputs, sma.prune(list(matrices), removed), "mean"))
+    check(sma.forward(smaller, inputs, sma.prune(matrices, removed), readout="mean"))
+    check(sma.forward(smaller, inputs, sma.prune(list(matrices), removed), readout="mean"))
     products = tuple(
         jnp.einsum("hgi,hgj->hij", keys, queries) / np.sqrt(queries.shape[1])
         for keys, queries in zip(parameters.keys, parameters.queries, strict=True)
     )
-    check(sma.forward(smaller, inputs, sma.prune(sma.attention_from_products(products), removed), "mean"))
+    check(sma.forward(smaller, inputs, sma.prune(sma.attention_from_products(products), removed), readout="mean"))
 
-    attentioned = sma.attentioned_inputs(inputs, attention, "mean")
+    attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
     check(sma.forward_paths(smaller, sma.prune(attentioned, removed)))
     kept = np.ones((1, sum(heads)), bool)
     kept[0, removed] = False
-    check(pruning.masked_outputs(pruning.path_contributions(weights, attentioned), heads, kept)[0])
+    check(pruning.masked_outputs(pruning.path_contributions(weights, attentioned), kept, heads=heads)[0])
 
 
 @pytest.mark.parametrize("heads, removed", CASES)
@@ -53,7 +53,7 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
     wanted = forward_with_heads_silenced(parameters, inputs, removed)
     smaller = load_network(save_network(sma.prune(network, removed), tmp_path / "smaller.nc", parameters={}))
     assert smaller.vectors.nbytes <= network.vectors.nbytes and sum(smaller.heads) == sum(heads) - len(removed)
-    attentioned = sma.attentioned_inputs(inputs, smaller.attention, "mean")
+    attentioned = sma.attentioned_inputs(inputs, smaller.attention, readout="mean")
     np.testing.assert_allclose(smaller.outputs(attentioned), wanted, rtol=1e-10, atol=1e-12)
     # What else is stored is that of the weights left.
     left = sma.prune(parameters.weights(), removed)
@@ -85,9 +85,9 @@ def test_a_layer_is_never_left_without_heads():
 def test_smaller_chains_equal_the_masked_ones(removed):
     weights, inputs, matrices, _ = chain_network()
     wanted = silenced(weights, inputs, matrices, removed)
-    smaller, left = sma.prune(weights, removed, CHAIN), pruning.heads_left(CHAIN, removed)
+    smaller, left = sma.prune(weights, removed, heads=CHAIN), pruning.heads_left(CHAIN, removed)
     assert left[2:] == CHAIN[2:] and left[1] == sma.SkipHeads(2 - len({2, 3} & set(removed)))
-    fewer = sma.prune(matrices, removed, CHAIN)
+    fewer = sma.prune(matrices, removed, heads=CHAIN)
     np.testing.assert_allclose(sma.forward(smaller, inputs, fewer, heads=left), wanted, rtol=1e-9, atol=1e-10)
     attentioned = sma.attentioned_inputs(inputs, matrices, heads=CHAIN)
     pruned = sma.prune(attentioned, removed)
@@ -96,34 +96,36 @@ def test_smaller_chains_equal_the_masked_ones(removed):
     kept = ~np.isin(np.arange(4), removed)[None]
     contributions = pruning.path_contributions(weights, attentioned)
     assert contributions.shape == (EXAMPLES, 6, 3)
-    np.testing.assert_allclose(pruning.masked_outputs(contributions, CHAIN, kept)[0], wanted, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        pruning.masked_outputs(contributions, kept, heads=CHAIN)[0], wanted, rtol=1e-9, atol=1e-10
+    )
 
 
 def test_removals_that_do_not_fit_the_chain_are_refused():
     weights, _, matrices, _ = chain_network()
     with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 1"):
-        sma.prune(weights, [0, 1], CHAIN)
+        sma.prune(weights, [0, 1], heads=CHAIN)
     with pytest.raises(ValueError, match=r"network: wanted attention of \[2, 2\] heads .* got \[2\]"):
-        sma.prune(matrices[:1], [0], CHAIN)
+        sma.prune(matrices[:1], [0], heads=CHAIN)
 
 
 @pytest.mark.parametrize("removed", [[1], [0, 2, 4], [0, 1, 3], [0, 1, 2, 3, 4]])
 def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(removed):
     parameters, inputs, _ = network_of(SKIPS)
     network = trained_network(parameters, heads=SKIPS)
-    attentioned = sma.attentioned_inputs(inputs, network.attention, "mean", SKIPS)
+    attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", heads=SKIPS)
     kept = np.isin(np.arange(5), removed, invert=True)
-    masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), SKIPS, kept[None])[0]
+    masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), kept[None], heads=SKIPS)[0]
     smaller = sma.prune(network, removed)
     left = (kept[:2].sum(), kept[2:].sum())
     assert smaller.heads == tuple(sma.SkipHeads(int(count)) for count in left)
-    again = sma.attentioned_inputs(inputs, smaller.attention, "mean", smaller.heads)
+    again = sma.attentioned_inputs(inputs, smaller.attention, readout="mean", heads=smaller.heads)
     np.testing.assert_allclose(smaller.outputs(again), masked, rtol=1e-9, atol=1e-11)
-    weights = sma.prune(parameters.weights(), removed, SKIPS)
-    by_layers = sma.forward(weights, inputs, smaller.attention, "mean", smaller.heads)
+    weights = sma.prune(parameters.weights(), removed, heads=SKIPS)
+    by_layers = sma.forward(weights, inputs, smaller.attention, readout="mean", heads=smaller.heads)
     np.testing.assert_allclose(masked, by_layers, rtol=1e-9, atol=1e-11)
     for found, overlap in zip(
-        smaller.order_parameters, sma.weights_order_parameters(weights, smaller.heads), strict=True
+        smaller.order_parameters, sma.weights_order_parameters(weights, heads=smaller.heads), strict=True
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-9, atol=1e-11)
 
@@ -132,12 +134,12 @@ def test_biases_stay_and_offsets_go_with_their_paths():
     parameters = jax.tree.map(lambda array: 3.0 * array, initial(jax.random.key(4), (2, 3), 8, 4, 12, biases=True))
     network = trained_network(parameters)
     inputs = jax.random.normal(jax.random.key(5), (30, 5, 12))
-    seen = sma.attentioned_inputs(inputs, network.attention, "mean")
+    seen = sma.attentioned_inputs(inputs, network.attention, readout="mean")
     contributions = pruning.path_contributions(network, seen)
     np.testing.assert_allclose(contributions.sum(axis=1) + network.bias, network.outputs(seen), atol=1e-6)
     smaller = sma.prune(network, [1, 3])
     kept = np.array([[True, False, True, False, True]])
-    wanted = smaller.outputs(sma.attentioned_inputs(inputs, smaller.attention, "mean"))
-    masked = pruning.masked_outputs(contributions, (2, 3), kept, bias=network.bias)[0]
+    wanted = smaller.outputs(sma.attentioned_inputs(inputs, smaller.attention, readout="mean"))
+    masked = pruning.masked_outputs(contributions, kept, heads=(2, 3), bias=network.bias)[0]
     np.testing.assert_allclose(masked, wanted, atol=1e-6)
     assert abs(network.bias) > 0.01 and np.ptp(network.offsets) > 0.01

@@ -27,6 +27,9 @@ def test_a_number_or_a_text_counts(tmp_path, change):
 
 
 def test_the_files_of_a_network_lie_side_by_side(tmp_path):
-    paths = [experiments.experiment_file(kind, tmp_path, 3, 2, 7) for kind in ("network", "theory", "pruning")]
+    paths = [
+        experiments.experiment_file(kind, tmp_path, layers=3, heads=2, seed=7)
+        for kind in ("network", "theory", "pruning")
+    ]
     assert [path.name for path in paths] == ["network-3x2-seed7.nc", "theory-3x2-seed7.nc", "pruning-3x2-seed7.nc"]
     assert {path.parent for path in paths} == {tmp_path}

@@ -68,7 +68,7 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
     options = {"heads": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
     better = sampling.corrected(sma.solve(train, labels, **options), test)
-    exact = sampling.importance(train, labels, test=test, key=jax.random.key(3), points=4096, **options)
+    exact = sampling.importance(train, labels, attentioned_test=test, key=jax.random.key(3), points=4096, **options)
     saddle = sma.solve(train, labels, **options)
     gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
     # What is left is of the next order: a factor of about the largest coupling, alpha, down.
@@ -95,7 +95,9 @@ def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction()
 def test_the_evidence_agrees_with_a_grid(width):
     train, labels, test = problem.inputs(1)
     options = {"heads": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
-    found = sampling.importance(train, labels, width=width, test=test, key=jax.random.key(5), points=256, **options)
+    found = sampling.importance(
+        train, labels, width=width, attentioned_test=test, key=jax.random.key(5), points=256, **options
+    )
     overlap, mean, _, evidence = grid(width)
     assert abs(found.log_evidence.mean - evidence) < 4 * found.log_evidence.error < 0.01
     assert abs(found.order_parameter.mean.item() - overlap) < 4 * found.order_parameter.error.item()
@@ -118,7 +120,7 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
         "temperatures": temperatures,
         "key": jax.random.key(6),
         "points": 16,
-        "quiet": True,
+        "warn": False,
     }
     found = sampling.evidence_by_temperature(inputs, labels, **options)
     assert float(found.temperature[int(found.log_evidence.values.argmax())]) == 0.5
@@ -136,7 +138,7 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     """Fewer columns than paths, as many, more: a chi of few degrees of freedom has tails that no Gaussian has."""
     train, labels, _ = problem.inputs(4)
     options = {"heads": (2, 2), "width": width, "temperature": problem.TEMPERATURE}
-    found = sampling.importance(train, labels, key=jax.random.key(8), points=512, quiet=True, **options)
+    found = sampling.importance(train, labels, key=jax.random.key(8), points=512, warn=False, **options)
 
     def likelihood(key):
         weights = sma.sample_weights(key, heads=(2, 2), width=width, features=train.shape[-1])
@@ -157,7 +159,7 @@ def test_few_effective_points_are_warned_of():
     options = {"heads": (1,), "width": 30, "temperature": problem.TEMPERATURE, "key": jax.random.key(1), "points": 4}
     with pytest.warns(sampling.MixingWarning, match="wanted 400. Raise points"):
         sampling.importance(train, labels, **options)
-    assert sampling.importance(train, labels, quiet=True, **options).effective_size < 400
+    assert sampling.importance(train, labels, warn=False, **options).effective_size < 400
 
 
 def test_bad_input_is_refused():

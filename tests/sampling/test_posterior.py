@@ -29,9 +29,9 @@ def options(paths, width, seed, **others):
         "width": width,
         "temperature": problem.TEMPERATURE,
         "variance": VARIANCES,
-        "test": test,
+        "attentioned_test": test,
     }
-    return (train, labels), {**common, "key": jax.random.key(seed), "quiet": True, **others}
+    return (train, labels), {**common, "key": jax.random.key(seed), "warn": False, **others}
 
 
 def exact(paths, width, draws=4000, **others):
@@ -241,14 +241,14 @@ def test_predictors_give_the_mean_outputs(drawn):
     data, named = options(2, 10, 0)
     some = drawn[10].isel(draw=slice(5))
     vectors = sampling.predictors(some, *data, heads=(2,))
-    outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(named["test"]))
+    outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(named["attentioned_test"]))
     np.testing.assert_allclose(outputs, some["output"], rtol=1e-9, atol=1e-12)
 
 
 def test_few_draws_are_warned_of(drawn):
     data, named = options(2, 10, 1, draws=50, warmup=200)
     with pytest.warns(sampling.MixingWarning, match="effective size of order_parameter down to"):
-        found = sampling.posterior(*data, **{**named, "quiet": False})
+        found = sampling.posterior(*data, **{**named, "warn": True})
     assert "effective size" in found.attrs["warning"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -269,7 +269,7 @@ BAD = [
     ({"temperature": 0.0}, "temperature: wanted a positive finite number, got 0"),
     ({"heads": None}, "plain arrays carry no head structure"),
     ({"heads": (3,)}, "the paths axis"),
-    ({"test": np.zeros((2, 2, 5))}, "test: wanted"),
+    ({"attentioned_test": np.zeros((2, 2, 5))}, "attentioned_test: wanted"),
 ]
 
 
@@ -314,6 +314,6 @@ def test_the_potential_of_the_weights_is_that_of_the_model():
         settings={"draws": 4, "warmup": 0, "chains": 2},
     )
     sites = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, 1))
-    arguments = {"shapes": sites, "variances": variances}
-    wanted = potential_energy(sampling.weights_model, (data.inputs, data.labels, data.temperature), arguments, position)
+    arguments = {"temperature": data.temperature, "variance": variances, "shapes": sites}
+    wanted = potential_energy(sampling.weights_model, (data.inputs, data.labels), arguments, position)
     assert float(weights._potential(position, data, False)) == pytest.approx(float(wanted), rel=1e-13)

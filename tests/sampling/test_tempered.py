@@ -37,7 +37,7 @@ def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, width
 
     def network(key):
         weights = sma.sample_weights(key, heads=heads, width=widths, features=1, variance=VARIANCES)
-        return sma.weights_order_parameters(weights, heads)
+        return sma.weights_order_parameters(weights, heads=heads)
 
     wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(6), draws))
     for one, other in zip(found, wanted, strict=True):
@@ -68,7 +68,7 @@ def test_two_far_modes_are_visited_in_their_shares():
 def narrow():
     """One neuron in the first layer, two paths: draws of both samplers."""
     train, labels, test = problem.inputs(2)
-    options = {"heads": (2,), "width": (1, 3), "temperature": 0.2, "test": test, "quiet": True}
+    options = {"heads": (2,), "width": (1, 3), "temperature": 0.2, "attentioned_test": test, "warn": False}
     return (train, labels), options
 
 

@@ -14,6 +14,7 @@ from scipy.stats import multivariate_normal
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = [
@@ -45,7 +46,7 @@ def test_action_agrees_with_the_reference(network):
     rng = np.random.default_rng(42)
     order_parameters = reference.random_order_parameters(rng, heads)
     inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
-    found = sma.action(order_parameters, inputs, labels, width=widths, temperature=0.2, variance=variances, heads=heads)
+    found = sma.action(inputs, labels, order_parameters, width=widths, temperature=0.2, variance=variances, heads=heads)
     wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
@@ -55,7 +56,7 @@ def test_energy_is_the_log_density_of_a_gaussian():
     heads, temperature = (2, 2), 0.05
     xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), heads)
     labels, order_parameter = rng.normal(size=6), reference.random_order_parameters(rng, heads)[0]
-    found = sma.energy(order_parameter, xi, labels, temperature=temperature, variance=1.4)
+    found = sma.energy(xi, labels, order_parameter, temperature=temperature, variance=1.4)
     covariance = reference.kernel(xi.values, xi.values, order_parameter, heads, 1.4) + temperature * np.eye(6)
     density = multivariate_normal(mean=np.zeros(6), cov=covariance).logpdf(labels)
     assert float(found) == pytest.approx(-2 / 6 * density - math.log(2 * math.pi), rel=1e-11)
@@ -106,7 +107,7 @@ def test_infinite_width_leaves_the_entropy_alone():
     rng = np.random.default_rng(45)
     order_parameters = reference.random_order_parameters(rng, (2, 2))
     found = sma.action(
-        order_parameters, rng.normal(size=(3, 4, 2)), np.ones(3), width=math.inf, temperature=1.0, heads=(2, 2)
+        rng.normal(size=(3, 4, 2)), np.ones(3), order_parameters, width=math.inf, temperature=1.0, heads=(2, 2)
     )
     assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
 
@@ -117,12 +118,12 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
     factors = coordinates.full_rank(Architecture.of(heads, 1, variances))
     rng = np.random.default_rng(seed)
     order_parameters = reference.random_order_parameters(rng, heads)
-    point = coordinates.point_of(order_parameters, factors)
+    point = point_of(order_parameters, factors)
     assert point.shape == (factors.coordinates,) == (28,)
     for one, other in zip(coordinates.order_parameters(point, factors), order_parameters, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
     point = jnp.asarray(0.5 * rng.normal(size=28))
-    again = coordinates.point_of(coordinates.order_parameters(point, factors), factors)
+    again = point_of(coordinates.order_parameters(point, factors), factors)
     np.testing.assert_allclose(again, point, atol=1e-11)
 
 
@@ -131,7 +132,7 @@ def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
     architecture = Architecture.of(heads, widths, variances)
     factors = coordinates.full_rank(architecture)
     order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
-    point = coordinates.point_of(order_parameters, factors)
+    point = point_of(order_parameters, factors)
     found = coordinates.entropy(point, jnp.asarray(architecture.shares), factors)
     assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)
 

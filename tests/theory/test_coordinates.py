@@ -15,6 +15,7 @@ from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.inverse import point_of
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 200_000, 20_000
@@ -64,7 +65,7 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
 
     def network(key):
         weights = sma.sample_weights(key, heads=architecture.heads, width=widths, features=1, variance=variances)
-        return sma.weights_order_parameters(weights, architecture.heads)
+        return sma.weights_order_parameters(weights, heads=architecture.heads)
 
     keys = jax.random.split(jax.random.key(5), (2, DRAWS))
     for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):
@@ -77,7 +78,7 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
 def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
     factors = coordinates.full_rank(Architecture.of((2, sma.SkipHeads(1), sma.Outputs(2)), 3, VARIANCES[:4]))
     point = jnp.asarray(0.5 * np.random.default_rng(seed).normal(size=factors.coordinates))
-    again = coordinates.point_of(coordinates.order_parameters(point, factors), factors)
+    again = point_of(coordinates.order_parameters(point, factors), factors)
     np.testing.assert_allclose(again, point, atol=1e-10)
 
 

@@ -55,7 +55,7 @@ def chains():
 
 def test_a_solution_reports_its_own_action(solution):
     options = {"temperature": 0.1, "variance": 1.0}
-    energy = sma.energy(solution.order_parameter, solution.attentioned, solution.labels, **options)
+    energy = sma.energy(solution.attentioned, solution.labels, solution.order_parameter, **options)
     entropy = sma.entropy(solution.order_parameters, heads=HEADS)
     assert float(solution.energy) == pytest.approx(float(energy), rel=1e-11)
     assert float(solution.entropy) == pytest.approx(float(entropy), rel=1e-11)
@@ -132,7 +132,7 @@ def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
         return [*overlaps[:-1], overlaps[-1][0, 0]]
 
     def action(point, _=None):
-        return sma.action(order_parameters(point), xi, labels, width=6, temperature=0.01)
+        return sma.action(xi, labels, order_parameters(point), width=6, temperature=0.01)
 
     start = jnp.concatenate([jnp.eye(size)[at] for size, at in zip(sizes, lower, strict=True)])
     found = optimistix.minimise(action, optimistix.BFGS(rtol=1e-8, atol=1e-8), start, max_steps=2000)
@@ -220,7 +220,7 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
     for name in ("action", "energy", "entropy"):
         assert float(getattr(found, name)) == pytest.approx(float(getattr(whole, name)), rel=1e-10)
     del options["temperature"]
-    wanted = sma.action(found.order_parameters, inputs, labels, temperature=0.1, **options)
+    wanted = sma.action(inputs, labels, found.order_parameters, temperature=0.1, **options)
     assert float(found.action) == pytest.approx(float(wanted), rel=1e-10)
 
 

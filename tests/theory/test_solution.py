@@ -80,13 +80,13 @@ def test_scores_of_every_solution_of_a_batch(sweep):
         found = sweep.head_scores(**options)
         assert found.shape == (3, 2, 4)
         np.testing.assert_allclose(
-            found[2, 1], sma.head_scores(sweep.order_parameter[2, 1], (2, 2), **options), rtol=1e-12
+            found[2, 1], sma.head_scores(sweep.order_parameter[2, 1], heads=(2, 2), **options), rtol=1e-12
         )
     whole = np.abs(np.asarray(sweep.order_parameter[2, 1]))
     first = whole[:2, :2].sum()  # the paths through the first head of layer 1
     np.testing.assert_allclose(sweep.head_scores(normalised=False)[2, 1, 0], first, rtol=1e-12)
     with pytest.raises(ValueError, match="definition: wanted one of both, either, got 'all'"):
-        sweep.head_scores("all")
+        sweep.head_scores(definition="all")
 
 
 @pytest.mark.parametrize("heads", [(2, 2), (2, SkipHeads(1), Linear()), (2, Outputs(3)), (SkipHeads(2), Outputs(2))])

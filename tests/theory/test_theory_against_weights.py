@@ -102,7 +102,7 @@ def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data
     @jax.vmap
     def theory(order_parameter):
         options = {"temperature": TEMPERATURE, "variance": VARIANCES}
-        energy = sma.energy(order_parameter, train, labels, **options)
+        energy = sma.energy(train, labels, order_parameter, **options)
         return energy, *sma.predict(train, labels, test, order_parameter, **options)
 
     energies, means, variances = theory(order_parameters)

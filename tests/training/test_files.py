@@ -16,15 +16,15 @@ from .conftest import parameters_of, relative
 def test_stored_network_is_small_and_gives_the_same_outputs(task, tmp_path):
     parameters = initial(jax.random.key(2), (4, 4), 64, 128, 192)
     curve = np.random.default_rng(0).random((41, 5))
-    network = trained_network(parameters, curve, best_step=7)
+    network = trained_network(parameters, curve=curve, best_step=7)
     path = save_network(network, tmp_path / "network.nc", parameters={"heads": [4, 4]}, seed=2, wall_seconds=1.5)
     assert path.stat().st_size < 2e6
     loaded = load_network(path)
     assert loaded.heads == (4, 4) and loaded.width == 64 and loaded.best_step == 7
     np.testing.assert_array_equal(loaded.curve, curve)
     sample = task.sample(jax.random.key(4), 6, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, "mean")
-    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, "mean")
+    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, readout="mean")
+    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, readout="mean")
     assert relative(loaded.outputs(attentioned), wanted) < 1e-5
     for found, overlap in zip(loaded.order_parameters, sma.weights_order_parameters(parameters.weights()), strict=True):
         np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
@@ -57,11 +57,11 @@ def test_stored_networks_with_skips_and_linear_blocks(task, tmp_path):
         for found, wanted in zip(getattr(loaded, name), getattr(network, name), strict=True):
             np.testing.assert_array_equal(found, wanted)
     sample = task.sample(jax.random.key(4), 6, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, "mean", heads)
-    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, "mean", heads)
+    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, readout="mean", heads=heads)
+    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, readout="mean", heads=heads)
     assert relative(loaded.outputs(attentioned), wanted) < 1e-5
     for found, overlap in zip(
-        loaded.order_parameters, sma.weights_order_parameters(parameters.weights(), heads), strict=True
+        loaded.order_parameters, sma.weights_order_parameters(parameters.weights(), heads=heads), strict=True
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
 

@@ -35,7 +35,7 @@ def test_a_step_is_adam_on_the_layer_by_layer_gradient(task, split):
 
     def loss(parameters):
         attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-        return jnp.mean((sma.forward(parameters.weights(), inputs, attention, "mean") - labels) ** 2)
+        return jnp.mean((sma.forward(parameters.weights(), inputs, attention, readout="mean") - labels) ** 2)
 
     value, gradient = jax.jit(jax.value_and_grad(loss))(parameters)
     assert done.curve[0, 1] == pytest.approx(float(value), rel=1e-5)

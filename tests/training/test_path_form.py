@@ -30,7 +30,7 @@ def both_outputs(task, heads, examples=9):
         inputs, parameters = sample.inputs, jax.tree.map(lambda array: array.astype(jnp.float64), parameters)
         sides = ([layer for layer in side if len(layer)] for side in (parameters.queries, parameters.keys))
         attention = sma.attention_from_queries_and_keys(*sides)
-        return sma.forward(parameters.weights(), inputs, attention, "mean", heads)
+        return sma.forward(parameters.weights(), inputs, attention, readout="mean", heads=heads)
 
     return by_paths, by_layers, sample
 
@@ -78,7 +78,7 @@ def test_effective_vectors_beside_skips_are_written_out():
     rows = [parameters.readout, *(parameters.readout @ value / np.sqrt(3) for value in upper)]
     # The branch of layer 1 is the slowest: the skip, then its heads.
     wanted = np.array([*rows, *(row @ value / np.sqrt(2) for value in lower for row in rows)]) @ parameters.projection
-    assert relative(effective_vectors(parameters, SKIPS), wanted) < 1e-5
+    assert relative(effective_vectors(parameters, heads=SKIPS), wanted) < 1e-5
 
 
 def test_initial_scale_and_its_variance_after_conversion():
@@ -103,8 +103,8 @@ def test_biases_are_those_of_a_network_with_one_more_feature(task, heads):
     wider = parameters._replace(projection=jnp.column_stack([parameters.projection, parameters.projection_bias]))
     inputs = jnp.concatenate([sample.inputs, jnp.ones((*sample.inputs.shape[:2], 1))], axis=2)
     attention = sma.attention_from_queries_and_keys(*blind)
-    wanted = sma.forward(wider.weights(), inputs, attention, "mean", heads) + parameters.readout_bias
+    wanted = sma.forward(wider.weights(), inputs, attention, readout="mean", heads=heads) + parameters.readout_bias
     assert relative(found, wanted) < 1e-5
     network = trained_network(parameters, heads=heads)
-    seen = sma.attentioned_inputs(sample.inputs, network.attention, "mean", heads)
+    seen = sma.attentioned_inputs(sample.inputs, network.attention, readout="mean", heads=heads)
     assert relative(network.outputs(seen), wanted) < 1e-5

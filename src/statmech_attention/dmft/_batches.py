@@ -24,7 +24,7 @@ def in_pieces(
     window: Window,
     *,
     copies: int = 1,
-    progress: bool | None = False,
+    progress: bool | None = None,
     unit: str = "piece",
 ) -> Any:
     """`function(laws, rings)` on pieces of the batch, the results put together along their last axis.

@@ -100,7 +100,7 @@ def orthonormal(directions: Float[Array, "directions slots features batch"]):
     """
     count = len(directions)
     if count <= _UNROLLED:
-        found = []
+        found: list = []
         for vector in directions:
             basis = jnp.stack([direction for direction, _, _ in found]) if found else jnp.zeros_like(directions[:1])
             found.append(_cleared(vector, basis))

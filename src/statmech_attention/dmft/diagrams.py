@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes, spectrum_numbers
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
@@ -67,15 +68,15 @@ def bifurcation_diagram(
     *,
     transient: int,
     steps: int,
-    pairs=None,
-    width: float = 1e-3,
+    pairs: Numbers | None = None,
+    thickness: float = 1e-3,
     levels: int = 2001,
     limit: float = 1.0,
-    progress: bool | None = False,
+    progress: bool | None = None,
 ) -> Bifurcation:
     r"""Values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and a section through them.
 
-    The section for a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `width`. What is kept does not grow
+    The section for a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `thickness`. What is kept does not grow
     with the number of steps.
 
     Args:
@@ -84,7 +85,7 @@ def bifurcation_diagram(
         transient: steps that are dropped.
         steps: steps that are looked at.
         pairs: pairs $(a, b)$ of features for `sections`; where None, (0, 1), (0, 2), (1, 0), (2, 0), as far as there are features.
-        width: of the section.
+        thickness: of the section.
         levels: how many values, evenly from -`limit` to `limit`, a value counts for the nearest.
         limit: 1 holds all; less is a closer look, and what is outside is left out.
         progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
@@ -97,7 +98,7 @@ def bifurcation_diagram(
     """
     transient, steps = checks.whole("transient", transient, 0), checks.whole("steps", steps)
     levels = checks.whole("levels", levels, 2)
-    width, limit = checks.positive("width", width), checks.positive("limit", limit)
+    thickness, limit = checks.positive("thickness", thickness), checks.positive("limit", limit)
     pairs = _pairs(pairs, model.features)
 
     def run(laws, rings):
@@ -112,12 +113,12 @@ def bifurcation_diagram(
             for feature, (place, kept_ones) in enumerate(zip(places, inside, strict=True)):
                 _mark(visited[feature], place, kept_ones)
             for number, (feature, other) in enumerate(pairs):
-                _mark(sections[number], places[feature], inside[feature] & (np.abs(overlaps[other]) <= width))
+                _mark(sections[number], places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
         return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
 
     visited, sections, rings = in_pieces(run, model, window, progress=progress)
-    found = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
-    return Bifurcation(*found, limit, window_of(rings, model))
+    visited, sections = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
+    return Bifurcation(visited, sections, limit, window_of(rings, model))
 
 
 def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
@@ -136,7 +137,7 @@ def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
 
 
 @checks.objects
-def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = False) -> Any:
+def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
     r"""Follow attractors along a parameter: every network starts where its neighbour ended.
 
     `beta=np.stack([betas, betas[::-1]])` goes up and down side by side: where the two ways disagree there is more than one
@@ -171,7 +172,7 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
         rest, structure = jax.tree.flatten(one._replace(window=None))
         found.append([np.asarray(part) for part in rest])
     parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
-    return structure.unflatten(parts)._replace(window=window)
+    return jax.tree.unflatten(structure, parts)._replace(window=window)
 
 
 @checks.objects
@@ -186,8 +187,8 @@ def attractors(
     blocks: int = 10,
     longest: int = 1024,
     threshold: float = THRESHOLD,
-    confidence: float = 3.0,
-    progress: bool | None = False,
+    standard_errors: float = 3.0,
+    progress: bool | None = None,
 ) -> Attractors:
     r"""Period, Lyapunov exponents and regime after a transient, over $\beta$, or over $\gamma$ and $\beta$, or any batch.
 
@@ -202,7 +203,7 @@ def attractors(
         count: exponents to compute, at least 2.
         discard, blocks: as for `lyapunov_spectrum`.
         longest: the longest period looked for.
-        threshold, confidence: as for `regimes`.
+        threshold, standard_errors: as for `regimes`.
         progress: True or False for progress bars over parts of the batch or none, None for them on a terminal.
 
     Returns:
@@ -214,11 +215,16 @@ def attractors(
     # All of them before the transient, which may take long.
     transient, longest = checks.whole("transient", transient, 0), checks.whole("longest", longest)
     steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks, fewest=2)
-    threshold, confidence = checks.positive("threshold", threshold), checks.positive("confidence", confidence)
-    window = advance(model, window, transient, progress=progress)
-    returns = period(model, window, most=longest)
-    spectrum = lyapunov_spectrum(model, window, steps, count=count, discard=discard, blocks=blocks, progress=progress)
-    told = regimes(spectrum, threshold=threshold, confidence=confidence)
+    threshold, standard_errors = (
+        checks.positive("threshold", threshold),
+        checks.positive("standard_errors", standard_errors),
+    )
+    window = advance(model, window, steps=transient, progress=progress)
+    returns = period(model, window, longest=longest)
+    spectrum = lyapunov_spectrum(
+        model, window, steps=steps, count=count, discard=discard, blocks=blocks, progress=progress
+    )
+    told = regimes(spectrum, threshold=threshold, standard_errors=standard_errors)
     growing = (told == Regime.CHAOTIC) | (told == Regime.HYPERCHAOTIC)
     return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), told), returns, *spectrum)
 
@@ -232,7 +238,7 @@ def _series(series, axis):
 
 
 def power_spectrum(
-    series: Float[Array | np.ndarray, "*shape"], axis: int = -1, *, hann: bool = False
+    series: Float[Array | np.ndarray, "*shape"], *, axis: int = -1, hann: bool = False
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""$S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ a step; the mean is not taken off.
 
@@ -260,7 +266,9 @@ def _power_spectrum(series, axis: int, hann: bool):
     return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps
 
 
-def autocorrelation(series: Float[Array | np.ndarray, "*shape"], lags: int, axis: int = -1) -> Float[Array, "*other"]:
+def autocorrelation(
+    series: Float[Array | np.ndarray, "*shape"], lags: int, *, axis: int = -1
+) -> Float[Array, "*other"]:
     r"""$R_\ell = \sum_{t=0}^{T-1-\ell} m_t m_{t+\ell}$ for $\ell = 0 ..$ `lags` $- 1$; not normalised, the mean is not taken off.
 
     Args:

@@ -76,12 +76,12 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
 def lyapunov_spectrum(
     model: Dynamics,
     window: Window,
-    steps: int,
     *,
+    steps: int,
     count: int | None = None,
     discard: int = 1000,
     blocks: int = 10,
-    progress: bool | None = False,
+    progress: bool | None = None,
 ) -> LyapunovSpectrum:
     r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
@@ -106,8 +106,9 @@ def lyapunov_spectrum(
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
-    found = (exponents, jnp.where(jnp.isfinite(exponents), errors, 0.0), rounding)
-    return LyapunovSpectrum(*(batch_first(part, model.shape) for part in found), window_of(rings, model))
+    errors = jnp.where(jnp.isfinite(exponents), errors, 0.0)
+    exponents, errors, rounding = (batch_first(part, model.shape) for part in (exponents, errors, rounding))
+    return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
 def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int = 1) -> tuple[int, int, int, int]:
@@ -122,17 +123,17 @@ def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int
 
 @checks.objects
 def regimes(
-    spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, confidence: float = 3.0
+    spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, standard_errors: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:
     r"""Tell regimes by $\lambda_1$ and $\lambda_2$: above `threshold` they count as positive, within it as zero.
 
     Periodic: $\lambda_1$ negative. Quasi-periodic: $\lambda_1$ zero. Chaotic: $\lambda_1$ positive, $\lambda_2$ not. Hyperchaotic: both
-    positive. Undecided: `confidence` standard errors (and rounding) to either side of an exponent allow more than one of these.
+    positive. Undecided: `standard_errors` of them (and rounding) to either side of an exponent allow more than one of these.
 
     Args:
         spectrum: of two exponents at least.
         threshold: what counts as zero, a step. A transient, or a slow turn of the directions, of $O(1/T)$ has to be below it.
-        confidence: standard errors.
+        standard_errors: how many make sure of a sign.
 
     Returns:
         `Regime` as whole numbers, `(*batch,)`.
@@ -142,9 +143,10 @@ def regimes(
     """
     if spectrum.exponents.shape[-1] < 2:
         raise ValueError("spectrum: wanted two exponents at least, got one. Compute it with count=2.")
-    threshold, confidence = checks.positive("threshold", threshold), checks.positive("confidence", confidence)
+    threshold = checks.positive("threshold", threshold)
+    standard_errors = checks.positive("standard_errors", standard_errors)
     middle = np.asarray(spectrum.exponents)
-    doubt = confidence * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)
+    doubt = standard_errors * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)
     low, high = middle - doubt, middle + doubt
     positive, not_positive = low > threshold, high < threshold
     answers = {

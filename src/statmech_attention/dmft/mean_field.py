@@ -11,6 +11,7 @@ import jax
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Names, Whole
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics
@@ -51,12 +52,12 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     Raises:
         ValueError: a window of another shape than the model's.
     """
-    window, overlaps = trajectory(model, window, 1, last=True)
+    window, overlaps = trajectory(model, window, steps=1, last=True)
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
 
 
 @checks.objects
-def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fields, last: bool = False):
+def trajectory(model: Dynamics, window: Window, *, steps: int, keep: Names = Overlaps._fields, last: bool = False):
     r"""Iterate (B7) and (B8), and keep what is observed on the way.
 
     Args:
@@ -79,7 +80,7 @@ def trajectory(model: Dynamics, window: Window, steps: int, *, keep=Overlaps._fi
 
 
 @checks.objects
-def advance(model: Dynamics, window: Window, steps, *, progress: bool | None = False) -> Window:
+def advance(model: Dynamics, window: Window, *, steps: Whole, progress: bool | None = None) -> Window:
     r"""Iterate (B7) and (B8) and keep nothing but the end: memory does not grow with the number of steps.
 
     Args:

@@ -19,7 +19,7 @@ from statmech_attention.dmft.windows import Window, rings_of
 
 @checks.objects
 def log_likelihood_ratios(
-    model: Dynamics, key: Key, steps: int, *, first: Window, second: Window, replicas: int = 1, copies: int = 1
+    model: Dynamics, *, first: Window, second: Window, key: Key, steps: int, replicas: int = 1, copies: int = 1
 ) -> Float[Array, "replicas steps"]:
     r"""$\ln \frac{P'(s_{1:t})}{P(s_{1:t})}$ of words drawn from $P$, the network started in `first`; $P'$ is that started in `second`.
 
@@ -28,10 +28,10 @@ def log_likelihood_ratios(
 
     Args:
         model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
-        key: a JAX random key.
-        steps: words to draw, fixed at compilation.
         first: the window that words are drawn from.
         second: the other one, of the same slot.
+        key: a JAX random key.
+        steps: words to draw, fixed at compilation.
         replicas: how many runs side by side.
         copies: as for `simulate`.
 

@@ -4,6 +4,7 @@ $\beta$, $\gamma$, $\epsilon$ may be arrays: one network each, all of them at on
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.averages import Terms, character_terms, correlations, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
@@ -58,10 +60,14 @@ class Dynamics:
         """One network, or a smaller batch, out of a batch."""
         checks.index("model", index, self.shape)
         with jax.numpy_rank_promotion("allow"):
-            parts = {name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS}
+            parts: dict[str, Any] = {
+                name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS
+            }
         return replace(self, **parts)
 
-    def at(self, *, beta=None, gamma=None, epsilon=None) -> "Dynamics":
+    def at(
+        self, *, beta: Numbers | None = None, gamma: Numbers | None = None, epsilon: Numbers | None = None
+    ) -> "Dynamics":
         """The same patterns with other parameters.
 
         Args:
@@ -78,7 +84,9 @@ class Dynamics:
         return replace(self, **_parameters(*new))
 
 
-def dynamics(patterns: Patterns, *, beta, gamma, epsilon, average: str = "sites") -> Dynamics:
+def dynamics(
+    patterns: Patterns, *, beta: Numbers, gamma: Numbers, epsilon: Numbers, average: str = "sites"
+) -> Dynamics:
     r"""Put patterns and parameters together.
 
     Args:

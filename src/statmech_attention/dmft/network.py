@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int8
 
 from statmech_attention import checks
+from statmech_attention.arguments import Names
 from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.averages import distinct_columns
@@ -39,14 +40,14 @@ class Simulation(NamedTuple):
 @checks.objects
 def simulate(
     model: Dynamics,
+    *,
     key: Key,
     steps: int,
-    *,
     replicas: int = 1,
     window: Window | None = None,
     greedy: bool = False,
     copies: int = 1,
-    keep=Overlaps._fields,
+    keep: Names = Overlaps._fields,
     keep_words: bool = False,
 ) -> Simulation:
     r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$ with $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
@@ -100,7 +101,7 @@ def simulate(
 
 @checks.objects
 def damage(
-    model: Dynamics, key: Key, steps: int, *, first: Window, second: Window, pairs: int = 1
+    model: Dynamics, *, first: Window, second: Window, key: Key, steps: int, pairs: int = 1
 ) -> Float[Array, "pairs steps"]:
     r"""$D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$: the share of bits in which two replicas differ, step by step.
 
@@ -109,10 +110,10 @@ def damage(
 
     Args:
         model: `Dynamics` of one network, not of a batch; its patterns have the $N$ sites.
-        key: a JAX random key.
-        steps: tokens to draw, fixed at compilation.
         first: where the first replica of every pair starts.
         second: where the second one does; of the same slot as the first.
+        key: a JAX random key.
+        steps: tokens to draw, fixed at compilation.
         pairs: how many pairs side by side, each with random numbers of its own.
 
     Returns:
@@ -206,7 +207,8 @@ def write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_m
     words = (tables.reshape(-1, groups) @ (shares[:, None] * means)).reshape(4, features, -1)
     overlaps = _map.mixed(laws, words, slot)
     rings, _ = _map.append(laws, rings, overlaps, slot)
-    return rings, Overlaps(*overlaps, words[_map.OUTPUT], rings.attention[slot])
+    query, key, value, output = overlaps
+    return rings, Overlaps(query, key, value, output, words[_map.OUTPUT], rings.attention[slot])
 
 
 def groups_of(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:

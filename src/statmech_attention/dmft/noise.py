@@ -17,7 +17,7 @@ from statmech_attention.dmft.windows import Window, rings_of
 
 
 @checks.objects
-def fluctuations(model: Dynamics, window: Window, steps: int) -> Float[Array, "steps features features"]:
+def fluctuations(model: Dynamics, window: Window, *, steps: int) -> Float[Array, "steps features features"]:
     r"""$N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ about the mean field, to leading order in $1/N$, (G12).
 
     $\Sigma_t = A_t \Sigma_{t-1} A_t^\top + B_t Q_t B_t^\top$ for the deviations of $(m^k_\tau, m^v_\tau)$ in the window and of

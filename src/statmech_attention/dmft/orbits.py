@@ -17,13 +17,15 @@ from statmech_attention.dmft.windows import Window, newest_first, window_from_at
 
 
 @checks.objects
-def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: float = 1e-9) -> Int[np.ndarray, "*batch"]:
+def period(
+    model: Dynamics, window: Window, *, longest: int = 1024, tolerance: float = 1e-9
+) -> Int[np.ndarray, "*batch"]:
     r"""The smallest $p$ with $\max |X_{t+p} - X_t| \le$ `tolerance` and, unless $\epsilon = 0$, the slot of $t$ again.
 
     Args:
         model: `Dynamics`.
         window: on the attractor; a transient that has not died out to the tolerance hides a period.
-        most: the longest period looked for.
+        longest: the longest period looked for.
         tolerance: of every entry of the state.
 
     Returns:
@@ -32,7 +34,9 @@ def period(model: Dynamics, window: Window, *, most: int = 1024, tolerance: floa
     Raises:
         ValueError: numbers out of range, a window of another shape than the model's.
     """
-    run = partial(_first_return, most=checks.whole("most", most), tolerance=checks.positive("tolerance", tolerance))
+    run = partial(
+        _first_return, most=checks.whole("longest", longest), tolerance=checks.positive("tolerance", tolerance)
+    )
     return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
 
 
@@ -59,7 +63,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
         there, product = here, np.eye(size)
         for _ in range(period):
             product = np.asarray(jacobian(model, there)) @ product
-            there = advance(model, there, 1)
+            there = advance(model, there, steps=1)
         miss = np.asarray(there.newest_first() - state).ravel()
         if np.max(np.abs(miss)) < 1e-13:
             return there
@@ -98,7 +102,7 @@ def floquet_multipliers(
     matrices, there = [], window
     for _ in range(period):
         matrices.append(np.asarray(jacobian(model, there)))
-        there = advance(model, there, 1)
+        there = advance(model, there, steps=1)
     miss = float(jnp.max(jnp.abs(there.newest_first() - window.newest_first())))
     if not miss < 1e-6:
         raise ValueError(

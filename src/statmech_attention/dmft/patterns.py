@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays
 from statmech_attention.checks import Key
 
 MATRICES = ("query", "key", "value", "output")
@@ -83,7 +84,13 @@ class Patterns:
         return Patterns(*(PatternMatrix(jnp.repeat(one.words, times, axis=1), one.positions) for one in matrices))
 
 
-def given(*, query, key, value, output) -> Patterns:
+def given(
+    *,
+    query: PatternMatrix | Arrays,
+    key: PatternMatrix | Arrays,
+    value: PatternMatrix | Arrays,
+    output: PatternMatrix | Arrays,
+) -> Patterns:
     r"""Patterns from tables of one's own, each a pair of words `(features, sites)` and positions `(features, bits)`.
 
     Args:

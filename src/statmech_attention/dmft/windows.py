@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES
@@ -58,7 +59,7 @@ def start(model: Dynamics) -> Window:
 
 
 @checks.objects
-def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0) -> Window:
+def window_from_words(model: Dynamics, words: Numbers, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""The window after some tokens that are given, by (B1) and (B8).
 
     Args:
@@ -82,7 +83,7 @@ def window_from_words(model: Dynamics, words, *, slot: int | Int[Array, ""] = 0)
 
 
 @checks.objects
-def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, ""]) -> Window:
+def window_from_attention(model: Dynamics, attention: Numbers, *, slot: int | Int[Array, ""]) -> Window:
     r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
     Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is not known. It is not needed either: the next
@@ -105,7 +106,9 @@ def window_from_attention(model: Dynamics, attention, *, slot: int | Int[Array, 
 
 
 @checks.objects
-def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int | Int[Array, ""]) -> Window:
+def window_from_overlaps(
+    model: Dynamics, *, keys: Numbers, values: Numbers, attention: Numbers, slot: int | Int[Array, ""]
+) -> Window:
     r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
 
     Args:
@@ -126,8 +129,9 @@ def window_from_overlaps(model: Dynamics, *, keys, values, attention, slot: int 
     axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 1)) + " features"
     newest = checks.array("attention", attention, axes, double=True)[..., None, :]
     history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
-    rings = [_ring(n, v, model, slot) for n, v in (("keys", keys), ("values", values), ("attention", history))]
-    return window_of(_map.Rings(*rings, slot, jnp.asarray(model.window)), model)
+    given = (("keys", keys), ("values", values), ("attention", history))
+    rings = {name: _ring(name, part, model, slot) for name, part in given}
+    return window_of(_map.Rings(**rings, slot=slot, filled=jnp.asarray(model.window)), model)
 
 
 @jax.jit
@@ -136,15 +140,15 @@ def rings_of(window: Window, model: Dynamics) -> _map.Rings:
     wanted = (*model.shape, model.window, model.features)
     if window.keys.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"window: wanted arrays of shape {wanted}, as the model has, got {window.keys.shape}.")
-    rings = (_batch_last(part, model) for part in (window.keys, window.values, window.attention))
-    return _map.Rings(*rings, window.slot, window.filled)
+    keys, values, attention = (_batch_last(part, model) for part in (window.keys, window.values, window.attention))
+    return _map.Rings(keys, values, attention, window.slot, window.filled)
 
 
 @jax.jit
 def window_of(rings: _map.Rings, model: Dynamics) -> Window:
     """The inverse of `rings_of`."""
-    parts = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
-    return Window(*parts, rings.slot, rings.filled)
+    keys, values, attention = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
+    return Window(keys, values, attention, rings.slot, rings.filled)
 
 
 @jax.jit
@@ -199,7 +203,7 @@ def _ring(name: str, value, model: Dynamics, slot):
     return _batch_last(newest_first(value, slot), model)
 
 
-def _slot(slot, window: int):
+def _slot(slot, window: int) -> Array:
     if checks.concrete(slot) and getattr(slot, "ndim", 1) == 0 and jnp.issubdtype(slot.dtype, np.integer):
         slot = int(slot)
     if checks.concrete(slot) and not (checks.is_whole(slot, 0) and slot < window):

@@ -9,6 +9,7 @@ pretrained encoder, and Diagram, diagrams of 1-bit self-attention. The notebooks
 from pathlib import Path
 
 from statmech_attention import results
+from statmech_attention.arguments import File
 from statmech_attention.experiments.calibration import Calibration
 from statmech_attention.experiments.diagrams import Diagram, marked
 from statmech_attention.experiments.encoded_heads import EncodedHeads
@@ -43,7 +44,7 @@ _EXPERIMENTS = {
 }
 
 
-def experiment_of(path) -> Experiment:
+def experiment_of(path: File) -> Experiment:
     """The experiment that made a record, asked for what it was asked for.
 
     Args:

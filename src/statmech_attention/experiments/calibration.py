@@ -164,7 +164,13 @@ class Calibration(Experiment):
 
     def _drawn(self, problem: Problem, width: int, options: dict) -> xr.Dataset:
         sample = tempered_posterior if width < math.prod(HEADS) else posterior
-        options = {"width": width, "temperature": self.temperature, "test": problem.test, "quiet": True, **options}
+        options = {
+            "width": width,
+            "temperature": self.temperature,
+            "attentioned_test": problem.test,
+            "warn": False,
+            **options,
+        }
         return sample(problem.train, problem.labels, key=problem.key, **{"progress": False, **options})
 
 
@@ -250,7 +256,7 @@ def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
         `(chains * draws,)`.
     """
     names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(HEADS) + 2))]
-    found, above = 0.0, np.ones((1, 1, 1))
+    found, above = np.zeros(()), np.ones((1, 1, 1))
     for name, heads in zip(reversed(names), (1, *reversed(HEADS)), strict=True):
         overlap = drawn[name].values
         overlap = overlap.reshape(overlap.shape[0] * overlap.shape[1], *(overlap.shape[2:] or (1, 1)))

@@ -154,7 +154,7 @@ class Diagram(Experiment):
         """The model at the beta of the start, and the window that all networks begin with."""
         patterns = many_starts.drawn(self.ensemble, self.seed, self.window)
         begin = dmft.dynamics(patterns, beta=self.start, gamma=self.gamma, epsilon=self.epsilon)
-        return begin, dmft.advance(begin, dmft.start(begin), self.transient)
+        return begin, dmft.advance(begin, dmft.start(begin), steps=self.transient)
 
     @property
     def _pieces(self) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
 """The theory of encoded sentences over widths and temperatures, and over the number of labels."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,6 @@ from jaxtyping import Float, Int8
 from statmech_attention.experiments.encoded_tasks import part_of
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.comparison import block_share
@@ -47,7 +46,8 @@ class Problem(NamedTuple):
         """Out of one set: the first sentences are for training, the last for the test, validation is in front of these."""
         count = len(labels)
         places = slice(0, train), slice(count - test - validation, count - test), slice(count - test, count)
-        return Problem(*(part for place in places for part in (part_of(inputs, place), labels[place])))
+        parts: list[Any] = [part for place in places for part in (part_of(inputs, place), labels[place])]
+        return Problem(*parts)
 
     def keep_heads(self, kept) -> "Problem":
         """What the network with only some of the heads sees."""
@@ -57,7 +57,7 @@ class Problem(NamedTuple):
 
 def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
     """How far the mean predictor (9) is right on every validation and on every test sentence."""
-    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature)
+    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature=temperature)
     return tuple(
         right(np.einsum("epi,pi->e", inputs.values, vectors, optimize=True), labels)
         for inputs, labels in (
@@ -74,7 +74,7 @@ def halves(right) -> Int8[np.ndarray, "..."]:
 
 def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
     """Saddle points, from the widest to the narrowest."""
-    options = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
+    options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
     return solve_sweep(problem.train, problem.labels, **options)
 
 
@@ -92,15 +92,15 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
     heads, shape = sweep.attentioned.heads, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
-    scores = np.zeros((len(DEFINITIONS), *shape, len(head_indices(heads))))
+    scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
     shares = np.zeros((len(heads), *shape))
     for place in np.ndindex(shape):
         overlap = sweep.order_parameter[place]
         temperature = float(temperatures[place[1]])
         seen, on_test[place] = hits(problem, overlap, temperature)
         on_validation[place] = seen.mean()
-        scores[:, *place] = [head_scores(overlap, heads, one) for one in DEFINITIONS]
-        shares[:, *place] = [block_share(overlap, heads, layer + 1).value for layer in range(len(heads))]
+        scores[:, *place] = [head_scores(overlap, heads=heads, definition=one) for one in DEFINITIONS]
+        shares[:, *place] = [block_share(overlap, heads=heads, layer=layer + 1).value for layer in range(len(heads))]
     return xr.Dataset(
         {
             "accuracy": (both, on_test.mean(axis=-1)),

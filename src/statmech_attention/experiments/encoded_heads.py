@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -162,7 +162,7 @@ class EncodedHeads(Experiment):
         there = results.load(self.path).sel(chosen_by="evidence")
         kept = stored_inputs(there) if self.stored else self._kept(self.encoded(), there)
         heat = float(there["chosen_temperature_deep"])
-        options = {"width": self.widths[0], "temperature": heat, "tolerance": 1e-6}
+        options: dict[str, Any] = {"width": self.widths[0], "temperature": heat, "tolerance": 1e-6}
         whole = solve(kept.train, kept.labels, **options)
         outputs = solve(kept.train.keep_heads(kept.kept), kept.labels, **options).predict(kept.test).mean
         at = there.sel(width_deep=self.widths[0], temperature=heat)
@@ -214,7 +214,7 @@ class EncodedHeads(Experiment):
             random=self.random,
             seed=self.seed,
             steps=self.steps,
-            layers=(per_layer,) * (sum(problem.train.heads) // per_layer),
+            layers=(per_layer,) * (sum(problem.train.chain.heads) // per_layer),
             known=known,
         )
         step()

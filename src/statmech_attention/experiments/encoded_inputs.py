@@ -48,7 +48,7 @@ def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
     """
     heads = problem.train.heads
     size = min(sizes, key=lambda size: abs(size - _HEADS))
-    kept = kept_heads(heads, removal_order(scores, heads)[: sum(heads) - size])
+    kept = kept_heads(heads, removal_order(scores, heads=heads)[: sum(problem.train.chain.heads) - size])
     return Stored(problem.train, problem.labels, kept, problem.test.keep_heads(kept), problem.test_labels)
 
 

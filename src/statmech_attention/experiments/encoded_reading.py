@@ -53,7 +53,7 @@ def recorded_splits(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
         FileNotFoundError: there is none.
         ValueError: as `results.load`; splits that were not made alike.
     """
-    found = {}
+    found: dict[str, list[xr.Dataset]] = {}
     for path in encoder_records(folder):
         made = results.record(path)["parameters"]
         one = results.load(path)

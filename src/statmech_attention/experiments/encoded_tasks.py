@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention.model.features import fitted_features
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import (
     Encoder,
     Encoding,
@@ -24,6 +24,7 @@ from statmech_attention.tasks import (
     sentence_set,
     tokenise,
 )
+from statmech_attention.tasks.encoded import seen_first, side_by_side
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
 _PADDED = 16  # sentences are padded to a multiple of so many tokens
@@ -60,7 +61,7 @@ def _questions(*names: str):
 
 
 # By name, sentences of two classes; the first is labelled +1.
-TASKS: dict[str, Callable] = {
+TASKS: dict[str, Callable | None] = {
     "description-entity": _questions("description", "entity"),
     "entity-human": _questions("entity", "human"),
     "reviews": lambda: sentence_set("reviews"),
@@ -85,9 +86,10 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
         ValueError: more sentences than there are.
         FileNotFoundError: texts or weights are not installed; says what to do.
     """
-    if task == MADE:
+    read = TASKS[task]
+    if read is None:
         return _made(seed, train + test)
-    split = TASKS[task]().split(seed, train, test)
+    split = read().split(seed, train, test)
     labels = np.concatenate([part.labels for part in split])
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
@@ -110,12 +112,13 @@ def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, di
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
-        parts, order = {name: [] for name in networks}, []
+        parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
+        order = []
         for places, part in _encoded(words, rows):
             pooled[places] = part.pooled
             order.append(places)
             for name, layers in networks.items():
-                parts[name].append(ready(name, _seen(part, layers)))
+                parts[name].append(ready(name, seen_first(part, side_by_side(layers))))
         back = np.argsort(np.concatenate(order))
         return {
             name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].heads)
@@ -151,12 +154,6 @@ def _encoded(words: Words, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int
         ):
             here = places[start : start + _BATCH]
             yield here, jax.tree.map(lambda values: values[: len(here)], part)  # noqa: B023
-
-
-def _seen(part: Encoding, layers: Sequence) -> AttentionedInputs:
-    sides = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
-    attention = [jnp.concatenate([part.attention[layer] for layer in side], axis=1) for side in sides]
-    return attentioned_inputs(part.embeddings, attention, readout="first")
 
 
 def _made(seed: int, count: int) -> Words:

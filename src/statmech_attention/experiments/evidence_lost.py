@@ -3,7 +3,7 @@
 import functools
 import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -83,7 +83,7 @@ class EvidenceLost(OnTheory):
     def again(self) -> Again:
         """One loss: of the first head, at the narrowest width, coefficients kept."""
         here = results.load(self.path).isel(draw=0, width=0)
-        options = {"width": self.widths[0], "temperature": float(here["temperature"])}
+        options: dict[str, Any] = {"width": self.widths[0], "temperature": float(here["temperature"])}
         seen = self.draw(0, tests=1).train
         whole = solve(seen.inputs, seen.labels, **options)
         start = order_parameters_left(whole, 0)
@@ -103,7 +103,12 @@ def _without_each_head(seen: Sequences, width: float, temperature: float, step) 
     indices = head_indices(seen.inputs.heads)
     found, start = [], None
     for coefficients in COEFFICIENTS:
-        options = {"width": width, "temperature": temperature, "coefficients": coefficients, "start": start}
+        options: dict[str, Any] = {
+            "width": width,
+            "temperature": temperature,
+            "coefficients": coefficients,
+            "start": start,
+        }
         one = head_evidence(seen.inputs, seen.labels, **options, throw=False)
         start = one.whole  # is there already
         found.append(one)

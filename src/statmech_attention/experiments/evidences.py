@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -103,7 +103,7 @@ class Evidences(Experiment):
         return xr.concat(rows, "temperature")
 
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
-        options = {"width": width, "temperatures": [heat], "points": self.points, "quiet": True}
+        options: dict[str, Any] = {"width": width, "temperatures": [heat], "points": self.points, "warn": False}
         table = evidence_by_temperature(trial.train, trial.labels, key=key, **options)
         solved = solve(trial.train, trial.labels, width=width, temperature=heat)
         right = float(accuracy(solved.predict(trial.test).mean, trial.test_labels))

@@ -122,8 +122,8 @@ class Experiment(ABC):
         self.check()
         if self.double:
             checks.need_double("experiment", np.zeros(()))
-        made_of = {"inputs": {name: results.digest(path) for name, path in self.sources.items()}}
-        made_of["revision"] = self.revision
+        inputs = {name: results.digest(path) for name, path in self.sources.items()}
+        made_of: dict[str, Any] = {"inputs": inputs, "revision": self.revision}
         kept = _Kept(self.path, {"parameters": self.parameters, **made_of})
         if results.is_current(self.path, self.parameters, **made_of):
             kept.tidy()

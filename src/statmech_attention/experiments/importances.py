@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from scipy.stats import t as student
 
 from statmech_attention import results
+from statmech_attention.arguments import Number, Numbers
 from statmech_attention.pruning.random_orders import Ordering, ordering
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.training import load_network
@@ -54,7 +55,7 @@ class HeadsOfNetwork(NamedTuple):
 
     def lowest(self, measure: str) -> Int[np.ndarray, " removed"]:
         """The quarter of the heads that goes first by a measure."""
-        return removal_order(self.measures[measure], self.heads)[: self.pruned.sizes["of_choice"]]
+        return removal_order(self.measures[measure], heads=self.heads)[: self.pruned.sizes["of_choice"]]
 
     def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
         """What every choice of a quarter of the heads costs in accuracy."""
@@ -89,7 +90,8 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
-    return ordering(*zip(*pairs, strict=True), within=within)
+    scores, drops, heads = zip(*pairs, strict=True)
+    return ordering(scores, drops, heads=heads, within=within)
 
 
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
@@ -162,28 +164,29 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | N
     )
 
 
-def pooled(values, *, level=0.95, bounds=(-1.0, 1.0)) -> Pooled:
+def pooled(values: Numbers, *, confidence_level: Number = 0.95, bounds: Numbers = (-1.0, 1.0)) -> Pooled:
     r"""Mean over networks with Student's interval, $\bar\rho \pm t_{n-1} s / \sqrt n$, for the mean over all of their kind.
 
     Args:
         values: one number a network, NaN for those that have none.
-        level: how often such an interval holds the true mean, if the numbers are independent and about normal.
+        confidence_level: how often such an interval holds the true mean, if the numbers are independent and about normal.
         bounds: the interval is cut off there.
 
     Returns:
         `Pooled`.
 
     Raises:
-        ValueError: a level that is not between 0 and 1, or infinite numbers.
+        ValueError: a confidence level that is not between 0 and 1, or infinite numbers.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level: wanted a number in (0, 1), got {level!r}.")
+    if not 0 < confidence_level < 1:
+        raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
     values = np.asarray(values, float)
     if np.any(np.isinf(values)):
         raise ValueError("values: wanted finite numbers, or NaN for a network that has none, got infinity.")
     values = values[np.isfinite(values)]
     if len(values) < 2:
         return Pooled(float(values.mean()) if len(values) else np.nan, np.nan, np.nan, len(values))
-    half = student.ppf(0.5 + level / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    ends = np.clip([values.mean() - half, values.mean() + half], *bounds)
+    half = student.ppf(0.5 + confidence_level / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    low, high = np.asarray(bounds, float)
+    ends = np.clip([values.mean() - half, values.mean() + half], low, high)
     return Pooled(float(values.mean()), float(ends[0]), float(ends[1]), len(values))

@@ -1,7 +1,7 @@
 """Which heads to keep of a network on an encoder's attention: orders by all scores, and the accuracy of what they keep."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -69,7 +69,7 @@ def trained(problem: Problem, width: int, temperature: float, seed: int, steps: 
     Returns:
         `Trained`.
     """
-    options = {"width": width, "temperature": temperature, "key": jax.random.key(seed), "steps": steps}
+    options: dict[str, Any] = {"width": width, "temperature": temperature, "key": jax.random.key(seed), "steps": steps}
     found = train_weights(problem.train, problem.labels, **options)
     norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in found.weights.values])
     return Trained(norms, np.asarray(path_contributions(found.weights, problem.test)), float(found.gradient_norm))
@@ -96,24 +96,30 @@ def score_of_heads(
         np.asarray(predictor_contributions(train, problem.labels, inputs, overlap, temperature=heat))
         for inputs in (train, problem.validation)
     )
-    taylor = taylor_importance(on_train, problem.labels, heads)
-    order = greedy_order(on_validation, problem.validation_labels, heads)
-    greedy = np.full(sum(heads), len(order), float)
+    taylor = taylor_importance(on_train, problem.labels, heads=heads)
+    order = greedy_order(on_validation, problem.validation_labels, heads=heads)
+    greedy = np.full(sum(train.chain.heads), float(len(order)))
     greedy[order] = np.arange(len(order))
     found = {
-        "both": head_scores(overlap, heads, "both"),
-        "either": head_scores(overlap, heads, "either"),
-        "weighted": head_scores(overlap * path_covariance(train), heads, "both"),
+        "both": head_scores(overlap, heads=heads, definition="both"),
+        "either": head_scores(overlap, heads=heads, definition="either"),
+        "weighted": head_scores(overlap * path_covariance(train), heads=heads, definition="both"),
         "alignment": _alignments(problem),
         "Taylor": taylor,
-        "Taylor by layer": normalised_by_layer(taylor, layers),
+        "Taylor by layer": normalised_by_layer(taylor, heads=layers),
         "weight norm": norms,
-        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads),
-        "leave one out": head_drops(on_validation, problem.validation_labels, heads).mean,
+        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads=heads),
+        "leave one out": head_drops(on_validation, problem.validation_labels, heads=heads).mean,
         "greedy": greedy,
     }
     if evidence:
-        options = {"width": width, "temperature": heat, "start": solution, "tolerance": _ROUGH, "throw": False}
+        options: dict[str, Any] = {
+            "width": width,
+            "temperature": heat,
+            "start": solution,
+            "tolerance": _ROUGH,
+            "throw": False,
+        }
         found[EVIDENCE] = head_evidence(train, problem.labels, **options).lost
     return {name: np.asarray(values) for name, values in found.items()}
 
@@ -138,12 +144,14 @@ def curves(
         Over orders: `learned`, the accuracy of the theory solved again on the heads kept, `learned_right` with the `halves` of every
         sentence, and by the names of the contributions the accuracy with the other heads cut out, at any number of heads.
     """
-    heads, learned, rows = problem.train.heads, [], {name: [] for name in contributions}
+    heads, count = problem.train.heads, sum(problem.train.chain.heads)
+    rows: dict[str, list] = {name: [] for name in contributions}
+    solved = []
     for order in orders.values():
-        learned.append([learned_again(problem, solution, order[: sum(heads) - size]) for size in sizes])
+        solved.append([learned_again(problem, solution, order[: count - size]) for size in sizes])
         for name, parts in contributions.items():
-            rows[name].append(pruning_curve(parts, problem.test_labels, heads, order).mean)
-    learned, masked = np.array(learned), ("order", "removed")
+            rows[name].append(pruning_curve(parts, problem.test_labels, order, heads=heads).mean)
+    learned, masked = np.array(solved), ("order", "removed")
     return xr.Dataset(
         {
             "learned": (("order", "kept"), learned.mean(axis=-1)),
@@ -183,21 +191,21 @@ def selected(
         A dataset over heads, orders and numbers of heads kept.
     """
     train, test, heads = problem.train, problem.test, problem.train.heads
-    options = {"width": width, "temperature": temperature, "tolerance": TOLERANCE, "throw": False}
+    options: dict[str, Any] = {"width": width, "temperature": temperature, "tolerance": TOLERANCE, "throw": False}
     solution = solve(train, problem.labels, **options)
     network = trained(problem, width, temperature, seed, steps)
     scores = score_of_heads(problem, solution, network.norms, layers, evidence=EVIDENCE not in known) | dict(known)
     draws = np.random.default_rng(seed)
-    everything = scores | {f"random {number}": draws.random(sum(heads)) for number in range(random)}
-    orders = {name: removal_order(values, heads) for name, values in everything.items()}
+    everything = scores | {f"random {number}": draws.random(sum(train.chain.heads)) for number in range(random)}
+    orders = {name: removal_order(values, heads=heads) for name, values in everything.items()}
     overlap = solution.order_parameter
     own = np.asarray(predictor_contributions(train, problem.labels, test, overlap, temperature=temperature))
     contributions = {"masked": own, "trained_masked": network.contributions}
     return curves(problem, solution, orders, sizes, contributions).assign(
         head_score=(("criterion", "head"), np.array([*scores.values()], np.float32)),
         criterion=list(scores),
-        drop=("head", head_drops(own, problem.test_labels, heads).mean),
-        trained_drop=("head", head_drops(network.contributions, problem.test_labels, heads).mean),
+        drop=("head", head_drops(own, problem.test_labels, heads=heads).mean),
+        trained_drop=("head", head_drops(network.contributions, problem.test_labels, heads=heads).mean),
         trained_gradient_norm=network.gradient_norm,
         chosen_temperature=temperature,
     )
@@ -215,7 +223,11 @@ def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.nda
         `(test,)`.
     """
     smaller = problem.keep_heads(kept_heads(problem.train.heads, removed))
-    options = {"width": float(solution.width[0]), "temperature": float(solution.temperature), "tolerance": TOLERANCE}
+    options: dict[str, Any] = {
+        "width": float(solution.width[0]),
+        "temperature": float(solution.temperature),
+        "tolerance": TOLERANCE,
+    }
     start = order_parameters_left(solution, removed)
     found = solve(smaller.train, problem.labels, start=start, throw=False, **options)
     return hits(smaller, found.order_parameter, options["temperature"])[1]

@@ -31,7 +31,7 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
     there, found = dmft.window_from_attention(many, state, slot=int(window.slot)), []
     length = steps // blocks
     for _ in range(blocks):
-        part = dmft.lyapunov_spectrum(many, there, length - length // 10, count=1, discard=length // 10, blocks=2)
+        part = dmft.lyapunov_spectrum(many, there, steps=length - length // 10, count=1, discard=length // 10, blocks=2)
         there = part.window
         found.append(np.asarray(part.exponents)[..., 0].astype(np.float32))
     about = {"units": "1 a step", "long_name": "first Lyapunov exponent within a block of the run"}
@@ -65,12 +65,12 @@ def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transi
     model = dmft.dynamics(
         patterns, beta=np.repeat(unit * np.asarray(scale)[:, None], starts, 1), gamma=gamma, epsilon=epsilon
     )
-    common = dmft.advance(model, dmft.start(model), model.window - 1)  # the window is full
+    common = dmft.advance(model, dmft.start(model), steps=model.window - 1)  # the window is full
     random = np.random.default_rng(0).uniform(-APART, APART, (*model.shape, model.window, model.features))
     states = np.where(np.arange(starts)[None, :, None, None] == 0, np.asarray(common.newest_first()), random)
     begin = dmft.window_from_attention(model, states, slot=int(common.slot))
     found = dmft.attractors(model, begin, transient=transient, steps=steps)
-    seen = dmft.trajectory(model, found.window, max(steps // 100, 8), keep="attention").attention
+    seen = dmft.trajectory(model, found.window, steps=max(steps // 100, 8), keep="attention").attention
     size = np.sqrt(np.mean(np.var(np.asarray(seen), axis=2), axis=2))
     axes = ("network", "start")
     values = {

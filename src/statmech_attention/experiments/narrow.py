@@ -16,7 +16,9 @@ from statmech_attention.experiments.theory_points import Draw, Sequences, draw_o
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.results.again import Again, largest_difference
+from statmech_attention.tasks.one_shot_sets import OneShotSuite
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
+from statmech_attention.training.network import TrainedNetwork
 
 PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
 
@@ -92,7 +94,7 @@ class NarrowHeads(OnNetwork):
             draws.append(xr.concat(found, axis("width", self.widths)).merge(limit_found))
         return xr.concat(draws, axis("draw", range(self.draws)))
 
-    def draw(self, number: int, suite=None, network=None) -> Draw:
+    def draw(self, number: int, suite: OneShotSuite | None = None, network: TrainedNetwork | None = None) -> Draw:
         """The sequences of a draw, as the network's attention presents them."""
         counts = {"examples": self.examples, "tests": self.test_examples}
         return draw_of(suite or self.suite(), network or self.network(), seed=self.seed, number=number, **counts)
@@ -123,7 +125,8 @@ class NarrowHeads(OnNetwork):
 
     def _over_dimensions(self, draw: Draw, width: float | int, step) -> xr.Dataset:
         """One width; each dimension starts from the next larger one."""
-        found, wider = [], None
+        found: list[xr.Dataset] = []
+        wider = None
         for values in reversed(self.values):
             dataset, wider = self._points(draw, width, values, wider, step)
             found.insert(0, dataset)

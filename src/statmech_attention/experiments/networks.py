@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from statmech_attention import checks, results
 from statmech_attention.experiments.experiment import Experiment
 from statmech_attention.layers.heads import Heads
-from statmech_attention.layers.kind import Layer
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
@@ -21,11 +20,11 @@ from statmech_attention.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 from statmech_attention.training import TrainedNetwork, load_network
 
 PLAIN = "heads"
-_KINDS: dict[str, type[Layer]] = {PLAIN: Heads, "skip": SkipHeads}
+_KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}
 
 
 def experiment_file(
-    experiment: str, folder: str | os.PathLike, layers: int, heads: int, seed: int, kind: str = PLAIN
+    experiment: str, folder: str | os.PathLike, *, layers: int, heads: int, seed: int, kind: str = PLAIN
 ) -> Path:
     """Where an experiment on a trained network, or the network itself, is recorded.
 
@@ -72,7 +71,9 @@ class OnNetwork(Experiment):
 
     def file(self, experiment: str) -> Path:
         """The record of an experiment on this network."""
-        return experiment_file(experiment, self.folder, self.layers, self.heads, self.seed, self.kind)
+        return experiment_file(
+            experiment, self.folder, layers=self.layers, heads=self.heads, seed=self.seed, kind=self.kind
+        )
 
     @property
     def path(self) -> Path:
@@ -134,7 +135,7 @@ def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
 
 @partial(jax.jit, static_argnames="heads")
 def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, "mean", heads)
+    return attentioned_inputs(inputs, attention, readout="mean", heads=heads)
 
 
 def _check_kind(kind: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -75,7 +75,7 @@ class Pruning(OnNetwork):
         network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
         name = str(recorded["test_set"].values)
         seen = self._seen(network, suite, name, self.test_examples, lambda: None)
-        drop = head_drops(*seen, network.heads, bias=network.bias).mean[0]
+        drop = head_drops(*seen, heads=network.heads, bias=network.bias).mean[0]
         # A sequence whose output is close to zero may fall on the other side elsewhere.
         return Again(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
 
@@ -88,16 +88,18 @@ class Pruning(OnNetwork):
         trains = self._trains(suite, network)
         temperatures = results.load(self.file("theory"))["best_temperature"]
         without = predictors(trains, order_parameters, temperatures, step)
-        seen, by_set = {}, []
+        seen: dict[Any, Contributions] = {}  # by test set; None for the validation classes
+        by_set = []
         for name, count in self._counts(suite).items():
             hits = Hits(without, network.heads) if name else None
             seen[name] = self._seen(network, suite, name, count, step, hits)
             by_set += [hits.drops()] if hits else []
         validation = seen.pop(None)
         few = Contributions(np.asarray(path_contributions(network, trains[0].inputs)), np.asarray(trains[0].labels))
-        measured = self._attention_measures(network, suite)
-        dataset = costs(network, seen).merge(by_criterion(network, validation, few, *measured, seen, seed))
-        dataset = dataset.merge(by_theory(network, order_parameters, measured[1], seen))
+        confidence, covariance = self._attention_measures(network, suite)
+        dataset = costs(network, seen)
+        dataset = dataset.merge(by_criterion(network, validation, few, confidence, covariance, seen, seed))
+        dataset = dataset.merge(by_theory(network, order_parameters, covariance, seen))
         return dataset.merge(xr.concat(by_set, axis("test_set", seen)))
 
     def _trains(self, suite: OneShotSuite, network: TrainedNetwork) -> list[Sequences]:
@@ -124,18 +126,20 @@ class Pruning(OnNetwork):
         """Confidence of the heads and covariance of the paths, on some of the sequences of the validation classes."""
         few = min(self.examples, _COVARIANCE_EXAMPLES)
         samples = list(pruning_samples(suite, None, examples=few, seed=self.seed))
-        confidence = sum(len(one.labels) * head_confidence(network.attention(one.inputs)) for one in samples) / few
-        return confidence, path_covariance(seen_by(network, (one.inputs for one in samples)))
+        attention = network.attention
+        assert callable(attention), "networks of a recorded kind have heads"
+        each = np.array([len(one.labels) * head_confidence(attention(one.inputs)) for one in samples])
+        return each.sum(axis=0) / few, path_covariance(seen_by(network, (one.inputs for one in samples)))
 
 
-def pruning_samples(suite: OneShotSuite, name: str | None, *, examples: int, seed: int) -> Iterator[OneShotSample]:
+def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, examples: int) -> Iterator[OneShotSample]:
     """The sequences that `Pruning` measures on, in batches.
 
     Args:
         suite: the result of `one_shot_suite`.
         name: one of its test sets, or None for the validation classes.
-        examples: how many in all.
         seed: of the network.
+        examples: how many in all.
 
     Returns:
         An iterator over `OneShotSample`.

@@ -1,6 +1,6 @@
 """What is recorded of a pruning: scores, orders of removal, and what they cost on the test sets."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -41,7 +41,7 @@ def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -
     """
     weighted = definition == "weighted"
     matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
-    return np.asarray(head_scores(matrix, heads, "either" if weighted else definition))
+    return np.asarray(head_scores(matrix, heads=heads, definition="either" if weighted else definition))
 
 
 class Contributions(NamedTuple):
@@ -66,8 +66,8 @@ def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset
     Returns:
         Accuracies, drops with their errors, and the share of all parameters that is removed with a number of heads.
     """
-    whole = [pruning_curve(*one, network.heads, [], bias=network.bias) for one in seen.values()]
-    drops = [head_drops(*one, network.heads, bias=network.bias) for one in seen.values()]
+    whole = [pruning_curve(*one, [], heads=network.heads, bias=network.bias) for one in seen.values()]
+    drops = [head_drops(*one, heads=network.heads, bias=network.bias) for one in seen.values()]
     indices = head_indices(network.heads)
     dimension, features = network.queries[0].shape[1:]
     width = network.width
@@ -114,9 +114,9 @@ def by_criterion(
         Scores, orders and curves by criterion; the greedy order and the mean over random ones; every choice of a quarter of
         the heads.
     """
-    bias = {"bias": network.bias}
-    heads, left_out = network.heads, head_drops(*validation, network.heads, **bias)
-    taylor = taylor_importance(*validation, heads, **bias)
+    bias: dict[str, Any] = {"bias": network.bias}
+    heads, left_out = network.heads, head_drops(*validation, heads=network.heads, **bias)
+    taylor = taylor_importance(*validation, heads=heads, **bias)
     scores = {
         **{
             f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, heads)
@@ -128,20 +128,24 @@ def by_criterion(
         "values": head_weight_norms(network, values_only=True),
         "confidence": confidence,
         "Taylor": taylor,
-        "Taylor, by layer": normalised_by_layer(taylor, heads),
-        "Taylor, signed": taylor_importance(*validation, heads, signed=True, **bias),
-        "Taylor, few": taylor_importance(*few, heads, **bias),
-        "leave one out, few": head_drops(*few, heads, **bias).mean,
+        "Taylor, by layer": normalised_by_layer(taylor, heads=heads),
+        "Taylor, signed": taylor_importance(*validation, heads=heads, signed=True, **bias),
+        "Taylor, few": taylor_importance(*few, heads=heads, **bias),
+        "leave one out, few": head_drops(*few, heads=heads, **bias).mean,
         "leave one out": left_out.mean,
     }
     followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen, network.bias)
-    greedy = greedy_order(*validation, heads, **bias)
+    greedy = greedy_order(*validation, heads=heads, **bias)
     rng = np.random.default_rng(seed)
-    orders = [removal_order(rng.random(len(left_out.mean)), heads) for _ in range(_RANDOM_ORDERS)]
-    random = np.array([[pruning_curve(*one, heads, order, **bias).mean for one in seen.values()] for order in orders])
-    greedy_curves = [pruning_curve(*one, heads, greedy, **bias) for one in seen.values()]
+    orders = [removal_order(rng.random(len(left_out.mean)), heads=heads) for _ in range(_RANDOM_ORDERS)]
+    random = np.array(
+        [[pruning_curve(*one, order, heads=heads, **bias).mean for one in seen.values()] for order in orders]
+    )
+    greedy_curves = [pruning_curve(*one, greedy, heads=heads, **bias) for one in seen.values()]
     curve = ("test_set", "removed")
-    choices = [every_removal(*one, heads, max(round(_SHARE * len(confidence)), 1), **bias) for one in seen.values()]
+    choices = [
+        every_removal(*one, heads=heads, count=max(round(_SHARE * len(confidence)), 1), **bias) for one in seen.values()
+    ]
     return followed.assign(
         choice_removed=(("choice", "of_choice"), choices[0].removed),
         choice_accuracy=(("test_set", "choice"), np.array([one.accuracy for one in choices])),
@@ -188,9 +192,9 @@ def _followed(
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
     for index in np.ndindex(leading):
-        orders[index] = removal_order(scores[index], heads)
+        orders[index] = removal_order(scores[index], heads=heads)
         for place, one in enumerate(seen.values()):
-            curves[(slice(None), *index, place)] = pruning_curve(*one, heads, orders[index], bias=bias)
+            curves[(slice(None), *index, place)] = pruning_curve(*one, orders[index], heads=heads, bias=bias)
     return xr.Dataset(
         {
             "score": ((*axes, "head"), scores),

@@ -7,7 +7,7 @@ another network.
 
 from collections.abc import Callable
 from collections.abc import Sequence as Several
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -64,8 +64,10 @@ def predictors(
     )
     for draw, (inputs, labels) in enumerate(trains):
         for width, heat in enumerate(heats[draw]):
-            found.whole[draw, width] = predictor_vectors(inputs, labels, jnp.asarray(overlaps[draw, width]), heat)
-        options = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
+            found.whole[draw, width] = predictor_vectors(
+                inputs, labels, jnp.asarray(overlaps[draw, width]), temperature=heat
+            )
+        options: dict[str, Any] = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
         whole = solve(inputs, labels, **options, throw=False)
         for head in range(count):
             left, smaller = np.flatnonzero(gates[head]), without_head(inputs, head)
@@ -73,10 +75,12 @@ def predictors(
             gain = gates[head][left, None]
             for width, heat in enumerate(heats[draw]):
                 overlap = jnp.asarray(overlaps[draw, width][np.ix_(left, left)])
-                found.fitted[draw, width, head, left] = predictor_vectors(smaller, labels, overlap, heat) / gain
+                found.fitted[draw, width, head, left] = (
+                    predictor_vectors(smaller, labels, overlap, temperature=heat) / gain
+                )
             start = order_parameters_left(whole, head)
             overlap = solve(smaller, labels, start=start, **options, throw=False).order_parameter
-            vectors = predictor_vectors(smaller, labels, overlap, options["temperature"])
+            vectors = predictor_vectors(smaller, labels, overlap, temperature=options["temperature"])
             found.anew[draw, head, left] = vectors / gain
             step()
     return found

@@ -4,7 +4,7 @@ import functools
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ class Samples(OnTheory):
             )
 
     @property
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("chains", "warmup", "draws", "thinning")}
 
     def make(self, state, progress):
@@ -116,10 +116,10 @@ class Samples(OnTheory):
         train = sequences.train
         tests = jnp.concatenate([seen.inputs.values for seen in sequences.tests.values()])
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), int(width))
-        options = {"width": int(width), "temperature": self._temperature(width), "key": key, "quiet": True, **options}
+        options = {"width": int(width), "temperature": self._temperature(width), "key": key, "warn": False, **options}
         if self.sampler == "weights":
             seen = AttentionedInputs(tests, train.inputs.heads)
-            found = weights_posterior(train.inputs, train.labels, test=seen, **options)
+            found = weights_posterior(train.inputs, train.labels, attentioned_test=seen, **options)
             return found, found["output"].values
         found = posterior(train.inputs, train.labels, **options)
         vectors = np.asarray(predictors(found, train.inputs, train.labels))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.saddle_point import solve_sweep
 
-KINDS = {"heads": (2, 2), "skip": (SkipHeads(2), SkipHeads(2))}
+KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipHeads(2), SkipHeads(2))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,9 @@ class Skips(Experiment):
         keys = jax.random.split(jax.random.fold_in(jax.random.key(self.seed), number), 3)
         attention = attention_from_products(task.heads(keys[2]))
         samples = task.sample(keys[0], self.examples), task.sample(keys[1], self.test_examples)
-        beside = [attentioned_inputs(sample.inputs, attention, "last", KINDS["skip"]) for sample in samples]
+        beside = [
+            attentioned_inputs(sample.inputs, attention, readout="last", heads=KINDS["skip"]) for sample in samples
+        ]
         # The paths through two heads are the network without skips.
         kept = np.flatnonzero((path_indices(KINDS["skip"]) >= 0).all(axis=1))
         plain = [AttentionedInputs(seen.values[:, kept], KINDS["heads"]) for seen in beside]
@@ -160,9 +162,13 @@ class Skips(Experiment):
     def _exact(self, trial, theory: xr.Dataset, temperature: float, place: int, number: int) -> xr.Dataset:
         """The exact posterior at the narrowest width, and how far the theory's mean outputs are from its own."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), number), place)
-        counts = dict(chains=self.chains, draws=self.samples, warmup=self.warmup, thinning=self.thinning)
+        counts: dict[str, Any] = dict(
+            chains=self.chains, draws=self.samples, warmup=self.warmup, thinning=self.thinning
+        )
         width = int(self.widths[0])
-        options = dict(width=width, temperature=temperature, key=key, test=trial.test, quiet=True, progress=False)
+        options = dict(
+            width=width, temperature=temperature, key=key, attentioned_test=trial.test, warn=False, progress=False
+        )
         drawn = posterior(trial.train, trial.labels, **options, **counts)
         output, overlap = estimate(drawn["output"]), estimate(drawn["order_parameter"])
         hits = mean_accuracy(output, np.asarray(trial.test_labels))

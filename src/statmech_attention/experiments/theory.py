@@ -12,6 +12,8 @@ from statmech_attention.experiments.experiment import Part, axis, different
 from statmech_attention.experiments.networks import OnNetwork
 from statmech_attention.experiments.theory_points import Draw, draw_of, gp_limit, one_width
 from statmech_attention.results.again import Again, largest_difference
+from statmech_attention.tasks.one_shot_sets import OneShotSuite
+from statmech_attention.training.network import TrainedNetwork
 
 _STARTS = "start_"  # what is kept for narrower widths only
 
@@ -73,7 +75,7 @@ class Theory(OnNetwork):
             draws.append(xr.concat(found, axis("width", self.widths)).merge(limit))
         return xr.concat(draws, axis("draw", range(self.draws)))
 
-    def draw(self, number: int, suite=None, network=None) -> Draw:
+    def draw(self, number: int, suite: OneShotSuite | None = None, network: TrainedNetwork | None = None) -> Draw:
         """The sequences of a draw, as the network's attention presents them."""
         counts = {"examples": self.examples, "tests": self.test_examples}
         return draw_of(suite or self.suite(), network or self.network(), seed=self.seed, number=number, **counts)
@@ -87,7 +89,7 @@ class Theory(OnNetwork):
         names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
         apart = largest_difference(point, narrow.sel(temperature=[best]), names)
         limit = gp_limit(draw, [best])
-        names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
-        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), names))
+        gp_names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
+        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), gp_names))
         # The minimum is where the gradient is 1e-8, wherever it started.
         return Again(f"the point N = {self.widths[0]:g}, T = {best:g} of the first draw, and the limit", apart, 1e-6)

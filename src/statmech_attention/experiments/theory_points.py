@@ -151,13 +151,16 @@ def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
 
 
 def _start(wider: xr.Dataset, index: int) -> tuple:
-    names = sorted((name for name in wider if str(name).startswith("start_")), key=lambda name: int(name.split("_")[1]))
+    names = [str(name) for name in wider if str(name).startswith("start_")]
+    names.sort(key=lambda name: int(name.split("_")[1]))
     return tuple(jnp.asarray(wider[name].values[index]) for name in names)
 
 
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
-    vectors = predictor_vectors(draw.train.inputs, draw.train.labels, order_parameter, jnp.asarray(temperature))
+    vectors = predictor_vectors(
+        draw.train.inputs, draw.train.labels, order_parameter, temperature=jnp.asarray(temperature)
+    )
     means = (jnp.einsum("epi,pi->e", seen.inputs.values, vectors) for seen in (draw.validation, *draw.tests.values()))
     labels = (seen.labels for seen in (draw.validation, *draw.tests.values()))
     return [float(accuracy(mean, right)) for mean, right in zip(means, labels, strict=True)]

@@ -71,8 +71,8 @@ class Trained(OnNetwork):
         return Again(f"the losses after {OPENING} steps", apart, 1e-4)
 
     def _train(self, **options) -> Training:
-        suite, names = self.suite(), ("width", "dimension", "seed", "epochs", "batch")
-        names += ("learning_rate", "weight_decay", "biases", "validate_every")
+        suite, names = self.suite(), ["width", "dimension", "seed", "epochs", "batch"]
+        names += ["learning_rate", "weight_decay", "biases", "validate_every"]
         return train(
             suite.task, suite.split, heads=self.chain, **({name: getattr(self, name) for name in names} | options)
         )

@@ -86,7 +86,7 @@ class HiddenMarkovWeights(Experiment):
         return again_of(self.opening(self.trial()), results.load(self.path))
 
     def _drawn(self, trial: HiddenMarkovTrial, **options) -> xr.Dataset:
-        options |= {"width": self.width, "temperature": self.temperature, "test": trial.test, "quiet": True}
+        options |= {"width": self.width, "temperature": self.temperature, "attentioned_test": trial.test, "warn": False}
         key = jax.random.fold_in(jax.random.key(self.seed), self.width)
         return weights_posterior(trial.train, trial.labels, key=key, **options)
 

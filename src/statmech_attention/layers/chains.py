@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Kept, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
 from statmech_attention.layers.outputs import OneOutput
@@ -54,7 +55,7 @@ class Chain:
     readout: Readout
 
     @classmethod
-    def of(cls, heads) -> "Chain":
+    def of(cls, heads: Layers) -> "Chain":
         """The chain that `heads` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
         if isinstance(heads, Chain):
             return heads
@@ -146,7 +147,7 @@ class Chain:
         """What divides the kernel: the product of the numbers of heads where there are heads alone."""
         return math.prod(layer.divisor for layer in self.layers)
 
-    def keep(self, kept) -> tuple["Chain", tuple[Part, ...]]:
+    def keep(self, kept: Kept) -> tuple["Chain", tuple[Part, ...]]:
         """The chain with only some heads, given for every layer, and what is left of each layer."""
         if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
             raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
@@ -166,7 +167,7 @@ class Chain:
         return zip(self.layers, self.path_branches.T, strict=True)
 
 
-def chain(heads) -> Chain:
+def chain(heads: Layers) -> Chain:
     """The chain that `heads` spells; see `Chain.of`."""
     return Chain.of(heads)
 

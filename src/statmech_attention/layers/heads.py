@@ -12,6 +12,9 @@ from statmech_attention.layers.kind import Layer, Narrow, root
 class ValueDimension:
     """What kinds with a field `values`, the dimension $d$ of a head's values or None, have in common."""
 
+    count: int
+    values: int | float | None
+
     @property
     def inner(self):
         return self.values

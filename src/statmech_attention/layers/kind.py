@@ -47,13 +47,14 @@ A readout gives (b), and `axes`, the axes of a label. Nothing else in the packag
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Number
 
 
 class Kind(ABC):
@@ -67,7 +68,7 @@ class Kind(ABC):
         return None
 
     @property
-    def form(self) -> "Kind":
+    def form(self) -> Any:
         """What decides shapes: the same kind with an inner width of 1 in place of its own."""
         return self
 
@@ -77,7 +78,8 @@ class Kind(ABC):
             return (self.value_matrices, width_out, width_in)
         if not checks.is_whole(self.inner, 1):
             raise ValueError(f"values: wanted a whole head dimension to draw weights, got {self.inner} in {self}.")
-        return Narrow((self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner))
+        shapes: Any = (self.value_matrices, self.inner, width_in), (self.value_matrices, width_out, self.inner)
+        return Narrow(*shapes)
 
     @property
     @abstractmethod
@@ -146,12 +148,12 @@ class Layer(Kind):
         """How the layer is written in `heads`."""
         return self
 
-    def check_widths(self, layer: int, width_in, width_out) -> None:
+    def check_widths(self, layer: int, width_in: Number, width_out: Number) -> None:
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
         """The layer with some of its heads, in the order given; of a kind whose heads are alike only their `count` changes."""
-        return replace(self, count=len(heads)) if self.heads else self
+        return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
 
     def keep(self, heads: Sequence[int]) -> "Part":
         """What is left of the layer with some of its heads, in the order given."""

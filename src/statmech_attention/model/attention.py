@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays, Numbers
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.layouts import attention_layers, without_padding
 from statmech_attention.model.padding import padded
@@ -30,7 +31,9 @@ class ProductAttention:
     mask: Bool[Array, "tokens tokens"] | None = None
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
-    def __call__(self, inputs, mask=None) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+    def __call__(
+        self, inputs: Numbers, *, mask: Numbers | None = None
+    ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
         return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask))), mask)
@@ -50,13 +53,17 @@ class QueryKeyAttention:
     mask: Bool[Array, "tokens tokens"] | None = None
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
-    def __call__(self, inputs, mask=None) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+    def __call__(
+        self, inputs: Numbers, *, mask: Numbers | None = None
+    ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
         return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask))), mask)
 
 
-def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
+def attention_from_products(
+    products: Arrays, *, mask: Numbers | None = None, bias: Arrays | None = None
+) -> ProductAttention:
     r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
 
     Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
@@ -84,7 +91,9 @@ def attention_from_products(products, mask=None, bias=None) -> ProductAttention:
     return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
 
 
-def attention_from_queries_and_keys(queries, keys, mask=None, bias=None) -> QueryKeyAttention:
+def attention_from_queries_and_keys(
+    queries: Arrays, keys: Arrays, *, mask: Numbers | None = None, bias: Arrays | None = None
+) -> QueryKeyAttention:
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
     Args:
@@ -113,7 +122,7 @@ def attention_from_queries_and_keys(queries, keys, mask=None, bias=None) -> Quer
     return QueryKeyAttention(queries, keys, _mask(mask), _bias(bias, [query.shape[0] for query in queries]))
 
 
-def relative_bias(table, tokens: int) -> Float[Array, "_heads tokens tokens"]:
+def relative_bias(table: Numbers, tokens: int) -> Float[Array, "_heads tokens tokens"]:
     r"""Biases that depend on how far apart two tokens are: $b_{st} = \beta_{s - t}$, relative positions.
 
     Args:

@@ -1,23 +1,25 @@
 """Whether a kind of layer agrees with itself: what the author of a new one should ask before using it."""
 
 import itertools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
+from statmech_attention.arguments import OneLayer
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.network import forward, forward_paths, sample_weights
 from statmech_attention.model.paths import attentioned_inputs
 
 _EXAMPLES, _TOKENS, _FEATURES, _WIDTH = 3, 4, 5, 6
-_TOLERANCE = {"rtol": 1e-8, "atol": 1e-10}
+_TOLERANCE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
 # Beyond this many heads the sets that pruning may leave are too many to try all.
 _FEW_HEADS = 4
 
 
-def check_layer(layer, *, seed: int = 0) -> None:
+def check_layer(layer: OneLayer, *, seed: int = 0) -> None:
     r"""Raise ValueError where a layer of a new kind contradicts itself.
 
     Checked are its fields and numbers, $M$ among them; its `forward`, alone and between layers of two heads, against the sum

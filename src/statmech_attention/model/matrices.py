@@ -3,6 +3,7 @@
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Numbers
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.layouts import LAYOUTS, matrices_from
@@ -10,7 +11,7 @@ from statmech_attention.model.padding import padded
 
 
 def attention_matrices(
-    inputs, attention, *, layout: str = "key_query", mask=None
+    inputs: Numbers, attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """The attention matrices of `inputs`, whichever way they are given.
 
@@ -40,9 +41,9 @@ def attention_matrices(
     inputs, mask = padded(inputs, mask)
     if isinstance(attention, (ProductAttention, QueryKeyAttention)):
         checks.choice("layout", layout, LAYOUTS)
-        return attention(inputs, mask)
+        return attention(inputs, mask=mask)
     given = callable(attention)
-    if given:
+    if callable(attention):
         try:
             attention = attention(inputs)
         except TypeError as error:

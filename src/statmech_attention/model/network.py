@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Layers, Numbers, PerLayer, Readouts, Scales, Whole, Word
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.heads import Heads
@@ -38,15 +39,15 @@ class Weights(NamedTuple):
     readout: Float[Array, "..."]
 
 
-def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights:
+def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, heads: Layers, features: Whole) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$, those of $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
         width: $N$, or one whole number a layer, $(N_1, .., N_{L+1})$.
-        features: $N_0$.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        features: $N_0$.
 
     Returns:
         `Weights`.
@@ -83,15 +84,15 @@ def sample_weights(key: Key, *, heads, width, features, variance=1.0) -> Weights
 @checks.objects
 def forward(
     weights: Weights,
-    inputs,
-    attention,
-    readout="last",
-    heads=None,
+    inputs: Numbers,
+    attention: Attention,
     *,
-    scales=None,
-    norm="post",
+    heads: Layers | None = None,
+    readout: Readouts = "last",
+    scales: Scales | None = None,
+    norm: Word = "post",
     layout: str = "key_query",
-    mask=None,
+    mask: Numbers | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
@@ -102,8 +103,8 @@ def forward(
         weights: `Weights`.
         inputs: `(examples, tokens, features)`.
         attention: anything `attention_matrices` takes.
-        readout: "first", "last", a token's index, or "mean".
         heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        readout: "first", "last", a token's index, or "mean".
         scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
         norm: "post" or "pre".
         layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
@@ -127,7 +128,7 @@ def forward(
 
 
 @checks.objects
-def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width"]:
+def effective_weights(weights: Weights, *, heads: Layers | None = None) -> Float[Array, "paths width"]:
     r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
 
     Args:
@@ -137,7 +138,7 @@ def effective_weights(weights: Weights, heads=None) -> Float[Array, "paths width
     Returns:
         `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
     """
-    return _stage_weights(weights, _chain_of(weights, heads))[0]
+    return stage_weights(weights, _chain_of(weights, heads))[0]
 
 
 @checks.objects
@@ -161,7 +162,7 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
     """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
-    rows = _stage_weights(weights, chain)[0] @ weights.projection
+    rows = stage_weights(weights, chain)[0] @ weights.projection
     rows = rows / root(weights.projection.shape[0] * features * chain.divisor)
     rows = rows.reshape(chain.paths, chain.outputs, features)
     gains = jnp.asarray(chain.path_gains, rows.dtype)[:, None, None]
@@ -169,7 +170,7 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
 
 
 @checks.objects
-def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array, "..."], ...]:
+def weights_order_parameters(weights: Weights, *, heads: Layers | None = None) -> tuple[Float[Array, "..."], ...]:
     r"""$U^{(l)}_{\pi\pi'} = w^\pi \cdot w^{\pi'} / N_l$ of one weight configuration, the bracket of (13).
 
     Args:
@@ -182,16 +183,22 @@ def weights_order_parameters(weights: Weights, heads=None) -> tuple[Float[Array,
         partial paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, heads)
-    overlaps = [partial @ partial.mT / partial.shape[-1] for partial in _stage_weights(weights, chain)]
+    overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 
 
-def _stage_weights(weights: Weights, chain: Chain) -> list:
-    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage."""
+def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
+    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage.
+
+    Args:
+        weights: `Weights`, or anything with `values` and `readout` of their shapes.
+        chain: the layers.
+        root: of a width, what its stage is divided by.
+    """
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
     found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
-        seeds, *inner = seeds_from(rows, values)
+        seeds, *inner = seeds_from(rows, values, root)
         if layer.keeps:
             seeds = jnp.concatenate([rows[None], seeds])
         rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Layers, Numbers
 from statmech_attention.layers.kind import Narrow, root
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
@@ -15,14 +16,14 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 @checks.objects
 def normalisation_scales(
     weights: Weights,
-    inputs,
-    attention,
-    heads=None,
+    inputs: Numbers,
+    attention: Attention,
     *,
+    heads: Layers | None = None,
     norm: str = "post",
-    epsilon=0.0,
+    epsilon: Numbers = 0.0,
     layout: str = "key_query",
-    mask=None,
+    mask: Numbers | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: what the norms of a network divide by, layer by layer.
 
@@ -54,7 +55,8 @@ def normalisation_scales(
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
     epsilon = checks.at_least("epsilon", epsilon, 0)
-    hidden, found = inputs @ weights.projection.T / root(inputs.shape[2]), []
+    hidden = inputs @ weights.projection.T / root(inputs.shape[2])
+    found: list[Array] = []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
         if norm == "pre":
             found.append(_scale(hidden, epsilon, mask, len(found) + 1))

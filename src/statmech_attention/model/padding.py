@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays
 from statmech_attention.layers.outputs import readout_weights
 
 
@@ -22,7 +23,7 @@ class Padded(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"]
 
 
-def pad_sequences(sequences) -> Padded:
+def pad_sequences(sequences: Arrays) -> Padded:
     """Sequences of unequal length as one array and a mask.
 
     Args:

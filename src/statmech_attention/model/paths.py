@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Kept, Layers, Numbers, Readouts, Scales, Word
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Kind
@@ -43,7 +44,7 @@ class AttentionedInputs:
         """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
         return AttentionedInputs(self.values, self.chain.form.spelled)
 
-    def keep_heads(self, kept) -> "AttentionedInputs":
+    def keep_heads(self, kept: Kept) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
         Args:
@@ -62,7 +63,15 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs, attention, readout="last", heads=None, *, scales=None, norm="post", layout: str = "key_query", mask=None
+    inputs: Numbers,
+    attention: Attention,
+    *,
+    heads: Layers | None = None,
+    readout: Readouts = "last",
+    scales: Scales | None = None,
+    norm: Word = "post",
+    layout: str = "key_query",
+    mask: Numbers | None = None,
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
@@ -73,10 +82,10 @@ def attentioned_inputs(
         inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows; or one array `(tokens, features)` an example, of
             unequal lengths.
         attention: anything `attention_matrices` takes.
-        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens. Padding is none of
-            them: "last" is an example's own last token.
         heads: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
             matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
+        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens. Padding is none of
+            them: "last" is an example's own last token.
         scales: $r^l_t(x) > 0$, one over what the norms of a network divide the tokens by, as from `normalisation_scales`:
             one array `(examples, tokens)` a layer, None for a layer without a norm. With pre-norm there may be one more, of
             a norm before the readout. A norm below the first layer, as of an embedding, scales the inputs. Gains that the
@@ -111,7 +120,7 @@ def _seen(inputs, matrices, weights, around: TokenScales, chain):
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
-def path_indices(heads) -> Int[np.ndarray, "paths layers"]:
+def path_indices(heads: Layers) -> Int[np.ndarray, "paths layers"]:
     """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 where a path passes through none.
 
     Args:

@@ -96,7 +96,7 @@ class Parameter:
         low, high = (
             next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt"))
         )
-        lower, upper = self.allowed.get(low, -math.inf), self.allowed.get(high, math.inf)
+        lower, upper = self.allowed.get(low or "", -math.inf), self.allowed.get(high or "", math.inf)
         step = f", a multiple of {self.allowed['multiple_of']}" if "multiple_of" in self.allowed else ""
         return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}{step}"
 
@@ -114,13 +114,13 @@ class Parameter:
         return self.type.removeprefix("list[").removesuffix("]")
 
     def _entry(self, value: Any) -> Any:
-        spelled = _SCALARS[self._entry_type]
+        spelled: Any = _SCALARS[self._entry_type]
         if isinstance(self.allowed, dict):
             spelled = Annotated[spelled, Field(**self.allowed)]
         elif self.allowed and not self.is_path:
             spelled = Literal[tuple(self.allowed)]
         read = _whole(value) if self._entry_type == "int" and isinstance(value, str) else value
-        adapter = TypeAdapter(spelled, config=_STRICT)
+        adapter: TypeAdapter = TypeAdapter(spelled, config=_STRICT)
         try:
             if isinstance(read, bool) and self._entry_type != "bool":  # equal to 1 in a list of numbers
                 raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.")

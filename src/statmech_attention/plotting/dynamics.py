@@ -1,16 +1,18 @@
 """Panels on the network of 1-bit self-attention in time: tokens, overlaps, portraits and spectra, sizes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from statmech_attention import checks
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.interactive import Panel, Slider, slider
 from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, FEATURE_COLOURS, REGIME_COLOURS, axes_or_new
 
 
-def token_raster(words, *, axes=None):
+def token_raster(words: Numbers, *, axes: Axes | None = None):
     """Tokens side by side in time, a column a token, dark for +1 and light for -1.
 
     Args:
@@ -34,7 +36,15 @@ def token_raster(words, *, axes=None):
     return axes
 
 
-def overlap_series(values, *, start: int = 1, symbol: str = "m^o", style: str = "-", alpha: float = 1.0, axes=None):
+def overlap_series(
+    values: Numbers,
+    *,
+    start: int = 1,
+    symbol: str = "m^o",
+    style: str = "-",
+    alpha: float = 1.0,
+    axes: Axes | None = None,
+):
     """Overlaps against time, one line a feature.
 
     Args:
@@ -64,7 +74,7 @@ def overlap_series(values, *, start: int = 1, symbol: str = "m^o", style: str = 
     return axes
 
 
-def phase_portrait(first, second, *, regime: str | None = None, axes=None):
+def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
     """One overlap against another, a dot a step.
 
     Args:
@@ -80,14 +90,16 @@ def phase_portrait(first, second, *, regime: str | None = None, axes=None):
     points = np.stack([first, second], axis=1)
     # Few points, as on a periodic orbit, get dots that are seen.
     few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
-    colour = REGIME_COLOURS.get(regime, DARK)
+    colour = REGIME_COLOURS.get(regime or "", DARK)
     axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
     axes.set(xlabel="$m^o_1$", ylabel="$m^o_2$")
     axes.ticklabel_format(style="plain", useOffset=False)
     return axes
 
 
-def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 12.0, axes=None):
+def spectrum(
+    frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
+):
     """A power spectrum, logarithmic, without frequency zero.
 
     Args:
@@ -103,7 +115,7 @@ def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 
     axes = axes_or_new(axes)
     frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
     top = power.max()
-    colour = REGIME_COLOURS.get(regime, DARK)
+    colour = REGIME_COLOURS.get(regime or "", DARK)
     axes.semilogy(
         frequencies, np.maximum(power, top * 10.0 ** -(decades + 1)), color=colour, linewidth=0.7, rasterized=True
     )
@@ -112,10 +124,10 @@ def spectrum(frequencies, power, *, regime: str | None = None, decades: float = 
 
 
 def portrait_slider(
-    parameter,
-    portraits,
-    frequencies,
-    powers,
+    parameter: Numbers,
+    portraits: Numbers,
+    frequencies: Numbers,
+    powers: Numbers,
     *,
     regimes: Sequence[str],
     names: Sequence[str] | None = None,
@@ -148,7 +160,7 @@ def portrait_slider(
     parameter = np.asarray(parameter, float)
     portraits = np.asarray(checks.array("portraits", portraits, "networks points 2"))
     powers = np.asarray(checks.array("powers", powers, "networks bins"))
-    wanted, got = (len(parameter), 2, len(parameter), len(frequencies)), (*portraits.shape[::2], *powers.shape)
+    wanted, got = (len(parameter), 2, len(parameter), np.size(frequencies)), (*portraits.shape[::2], *powers.shape)
     if got != wanted or len(regimes) != len(parameter):
         raise ValueError(
             f"portraits, powers, regimes: wanted one of each for {len(parameter)} values of the parameter, "
@@ -166,7 +178,9 @@ def portrait_slider(
         few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
         colours = {"": REGIME_COLOURS[regime]}
         lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
-        look = dict(colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True)
+        look: dict[str, Any] = dict(
+            colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True
+        )
         left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, **look)
         look = dict(colours=colours, ticks=(bins[1] / 5, decades / 5))
         right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), **look)
@@ -189,7 +203,16 @@ def _limit(points) -> float:
     return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
 
 
-def against_sites(sites, values, errors=None, *, label: str, colour: str = "theory", style: str = "o", axes=None):
+def against_sites(
+    sites: Numbers,
+    values: Numbers,
+    errors: Numbers | None = None,
+    *,
+    label: str,
+    colour: str = "theory",
+    style: str = "o",
+    axes: Axes | None = None,
+):
     """A quantity against the number of sites, both logarithmic.
 
     Args:
@@ -211,7 +234,14 @@ def against_sites(sites, values, errors=None, *, label: str, colour: str = "theo
 
 
 def predicted_and_measured(
-    places, predicted, measured_at, measured, *, label: str = "", colour: str = "theory", axes=None
+    places: Numbers,
+    predicted: Numbers,
+    measured_at: Numbers,
+    measured: Numbers,
+    *,
+    label: str = "",
+    colour: str = "theory",
+    axes: Axes | None = None,
 ):
     """A prediction as a line, what is measured as dots of the same colour.
 

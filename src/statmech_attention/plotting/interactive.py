@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.plotting.style import COLOURS
 
 _AT_ONCE = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
@@ -72,10 +73,10 @@ class Slider:
 
 def slider(
     frames: Sequence[Sequence[Panel]],
-    values,
+    values: Numbers,
     *,
     label: str,
-    picture,
+    picture: Any,
     description: str,
     names: Sequence[str] | None = None,
     first: int = 0,
@@ -167,7 +168,7 @@ def lines_of(panel: Panel, number, frame: int) -> list[dict]:
 
 
 def _axes(panels: Sequence[Panel]) -> dict:
-    layout = {}
+    layout: dict[str, Any] = {}
     for number, panel in zip(["", *range(2, len(panels) + 1)], panels, strict=True):
         layout |= axes_of(panel, number)
     return layout

@@ -57,7 +57,7 @@ def sliders(
     knobs: Sequence[Knob],
     *,
     titles: Sequence[str],
-    picture,
+    picture: Any,
     description: str,
 ):
     """Panels side by side, one set of them for every combination of values; below each other where the page is narrow.
@@ -97,7 +97,7 @@ def sliders(
         for place, panels in enumerate(frames)
     ]
     first = int(np.ravel_multi_index([knob.first for knob in knobs], shape))
-    layout = {
+    layout: dict[str, Any] = {
         "template": "simple_white",
         "showlegend": any(isinstance(one, Panel) and len(one.lines) > 1 for one in frames[0]),
     }
@@ -176,7 +176,7 @@ def _arranged(panels: Sequence[Panel | Matrix], titles: Sequence[str], side_by_s
     """Where panels, their titles and colour bars are, in shares of the figure."""
     count, gap = len(panels), 0.09
     length = (1 - gap * (count - 1)) / count
-    layout = {
+    layout: dict[str, Any] = {
         "height": 330 if side_by_side else 330 * count,
         "margin": {"l": 55, "r": 15, "t": 40, "b": 50},
         "dragmode": False,

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 
+from statmech_attention.arguments import Axes, Layers, Numbers
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.style import axes_or_new, path_name, without_frame
@@ -13,7 +14,14 @@ from statmech_attention.plotting.style import axes_or_new, path_name, without_fr
 _NAMED = 16  # paths that still have room for their names
 
 
-def order_parameter(matrix, heads, *, limit: float | None = None, axes=None, annotate: bool | None = None):
+def order_parameter(
+    matrix: Numbers,
+    *,
+    heads: Layers,
+    limit: float | None = None,
+    axes: Axes | None = None,
+    annotate: bool | None = None,
+):
     """An order parameter as a matrix of colours, zero in white, one row and column a path.
 
     Args:
@@ -31,12 +39,20 @@ def order_parameter(matrix, heads, *, limit: float | None = None, axes=None, ann
     """
     matrix, paths = np.ma.asarray(matrix), path_indices(heads)
     if matrix.shape != (len(paths), len(paths)):
-        raise ValueError(f"matrix: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
+        raise ValueError(
+            f"matrix: wanted shape {(len(paths),) * 2} for heads {chain(heads).spelled}, got {matrix.shape}."
+        )
     return _coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
 
 
 def chain_order_parameter(
-    matrix, heads, *, layer: int = 1, limit: float | None = None, axes=None, annotate: bool | None = None
+    matrix: Numbers,
+    *,
+    heads: Layers,
+    layer: int = 1,
+    limit: float | None = None,
+    axes: Axes | None = None,
+    annotate: bool | None = None,
 ):
     """An order parameter of any chain as colours, one row and column a pair (partial path, output).
 
@@ -70,7 +86,7 @@ def chain_order_parameter(
     return axes
 
 
-def output_order_parameter(matrix, heads, *, limit: float | None = None, axes=None):
+def output_order_parameter(matrix: Numbers, *, heads: Layers, limit: float | None = None, axes: Axes | None = None):
     """An order parameter over pairs (path, output) as a matrix of colours, zero in white; lines part the paths.
 
     Args:
@@ -98,7 +114,9 @@ def output_order_parameter(matrix, heads, *, limit: float | None = None, axes=No
     return axes
 
 
-def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: str = ""):
+def path_blocks(
+    matrix: Numbers, *, heads: Layers, limit: float | None = None, axes: Axes | None = None, title: str = ""
+):
     """An order parameter as colours, with a frame around every block of paths through the same head, or skip, of layer 1.
 
     Args:
@@ -114,7 +132,7 @@ def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: 
     Raises:
         ValueError: a matrix whose size does not fit the heads.
     """
-    axes = order_parameter(matrix, heads, limit=limit, axes=axes, annotate=False)
+    axes = order_parameter(matrix, heads=heads, limit=limit, axes=axes, annotate=False)
     blocks = chain(heads).branches[0]
     side = len(np.asarray(matrix)) // blocks
     for block in range(blocks):
@@ -123,7 +141,9 @@ def path_blocks(matrix, heads, *, limit: float | None = None, axes=None, title: 
     return axes
 
 
-def path_correlations(matrix, heads, *, limit: float = 1.0, axes=None, annotate: bool | None = None):
+def path_correlations(
+    matrix: Numbers, *, heads: Layers, limit: float = 1.0, axes: Axes | None = None, annotate: bool | None = None
+):
     r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as a matrix of colours, the diagonal left blank.
 
     Args:
@@ -146,10 +166,17 @@ def path_correlations(matrix, heads, *, limit: float = 1.0, axes=None, annotate:
         )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
-    return order_parameter(correlations, heads, limit=limit, axes=axes, annotate=annotate)
+    return order_parameter(correlations, heads=heads, limit=limit, axes=axes, annotate=annotate)
 
 
-def kernel_matrix(kernel, labels, *, limits: tuple[float, float] | None = None, axes=None, title: str = ""):
+def kernel_matrix(
+    kernel: Numbers,
+    labels: Numbers,
+    *,
+    limits: tuple[float, float] | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+):
     """A training kernel as a matrix of colours, examples sorted by class, each class with its own share.
 
     Args:
@@ -178,7 +205,7 @@ def kernel_matrix(kernel, labels, *, limits: tuple[float, float] | None = None, 
     return axes
 
 
-def attention_matrix(matrix, *, axes=None, title: str = ""):
+def attention_matrix(matrix: Numbers, *, axes: Axes | None = None, title: str = ""):
     """An attention matrix: keys downwards, queries to the right, from 0 in white to 1 in black.
 
     The grey is that of the square root, so that a uniform head with its many small entries is not lost in white.

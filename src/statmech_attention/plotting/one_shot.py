@@ -1,11 +1,13 @@
 """Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from statmech_attention.arguments import Axes, Layers, Numbers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.interactive import Panel, Slider, slider
 from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
@@ -15,7 +17,9 @@ _GROUPS = ("same path", "same head in layer 1", "other pairs")
 _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 
 
-def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None):
+def against_temperature(
+    temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
+):
     """Accuracy against temperature, one line a width, from dark (narrow) to light (wide).
 
     Args:
@@ -48,7 +52,14 @@ def against_temperature(temperatures, values: Mapping, *, limit=None, axes=None)
 
 
 def best_temperatures(
-    widths, temperatures, *, label: str, limit=None, colour: str = "theory", style: str = "--", axes=None
+    widths: Numbers,
+    temperatures: Numbers,
+    *,
+    label: str,
+    limit: Numbers | None = None,
+    colour: str = "theory",
+    style: str = "--",
+    axes: Axes | None = None,
 ):
     """The best temperature against the width: a dot a draw, geometric means as a line.
 
@@ -72,7 +83,7 @@ def best_temperatures(
     axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
     # Means are taken of logarithms; the axis is in temperatures.
     line, band = axes.lines[-1], axes.collections[-1]
-    line.set_ydata(10.0 ** line.get_ydata())
+    line.set_ydata(10.0 ** np.asarray(line.get_ydata()))
     band.remove()
     for width, column in zip(np.asarray(widths, float), temperatures.T, strict=True):
         values, counts = np.unique(column, return_counts=True)
@@ -89,7 +100,7 @@ def best_temperatures(
     return axes
 
 
-def entries_compared(matrix, other, heads, *, axes=None):
+def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
     """Entries of one order parameter against those of another, a pair of paths a dot, in units of the mean diagonal.
 
     Args:
@@ -115,7 +126,7 @@ def entries_compared(matrix, other, heads, *, axes=None):
     across, upwards = (one[rows, columns] / np.mean(np.diag(one)) for one in (matrix, other))
     for place in (2, 1, 0):
         mine = group == place
-        style = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
+        style: dict[str, Any] = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
         axes.scatter(across[mine], upwards[mine], label=_GROUPS[place], **style)
     axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
@@ -126,7 +137,7 @@ def entries_compared(matrix, other, heads, *, axes=None):
 
 
 def accuracy_slider(
-    widths, temperatures, values: Mapping, limits: Mapping, *, first: int = 0, description: str
+    widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
     """Accuracy against temperature on every test set, one width a place of a slider, with the limit beside it.
 
@@ -154,12 +165,12 @@ def accuracy_slider(
     ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
     frames = []
     for place in range(len(widths)):
-        panels = []
+        panels: list[Panel] = []
         for name, one in values.items():
             lines = {f"{name}, this width": one[place], f"{name}, GP limit": limits[name]}
             colours = dict(zip(lines, ("theory", "gp"), strict=True))
             points = {label: (temperatures, 100 * line) for label, line in lines.items()}
-            look = dict(ylim=ylim, xscale="log", colours=colours)
+            look: dict[str, Any] = dict(ylim=ylim, xscale="log", colours=colours)
             panels.append(Panel(points, f"temperature, {name}", "" if panels else "accuracy in %", **look))
         frames.append(panels)
     figure, axes = new_figure(1, len(values), figsize=(2.7 * len(values), 3.2), sharey=True, squeeze=False)

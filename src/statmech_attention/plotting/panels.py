@@ -1,14 +1,18 @@
 """Panels of the result figures: one function a panel, each draws into given axes and returns them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
 
 
-def against_width(widths, values, *, label: str, colour: str = "theory", axes=None, style: str = "o-"):
+def against_width(
+    widths: Numbers, values: Numbers, *, label: str, colour: str = "theory", style: str = "o-", axes: Axes | None = None
+):
     """A quantity against the width, the mean over draws with its standard error as a band.
 
     Args:
@@ -16,8 +20,8 @@ def against_width(widths, values, *, label: str, colour: str = "theory", axes=No
         values: `(draws, widths)`.
         label: for the legend.
         colour: a name in `COLOURS` or a Matplotlib colour.
-        axes: Matplotlib axes; a new figure where None.
         style: a Matplotlib format.
+        axes: Matplotlib axes; a new figure where None.
 
     Returns:
         The axes, with a logarithmic width axis.
@@ -38,7 +42,7 @@ def against_width(widths, values, *, label: str, colour: str = "theory", axes=No
     return axes
 
 
-def reference_line(values, *, label: str, colour: str = "gp", style: str = "-", axes=None):
+def reference_line(values: Numbers, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
     """A quantity that does not depend on the width: a horizontal line with a band of one standard error.
 
     Args:
@@ -58,7 +62,9 @@ def reference_line(values, *, label: str, colour: str = "gp", style: str = "-", 
     return axes
 
 
-def principal_overlaps(overlaps, *, label: str, colour: str = "theory", count: int = 20, axes=None):
+def principal_overlaps(
+    overlaps: Numbers, *, label: str, colour: str = "theory", count: int = 20, axes: Axes | None = None
+):
     """Overlap of the leading principal components with the labels, against their rank.
 
     Args:
@@ -76,11 +82,11 @@ def principal_overlaps(overlaps, *, label: str, colour: str = "theory", count: i
     rank = np.arange(1, len(mean) + 1)
     axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
     axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params("x", integer=True)
     return axes
 
 
-def groups(values, names: Sequence[str], *, colours: Sequence[str] | None = None, axes=None):
+def groups(values: Numbers, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None):
     """One column of dots a group, a dot a draw, with the mean and its standard error as a bar.
 
     Args:
@@ -115,7 +121,7 @@ def groups(values, names: Sequence[str], *, colours: Sequence[str] | None = None
     return axes
 
 
-def legend_above(axes, columns: int = 2) -> None:
+def legend_above(axes: Axes, columns: int = 2) -> None:
     """A legend above the panel, where it covers no data.
 
     Args:
@@ -125,7 +131,7 @@ def legend_above(axes, columns: int = 2) -> None:
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns, borderaxespad=0, columnspacing=1.2)
 
 
-def mean_and_error(values):
+def mean_and_error(values: Numbers):
     """Mean over draws and its standard error; no error where there is one draw.
 
     Args:
@@ -140,7 +146,7 @@ def mean_and_error(values):
     return values.mean(axis=0), error
 
 
-def label_panels(axes) -> None:
+def label_panels(axes: Any) -> None:
     """Letters (a), (b), .. in the upper left corners of panels.
 
     Args:
@@ -150,7 +156,7 @@ def label_panels(axes) -> None:
         panel.set_title(f"({letter})", loc="left", fontweight="bold")
 
 
-def new_figure(rows: int = 1, columns: int = 1, **options):
+def new_figure(rows: int = 1, columns: int = 1, **options: Any):
     """`plt.subplots` with the book's margins.
 
     Args:

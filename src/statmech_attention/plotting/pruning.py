@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 
@@ -30,10 +32,18 @@ CRITERIA = {
     "greedy": ("0.3", "D--"),
     "evidence lost": (MUTED["rose"], "X-"),
 }
-_OPEN = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
+_OPEN: dict[str, Any] = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
 
-def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = "theory"):
+def scores_and_drops(
+    scores: Numbers,
+    drops: Numbers,
+    errors: Numbers,
+    layers: Numbers,
+    *,
+    axes: Axes | None = None,
+    colour: str = "theory",
+):
     """Drop in accuracy when a head is removed, against the score of the head, one marker a layer.
 
     Args:
@@ -78,7 +88,7 @@ def scores_and_drops(scores, drops, errors, layers, *, axes=None, colour: str = 
     return axes
 
 
-def pruning_curves(curves: Mapping, *, random=None, axes=None):
+def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
     """Accuracy against the number of heads removed, one line a criterion.
 
     Args:
@@ -102,12 +112,14 @@ def pruning_curves(curves: Mapping, *, random=None, axes=None):
         )
     axes.axhline(0.5, color="0.7", linewidth=0.8, zorder=0)
     axes.set(xlabel="heads removed", ylabel="test accuracy")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params("x", integer=True)
     axes.yaxis.set_major_formatter(_PERCENT)
     return axes
 
 
-def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None, axes=None):
+def importances_compared(
+    rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
+):
     """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
 
     Args:
@@ -125,7 +137,8 @@ def importances_compared(rows: Mapping, networks: Sequence[str], *, chance=None,
     """
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
-        axes.axvspan(*chance, color="0.92", linewidth=0, zorder=0)
+        low, high = np.asarray(chance)
+        axes.axvspan(low, high, color="0.92", linewidth=0, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
     for row, (name, (each, (value, low, high))) in enumerate(rows.items()):
         each = np.asarray(each, float)

@@ -1,17 +1,27 @@
 """Panels on the regimes of the dynamics: diagrams, exponents, multipliers."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
 
+from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import DARK, MUTED, REGIME_COLOURS, REGIMES, axes_or_new
 
 _FEW = 80  # values, below which a network counts as periodic where nobody says
 _MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
-def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes=None):
+def bifurcation(
+    parameter: Numbers,
+    visited: Numbers,
+    values: Numbers,
+    *,
+    regimes: Numbers | None = None,
+    sections: Numbers | None = None,
+    axes: Axes | None = None,
+):
     """Values that an overlap visits against a parameter, by regime: all of them pale, a section through them dark on top.
 
     Periodic networks come first and small, so that they hide neither tori nor chaos.
@@ -35,7 +45,7 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     if visited.shape != (len(parameter), len(values)):
         raise ValueError(f"visited: wanted shape {(len(parameter), len(values))}, got {visited.shape}.")
     axes = axes_or_new(axes)
-    groups = {None: np.ones(len(parameter), bool)}
+    groups: dict[str | None, np.ndarray] = {None: np.ones(len(parameter), bool)}
     if regimes is not None:
         groups = {REGIMES[number]: np.asarray(regimes) == number for number in np.unique(regimes)}
 
@@ -47,17 +57,17 @@ def bifurcation(parameter, visited, values, *, regimes=None, sections=None, axes
     whole = visited.sum(axis=1) < _FEW if regimes is None else groups.get("periodic", np.zeros(len(parameter), bool))
     for name, mine in groups.items():
         if sections is not None and np.any(mine & ~whole):
-            dots(visited & (mine & ~whole)[:, None], _pale(REGIME_COLOURS.get(name, DARK)), 0.8)
+            dots(visited & (mine & ~whole)[:, None], _pale(REGIME_COLOURS.get(name or "", DARK)), 0.8)
     for name, mine in groups.items():
         shown = visited if sections is None else np.where(whole[:, None], visited, np.asarray(sections))
-        dots(shown & mine[:, None], REGIME_COLOURS.get(name, DARK), 1.0 if name == "periodic" else 1.6)
+        dots(shown & mine[:, None], REGIME_COLOURS.get(name or "", DARK), 1.0 if name == "periodic" else 1.6)
         if name is not None:
             axes.plot([], [], "o", color=REGIME_COLOURS[name], label=name)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="$m^o$")
     return axes
 
 
-def regime_ribbon(parameter, regimes, *, axes=None):
+def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = None):
     """The regime of every network as a strip of colours.
 
     Args:
@@ -74,7 +84,7 @@ def regime_ribbon(parameter, regimes, *, axes=None):
     return axes
 
 
-def regime_map(parameter, other, regimes, *, axes=None):
+def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Axes | None = None):
     """The regime over two parameters.
 
     Args:
@@ -127,7 +137,14 @@ def _dots(table):
     return place, level
 
 
-def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
+def exponents(
+    parameter: Numbers,
+    values: Numbers,
+    errors: Numbers | None = None,
+    *,
+    regimes: Numbers | None = None,
+    axes: Axes | None = None,
+):
     r"""Lyapunov exponents against a parameter, the largest on top.
 
     Args:
@@ -156,7 +173,10 @@ def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
             axes.plot(parameter, values[:, 0], "-", color="0.75", linewidth=0.8, zorder=1)
             for regime in np.unique(regimes):
                 mine = np.asarray(regimes) == regime
-                look = {"color": REGIME_COLOURS[REGIMES[regime]], "label": rf"$\lambda_1$, {REGIMES[regime]}"}
+                look: dict[str, Any] = {
+                    "color": REGIME_COLOURS[REGIMES[regime]],
+                    "label": rf"$\lambda_1$, {REGIMES[regime]}",
+                }
                 bar = None if error is None else error[mine]
                 axes.errorbar(parameter[mine], values[mine, 0], bar, fmt="o", markersize=3, elinewidth=0.8, **look)
         else:
@@ -165,7 +185,7 @@ def exponents(parameter, values, errors=None, *, regimes=None, axes=None):
     return axes
 
 
-def multipliers(values: Mapping, *, axes=None):
+def multipliers(values: Mapping, *, axes: Axes | None = None):
     """Multipliers in the complex plane with the unit circle: inside is stable.
 
     Args:
@@ -182,7 +202,8 @@ def multipliers(values: Mapping, *, axes=None):
     axes.axvline(0, color="0.85", linewidth=0.8, zorder=0)
     looks = zip(values.items(), "oxs+^d", (DARK, MUTED["rose"], MUTED["green"]) * 2, strict=False)
     for (name, numbers), marker, colour in looks:
-        numbers, look = np.asarray(numbers), {"color": colour, "markersize": 6, "markerfacecolor": "none"}
+        numbers = np.asarray(numbers)
+        look: dict[str, Any] = {"color": colour, "markersize": 6, "markerfacecolor": "none"}
         axes.plot(numbers.real, numbers.imag, marker, label=name, linewidth=0, **look)
     axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     return axes

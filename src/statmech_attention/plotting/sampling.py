@@ -1,9 +1,11 @@
 """Panels on sampling: laws of order parameters, estimates against width, chains side by side."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # One colour and marker a sampler, wherever it is drawn.
@@ -21,7 +23,16 @@ _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
 _CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
-def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddle_point=None, axes=None):
+def law(
+    draws: Numbers,
+    *,
+    label: str,
+    bins: Numbers = 40,
+    weights: Numbers | None = None,
+    filled: bool = False,
+    saddle_point: Number | None = None,
+    axes: Axes | None = None,
+):
     """The density of a number over draws, as a histogram.
 
     Args:
@@ -43,16 +54,18 @@ def law(draws, *, label: str, bins=40, weights=None, filled: bool = False, saddl
     if weights is not None and np.size(weights) != draws.size:
         raise ValueError(f"weights: wanted {draws.size}, one a draw, got {np.size(weights)}.")
     axes, (colour, _) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
-    style = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
+    style: dict[str, Any] = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
     given = None if weights is None else np.ravel(np.asarray(weights, float))
-    axes.hist(draws, bins=bins, weights=given, density=True, color=colour, label=label, **style)
+    axes.hist(draws, weights=given, density=True, color=colour, label=label, **style | {"bins": bins})
     if saddle_point is not None:
-        axes.axvline(saddle_point, color=COLOURS["theory"], linewidth=1.6, label="saddle point")
+        axes.axvline(float(saddle_point), color=COLOURS["theory"], linewidth=1.6, label="saddle point")
     axes.set(ylabel="density")
     return axes
 
 
-def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
+def estimates(
+    widths: Numbers, means: Numbers, errors: Numbers, *, label: str, style: str = "", axes: Axes | None = None
+):
     """Estimates with their standard errors against the width, points that are not joined.
 
     Args:
@@ -81,7 +94,7 @@ def estimates(widths, means, errors, *, label: str, style: str = "", axes=None):
     return axes
 
 
-def entries_sampled(saddle_point, means, errors, *, axes=None):
+def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, axes: Axes | None = None):
     """Posterior means of a matrix's entries, upwards, against the saddle point's, across, with the line of agreement.
 
     Args:
@@ -113,7 +126,14 @@ def entries_sampled(saddle_point, means, errors, *, axes=None):
     return axes
 
 
-def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None = None, slopes=(), axes=None):
+def distance_against_width(
+    widths: Numbers,
+    distances: Mapping,
+    *,
+    errors: Mapping | None = None,
+    slopes: Numbers = (),
+    axes: Axes | None = None,
+):
     """How far estimates lie apart, against the width, both logarithmic, with lines of given slopes to compare.
 
     Args:
@@ -131,16 +151,18 @@ def distance_against_width(widths, distances: Mapping, *, errors: Mapping | None
     widths = np.asarray(widths, float)[order]
     for place, (name, values) in enumerate(distances.items()):
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
-        style = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
+        style: dict[str, Any] = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
         axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
-    for slope, values in zip(slopes, distances.values(), strict=False):
+    for slope, values in zip(np.asarray(slopes, float), distances.values(), strict=False):
         start = np.asarray(values)[order][0]
         axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="width $N$")
     return axes
 
 
-def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
+def approach(
+    values: Numbers, distances: Mapping, *, xlabel: str, slope: Number | None = None, axes: Axes | None = None
+):
     """How far networks are from a limit, against what takes them there, both logarithmic.
 
     Args:
@@ -169,7 +191,14 @@ def approach(values, distances: Mapping, *, xlabel: str, slope=None, axes=None):
     return axes
 
 
-def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None = None, mark: bool = False, axes=None):
+def over_temperatures(
+    temperatures: Numbers,
+    curves: Mapping,
+    *,
+    errors: Mapping | None = None,
+    mark: bool = False,
+    axes: Axes | None = None,
+):
     """Numbers against temperature, one line a name.
 
     Args:
@@ -192,7 +221,7 @@ def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None =
         place = others.index(name) if name in others else 0
         colour = COLOURS[_NAMED[name]] if name in _NAMED else _WIDTHS[place % len(_WIDTHS)]
         marker = "^" if name in _NAMED else "osDv"[place % 4]
-        style = dict(fmt=marker + "-", color=colour, capsize=2, markersize=4, label=name)
+        style: dict[str, Any] = dict(fmt=marker + "-", color=colour, capsize=2, markersize=4, label=name)
         axes.errorbar(temperatures[order], values, error, **style)
         if mark:
             best = int(np.argmax(values))
@@ -201,7 +230,7 @@ def over_temperatures(temperatures, curves: Mapping, *, errors: Mapping | None =
     return axes
 
 
-def coverage(levels, seen, band, *, label: str, colour: str, axes=None):
+def coverage(levels: Numbers, seen: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
     """How often intervals hold the truth, less their level, against the level, with a simultaneous band.
 
     Args:
@@ -228,7 +257,7 @@ def coverage(levels, seen, band, *, label: str, colour: str, axes=None):
     return axes
 
 
-def traces(draws, *, axes=None):
+def traces(draws: Numbers, *, axes: Axes | None = None):
     """A number along every chain, one line a chain.
 
     Args:
@@ -246,7 +275,9 @@ def traces(draws, *, axes=None):
         raise ValueError(f"draws: wanted one number a draw, (chain, draw), got shape {draws.shape}.")
     axes = axes_or_new(axes)
     for chain, values in enumerate(draws, start=1):
-        style = dict(linewidth=0.8, alpha=0.8, color=_CHAINS[(chain - 1) % len(_CHAINS)], label=f"chain {chain}")
+        style: dict[str, Any] = dict(
+            linewidth=0.8, alpha=0.8, color=_CHAINS[(chain - 1) % len(_CHAINS)], label=f"chain {chain}"
+        )
         axes.plot(np.arange(1, len(values) + 1), values, **style)
     axes.set(xlabel="draw")
     return axes

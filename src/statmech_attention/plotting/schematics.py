@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 from scipy.linalg import block_diag
 
+from statmech_attention.arguments import Axes
 from statmech_attention.plotting.matrices import _short
 from statmech_attention.plotting.style import COLOURS, DARK, arrow, axes_or_new, path_name, without_frame
 
@@ -17,7 +19,11 @@ _ROW, _COLUMN = 1.0, 2.05
 
 
 def architecture(
-    heads: Sequence[int], *, paths: Mapping[tuple[int, ...], str] | None = None, legend: bool = False, axes=None
+    heads: Sequence[int],
+    *,
+    paths: Mapping[tuple[int, ...], str] | None = None,
+    legend: bool = False,
+    axes: Axes | None = None,
 ):
     """The network from tokens to output, its heads as boxes, with attention paths drawn through them.
 
@@ -64,7 +70,7 @@ def architecture(
     return axes
 
 
-def attention_loop(*, axes=None):
+def attention_loop(*, axes: Axes | None = None):
     r"""The loop that a 1-bit self-attention network goes around: token, overlaps, attention, next token.
 
     Args:
@@ -122,8 +128,8 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
     norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
     size = (1.72 * len(titles) + 0.4, 1.5 * len(rows) + 0.5)
-    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, layout="constrained")
-    figure.get_layout_engine().set(wspace=0.13)
+    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
+    figure.set_layout_engine("constrained", wspace=0.13)
     for (name, row), panels in zip(rows.items(), axes, strict=True):
         for (_, matrix), panel in zip(row, panels, strict=True):
             image = panel.imshow(matrix, cmap="RdBu_r", norm=norm)
@@ -134,7 +140,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
                 panel.text(right, down, _short(value), ha="center", va="center", fontsize=8, color=colour)
         panels[0].set_ylabel(name, fontsize=10)
         for left, right in pairwise(panels):
-            look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
+            look: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
             figure.add_artist(
                 ConnectionPatch((1.02, 0.5), (-0.02, 0.5), "axes fraction", axesA=left, axesB=right, **look)
             )
@@ -218,7 +224,8 @@ def _level(start, end):
 def _box(axes, centre, text: str, colour: str, size, raised: float = 0.0, words: str | None = None) -> None:
     corner = (centre[0] - size[0] / 2, centre[1] - size[1] / 2)
     style = "round,pad=0,rounding_size=0.1"
-    box = FancyBboxPatch(corner, *size, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
+    width, height = size
+    box = FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=colour, edgecolor=DARK, zorder=3)
     box.set_label(text)
     axes.add_patch(box)
     said = text if words is None else words

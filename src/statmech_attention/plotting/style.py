@@ -1,10 +1,13 @@
 """The look of the book's figures: one style sheet, one colour a thing."""
 
 from importlib import resources
+from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from statmech_attention.arguments import Indices
 
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); one thing keeps one colour
 # everywhere: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, the four paths.
@@ -54,7 +57,7 @@ HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial
 
 def use_style() -> None:
     """Draw all figures from here on in the style of the book."""
-    plt.style.use(resources.files("statmech_attention.plotting") / "book.mplstyle")
+    plt.style.use(str(resources.files("statmech_attention.plotting") / "book.mplstyle"))
 
 
 def axes_or_new(axes, **size):
@@ -102,11 +105,11 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
         colour: a Matplotlib colour.
         **look: further arguments of `FancyArrowPatch`.
     """
-    look = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0} | look
-    axes.add_patch(FancyArrowPatch(start, end, **look))
+    usual: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0}
+    axes.add_patch(FancyArrowPatch(start, end, **usual | look))
 
 
-def path_name(path) -> str:
+def path_name(path: Indices) -> str:
     """A path as its heads counted from 1.
 
     Args:

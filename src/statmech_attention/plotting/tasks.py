@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Circle
 
+from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, arrow, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images
 
 
-def switching(probability: float, *, axes=None, title: str = ""):
+def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
     """The two hidden states and the probabilities to stay or to switch, as arrows whose width grows with them.
 
     Args:
@@ -44,7 +45,7 @@ def switching(probability: float, *, axes=None, title: str = ""):
     return axes
 
 
-def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
+def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Hidden Markov chains as rows of circles, dark and light for the two states, a bar wherever the state switches.
 
     Args:
@@ -67,8 +68,8 @@ def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
         for time, state in enumerate(chain):
             colour = COLOURS["state +" if state > 0 else "state -"]
             axes.add_patch(Circle((time, -row), 0.36, facecolor=colour, edgecolor=DARK, linewidth=0.6))
-        for time in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
-            axes.plot([time - 0.5] * 2, [-row - 0.45, -row + 0.45], color=MUTED["rose"], linewidth=2)
+        for place in 1 + np.flatnonzero(chain[1:] != chain[:-1]):
+            axes.plot([place - 0.5] * 2, [-row - 0.45, -row + 0.45], color=MUTED["rose"], linewidth=2)
         if len(labels):
             axes.text(-0.8, -row, labels[row], ha="right", va="center", fontsize=10)
     axes.set(xlim=(-0.6 - 3.2 * bool(len(labels)), length - 0.3), ylim=(-chains + 0.4, 0.6), aspect="equal")
@@ -76,7 +77,7 @@ def hidden_chains(hidden, *, axes=None, labels: Sequence[str] = ()):
     return axes
 
 
-def state_rows(hidden, *, labels: Sequence[str] = (), axes=None):
+def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Chains of hidden states as rows of cells, a shade of grey for each state, with its number written in it.
 
     Args:
@@ -107,7 +108,7 @@ def state_rows(hidden, *, labels: Sequence[str] = (), axes=None):
     return axes
 
 
-def noisy_tokens(tokens, *, axes=None):
+def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
     """The tokens of one chain as columns of colours, features downwards.
 
     Args:
@@ -125,7 +126,9 @@ def noisy_tokens(tokens, *, axes=None):
     return axes
 
 
-def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=None):
+def one_shot_sequence(
+    images: Numbers, first: Number, *, axes: Axes, patch: int | None = None, answer: Number | None = None
+):
     """Three images side by side with their labels +, -, ?.
 
     Args:
@@ -139,7 +142,7 @@ def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=N
         The axes.
     """
     _, height, width = np.shape(images)
-    for place, (image, name) in enumerate(zip(images, (_sign(first), _sign(-first), "?"), strict=True)):
+    for place, (image, name) in enumerate(zip(np.asarray(images), (_sign(first), _sign(-first), "?"), strict=True)):
         left = place * (width + _GAP)
         axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left, left + width, height, 0), interpolation="nearest")
         axes.plot(*_outline(left, width, height), color="0.6", linewidth=0.8)
@@ -153,7 +156,7 @@ def one_shot_sequence(images, first, *, axes, patch: int | None = None, answer=N
     return axes
 
 
-def attended(images, weights, *, axes, patch: int, title: str = ""):
+def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title: str = ""):
     """Three images, each patch with a tint as deep as the attention that it gets.
 
     Args:
@@ -169,7 +172,7 @@ def attended(images, weights, *, axes, patch: int, title: str = ""):
     _, height, width = np.shape(images)
     rows = height // patch
     depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)
-    for place, (image, share) in enumerate(zip(images, depth, strict=True)):
+    for place, (image, share) in enumerate(zip(np.asarray(images), depth, strict=True)):
         extent = (place * (width + _GAP), place * (width + _GAP) + width, height, 0)
         axes.imshow(image, cmap="gray", vmin=-0.5, vmax=1, extent=extent, interpolation="nearest")
         axes.imshow(share, cmap="Oranges", vmin=0, vmax=1, alpha=0.65 * share, extent=extent, interpolation="nearest")

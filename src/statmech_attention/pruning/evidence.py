@@ -7,13 +7,14 @@ $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 
 It is negative where the labels are likelier without the head.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
@@ -37,15 +38,17 @@ class HeadEvidence(NamedTuple):
     without: tuple[Solution, ...]
 
 
-def without_head(attentioned, head: int, *, coefficients: str = "kept", heads=None) -> AttentionedInputs:
+def without_head(
+    attentioned: Attentioned, head: int, *, heads: Layers | None = None, coefficients: str = "kept"
+) -> AttentionedInputs:
     r"""The attentioned inputs of the network that lacks one head.
 
     Args:
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         head: its number, counted through the network as in `head_indices`.
+        heads: only for plain arrays.
         coefficients: "kept": a path that is left weighs in the kernel what it did, so that the network is the whole one with
             $V^{(l,h)} = 0$; "rescaled": it has the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
-        heads: only for plain arrays.
 
     Returns:
         `AttentionedInputs` of the heads left. Where coefficients are kept, what they lack of the smaller network's is in the
@@ -65,16 +68,16 @@ def without_head(attentioned, head: int, *, coefficients: str = "kept", heads=No
 
 
 def head_evidence(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
-    variance=1.0,
-    heads=None,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     coefficients: str = "kept",
-    start=None,
-    tolerance=1e-8,
+    start: Begin | None = None,
+    tolerance: Number = 1e-8,
     throw: bool = True,
 ) -> HeadEvidence:
     r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
@@ -101,7 +104,13 @@ def head_evidence(
         NotConverged: as `solve`.
     """
     inputs = as_attentioned("attentioned", attentioned, heads)
-    options = {"width": width, "temperature": temperature, "variance": variance, "tolerance": tolerance, "throw": throw}
+    options: dict[str, Any] = {
+        "width": width,
+        "temperature": temperature,
+        "variance": variance,
+        "tolerance": tolerance,
+        "throw": throw,
+    }
     smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
     whole = solve(inputs, labels, start=start, **options)
     without = tuple(
@@ -112,7 +121,7 @@ def head_evidence(
 
 
 @checks.objects
-def order_parameters_left(solution: Solution, head) -> tuple[Float[Array, "..."], ...]:
+def order_parameters_left(solution: Solution, head: Numbers) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that do not go through a head, or through some of them.
 
     Args:
@@ -126,6 +135,7 @@ def order_parameters_left(solution: Solution, head) -> tuple[Float[Array, "..."]
         ValueError: as `without_head`.
     """
     chain = solution.attentioned.chain
-    several = isinstance(head, (list, tuple)) or checks.axes(head) == 1
-    _, parts = chain.keep(kept_heads(chain, list(head) if several else [head]))
+    given: Any = head
+    several = isinstance(given, (list, tuple)) or checks.axes(given) == 1
+    _, parts = chain.keep(kept_heads(chain, list(given) if several else [given]))
     return order_parameters_on(solution.order_parameters, chain, parts)

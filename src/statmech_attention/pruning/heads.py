@@ -7,11 +7,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind, Part
 
 
-def head_indices(heads) -> Int[np.ndarray, "heads 2"]:
+def head_indices(heads: Layers) -> Int[np.ndarray, "heads 2"]:
     """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
 
     Args:
@@ -62,7 +63,7 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     return kept
 
 
-def heads_left(heads, removed) -> tuple[int | Kind, ...]:
+def heads_left(heads: Layers, removed: Numbers) -> tuple[int | Kind, ...]:
     """The layers of the smaller network, as `heads` spells them.
 
     Args:
@@ -104,7 +105,7 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
             found.append(overlap[np.ix_(partial[place], partial[place])])
         elif parts[place].layer.inner is not None:
             above = partial[place + 1]
-            found.append(overlap[np.ix_(parts[place].matrices, above, above)])
+            found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
     return (*found, order_parameters[-1])
 
 
@@ -130,7 +131,8 @@ def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:
     Returns:
         `(networks, paths)`.
     """
-    layers, factors, start = chain(heads), 1.0, 0
+    layers, start = chain(heads), 0
+    factors = np.ones((1, 1))
     for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
         rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)
         gates = np.zeros((len(rows), layer.branches))

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Layers, Numbers
 from statmech_attention.model.layouts import matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
@@ -68,7 +69,7 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def taylor_importance(
-    contributions, labels, heads, *, signed: bool = False, bias: float = 0.0
+    contributions: Numbers, labels: Numbers, *, heads: Layers, signed: bool = False, bias: float = 0.0
 ) -> Float[np.ndarray, " heads"]:
     r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
 
@@ -99,7 +100,7 @@ def taylor_importance(
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
 
 
-def normalised_by_layer(scores, heads) -> Float[np.ndarray, " heads"]:
+def normalised_by_layer(scores: Numbers, *, heads: Layers) -> Float[np.ndarray, " heads"]:
     r"""Scores over the root of the sum of squares of their layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
 
     Args:
@@ -121,7 +122,9 @@ def normalised_by_layer(scores, heads) -> Float[np.ndarray, " heads"]:
     return scores / np.where(lengths > 0, lengths, 1.0)[layer]
 
 
-def head_confidence(attention, *, layout: str = "key_query", mask=None) -> Float[np.ndarray, " heads"]:
+def head_confidence(
+    attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
+) -> Float[np.ndarray, " heads"]:
     r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
 
     Args:
@@ -165,7 +168,9 @@ def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> 
     return np.sqrt(np.concatenate(squares))
 
 
-def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, level: float = 0.95) -> RankCorrelation:
+def rank_correlation(
+    scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
+) -> RankCorrelation:
     """Spearman's rank correlation of scores and accuracy drops of heads, with a bootstrap interval over heads.
 
     Heads are drawn anew with replacement, within each network. With 8 heads the interval is rough; that of several
@@ -174,9 +179,9 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
     Args:
         scores: `(all heads,)`, or `(networks, all heads)` for the mean coefficient of several networks.
         drops: the same shape.
-        resamples: how often heads are drawn anew.
         seed: of these draws.
-        level: share of the resampled coefficients inside the interval.
+        resamples: how often heads are drawn anew.
+        confidence_level: share of the resampled coefficients inside the interval.
 
     Returns:
         `RankCorrelation`.
@@ -191,9 +196,9 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
             f"scores and drops: wanted equal shapes (heads,) or (networks, heads), got {scores.shape} and {drops.shape}."
         )
     resamples = checks.whole("resamples", resamples)
-    share = checks.real(level)
+    share = checks.real(confidence_level)
     if share is None or not 0 < share < 1:
-        raise ValueError(f"level: wanted a number in (0, 1), got {level!r}.")
+        raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
     networks, heads = scores.shape
@@ -204,7 +209,7 @@ def rank_correlation(scores, drops, *, resamples: int = 2000, seed: int = 0, lev
     found = found[np.isfinite(found)]
     if math.isnan(value) or not found.size:
         return RankCorrelation(math.nan, math.nan, math.nan)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(found, [(1 - share) / 2, (1 + share) / 2])
     return RankCorrelation(value, float(low), float(high))
 
 

@@ -1,11 +1,14 @@
 r"""The theory's own predictor, path by path: heads are removed from it as from a trained network, without solving anew."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Number, Numbers
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
@@ -15,7 +18,7 @@ from statmech_attention.theory.kernels import check_order_parameter, kernel, ker
 
 @checks.objects
 def predictor_vectors(
-    attentioned: AttentionedInputs, labels, order_parameter, temperature
+    attentioned: AttentionedInputs, labels: Numbers, order_parameter: Numbers, *, temperature: Number
 ) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$: no kernel of test inputs is needed.
 
@@ -49,7 +52,12 @@ def _vectors(train: AttentionedInputs, labels, order_parameter, temperature):
 
 @checks.objects
 def predictor_contributions(
-    attentioned: AttentionedInputs, labels, attentioned_test: AttentionedInputs, order_parameter, *, temperature
+    attentioned: AttentionedInputs,
+    labels: Numbers,
+    attentioned_test: AttentionedInputs,
+    order_parameter: Numbers,
+    *,
+    temperature: Number,
 ) -> Float[Array, "examples paths"]:
     r"""What each path adds to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the vectors of `predictor_vectors`.
 
@@ -66,11 +74,11 @@ def predictor_contributions(
     Raises:
         ValueError: shapes that do not fit each other, $T \le 0$.
     """
-    vectors = predictor_vectors(attentioned, labels, order_parameter, temperature)
+    vectors = predictor_vectors(attentioned, labels, order_parameter, temperature=temperature)
     return jnp.einsum("epi,pi->ep", attentioned_test.values, vectors)
 
 
-def without_layers(contributions, labels, heads) -> Estimate:
+def without_layers(contributions: Numbers, labels: Numbers, *, heads: Layers) -> Estimate:
     """Accuracy of the whole network, and without all heads of one layer or of all, where skips let the rest through.
 
     Args:
@@ -85,6 +93,10 @@ def without_layers(contributions, labels, heads) -> Estimate:
         ValueError: as for `pruning_curve`.
     """
     layer = head_indices(heads)[:, 0]
-    orders = [[], *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)), np.arange(len(layer))]
-    curves = [pruning_curve(contributions, labels, heads, order) for order in orders]
+    orders: list[Any] = [
+        [],
+        *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
+        np.arange(len(layer)),
+    ]
+    curves = [pruning_curve(contributions, labels, order, heads=heads) for order in orders]
     return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))

@@ -42,7 +42,7 @@ class Ordering(NamedTuple):
 
 
 def ordering(
-    scores: Sequence, drops: Sequence, heads: Sequence, *, within: bool = False, orders: int = 20_000, seed: int = 0
+    scores: Sequence, drops: Sequence, *, heads: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
 ) -> Ordering:
     r"""Spearman's rank correlation of scores and drops, a mean over networks, with a permutation test.
 
@@ -54,9 +54,9 @@ def ordering(
         scores: one array `(all heads,)` a network.
         drops: the same.
         heads: of every network the number of heads in every layer, or layers of other kinds among them.
-        within: within layers.
-        orders: how many random orders.
         seed: of the orders.
+        within: within layers.
+        resamples: how many random orders.
 
     Returns:
         `Ordering`.
@@ -71,8 +71,8 @@ def ordering(
             f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
             f"and {len(heads)}."
         )
-    orders, seed = checks.whole("orders", orders), checks.seed("seed", seed)
-    each, total = np.full(len(scores), np.nan), np.zeros(orders)
+    resamples, seed = checks.whole("resamples", resamples), checks.seed("seed", seed)
+    each, total = np.full(len(scores), np.nan), np.zeros(resamples)
     for number, (score, drop, layers) in enumerate(zip(scores, drops, heads, strict=True)):
         score, drop = (
             np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
@@ -83,13 +83,13 @@ def ordering(
                 f"scores: wanted a score and a drop for each of {len(layer)} heads, got {len(score)} and {len(drop)}."
             )
         groups = [np.flatnonzero(layer == one) for one in np.unique(layer)] if within else [np.arange(len(layer))]
-        found, chance, weight = 0.0, np.zeros(orders), 0
+        found, chance, weight = 0.0, np.zeros(resamples), 0
         for place, group in enumerate(groups):
             first, second = (unit_ranks(values[group]) for values in (score, drop))
             if np.isnan(first @ second):
                 continue
             found += (len(group) - 1) * float(first @ second)
-            chance += (len(group) - 1) * (second[_places(len(group), orders, (seed, number, place))] @ first)
+            chance += (len(group) - 1) * (second[_places(len(group), resamples, (seed, number, place))] @ first)
             weight += len(group) - 1
         if weight:
             each[number] = found / weight
@@ -99,7 +99,7 @@ def ordering(
         return Ordering(np.nan, np.nan, (np.nan, np.nan), each)
     value, total = float(np.nanmean(each)), total / networks
     # The same sum in another order may differ in the last digit.
-    p = (1 + int(np.sum(total >= value - 1e-12))) / (1 + orders)
+    p = (1 + int(np.sum(total >= value - 1e-12))) / (1 + resamples)
     low, high = np.quantile(total, [0.025, 0.975])
     return Ordering(value, p, (float(low), float(high)), each)
 

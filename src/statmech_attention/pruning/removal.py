@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
@@ -37,7 +38,9 @@ class Removals(NamedTuple):
 
 
 @checks.objects
-def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
+def path_contributions(
+    network: TrainedNetwork | Weights, attentioned: AttentionedInputs
+) -> Float[Array, "examples paths *outputs"]:
     r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 
     Args:
@@ -61,14 +64,16 @@ def path_contributions(network, attentioned: AttentionedInputs) -> Float[Array, 
     return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 
-def masked_outputs(contributions, heads, kept, *, bias: float = 0.0) -> Float[np.ndarray, "networks examples *outputs"]:
+def masked_outputs(
+    contributions: Numbers, kept: Numbers, *, heads: Layers, bias: float = 0.0
+) -> Float[np.ndarray, "networks examples *outputs"]:
     r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        heads: number of heads in every layer.
         kept: `(networks, all heads)` booleans, one row for every network asked for; a layer without heads lets nothing
             through.
+        heads: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -83,7 +88,7 @@ def masked_outputs(contributions, heads, kept, *, bias: float = 0.0) -> Float[np
     return _gated(contributions, heads, kept, bias)
 
 
-def head_drops(contributions, labels, heads, *, bias: float = 0.0) -> Estimate:
+def head_drops(contributions: Numbers, labels: Numbers, *, heads: Layers, bias: float = 0.0) -> Estimate:
     """By how much the accuracy falls when one head is removed, for every head.
 
     Args:
@@ -105,7 +110,7 @@ def head_drops(contributions, labels, heads, *, bias: float = 0.0) -> Estimate:
     return _estimate(hits[:1] - hits[1:])
 
 
-def removal_order(scores, heads) -> Int[np.ndarray, " removals"]:
+def removal_order(scores: Numbers, *, heads: Layers) -> Int[np.ndarray, " removals"]:
     """In which order heads are removed: the lowest score first; the last head of a layer is passed over.
 
     Args:
@@ -129,7 +134,9 @@ def removal_order(scores, heads) -> Int[np.ndarray, " removals"]:
     return np.array(order, int)
 
 
-def greedy_order(contributions, labels, heads, *, bias: float = 0.0) -> Int[np.ndarray, " removals"]:
+def greedy_order(
+    contributions: Numbers, labels: Numbers, *, heads: Layers, bias: float = 0.0
+) -> Int[np.ndarray, " removals"]:
     """Heads in the order that costs least accuracy at every step, given those removed before.
 
     Args:
@@ -158,14 +165,16 @@ def greedy_order(contributions, labels, heads, *, bias: float = 0.0) -> Int[np.n
     return np.array(order, int)
 
 
-def pruning_curve(contributions, labels, heads, order, *, bias: float = 0.0) -> Estimate:
+def pruning_curve(
+    contributions: Numbers, labels: Numbers, order: Numbers, *, heads: Layers, bias: float = 0.0
+) -> Estimate:
     """Accuracy against the number of heads removed.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
-        heads: number of heads in every layer.
         order: numbers of heads, the first to go first.
+        heads: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -182,7 +191,7 @@ def pruning_curve(contributions, labels, heads, order, *, bias: float = 0.0) -> 
     return _estimate(right(_gated(contributions, heads, kept, bias), labels))
 
 
-def every_removal(contributions, labels, heads, count: int, *, bias: float = 0.0) -> Removals:
+def every_removal(contributions: Numbers, labels: Numbers, *, heads: Layers, count: int, bias: float = 0.0) -> Removals:
     """Accuracy without any so many heads: all choices, of which an order of heads can name but one.
 
     Args:
@@ -201,8 +210,8 @@ def every_removal(contributions, labels, heads, count: int, *, bias: float = 0.0
     contributions, heads = checked_contributions(contributions, heads)
     labels, layer = _labels(labels, len(contributions), heads), head_indices(heads)[:, 0]
     fewest = np.array([one.fewest for one in heads.layers])
-    chosen = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
-    chosen = np.array(list(chosen), int)
+    subsets = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
+    chosen = np.array(list(subsets), int)
     kept = np.ones((len(chosen), len(layer)), bool)
     kept[np.arange(len(chosen))[:, None], chosen] = False
     left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
@@ -224,7 +233,7 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
     return Estimate(samples.mean(axis=-1), spread / math.sqrt(count))
 
 
-def checked_contributions(contributions, heads):
+def checked_contributions(contributions, heads) -> tuple[Float[np.ndarray, "..."], Chain]:
     """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
     layers = chain(heads)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"

@@ -1,12 +1,14 @@
 """Which heads to keep of an encoder of one's own, from its attention matrices and labelled examples alone."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attention, Layers, Number, Numbers, PerLayer, Readouts
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.outputs import Outputs
 from statmech_attention.model.accuracy import Estimate, right
@@ -39,21 +41,21 @@ class SelectedHeads(NamedTuple):
 
 
 def select_heads(
-    inputs,
-    attention,
-    labels,
+    inputs: Numbers,
+    attention: Attention,
+    labels: Numbers,
     *,
+    width: PerLayer = 10,
+    temperature: Number | Sequence[Number] = 0.1,
+    heads: Layers | None = None,
+    readout: Readouts = "first",
+    seed: int = 0,
     keep: int,
-    width=10,
-    temperature=0.1,
-    readout="first",
-    heads=None,
     directions: int = 64,
     folds: int = 4,
-    seed: int = 0,
     definition: str = "both",
     layout: str = "key_query",
-    mask=None,
+    mask: Numbers | None = None,
 ) -> SelectedHeads:
     r"""The heads that count most in the order parameter of a network of finite width on this attention.
 
@@ -71,14 +73,14 @@ def select_heads(
         attention: one array `(examples, heads, keys, queries)` for every layer of the network, columns summing to one; all
             heads of an encoder may stand side by side in one layer.
         labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
-        keep: how many heads to keep, of all layers together.
         width: $N$, see `solve`.
         temperature: $T$.
-        readout: the token read out, as for `attentioned_inputs`.
         heads: layers, where they are not of heads alone, as in `(SkipHeads(12), SkipHeads(12))`.
+        readout: the token read out, as for `attentioned_inputs`.
+        seed: of the deal.
+        keep: how many heads to keep, of all layers together.
         directions: $N_0$, number of features; as many as there are where these are fewer.
         folds: how many parts the examples are dealt into.
-        seed: of the deal.
         definition: which pairs of paths count, as for `head_scores`.
         layout: "query_key" for attention `(examples, heads, queries, keys)`, as PyTorch and Hugging Face have it.
         mask: `(examples, tokens)`, true where there is a token, false on padding; see `attention_matrices`.
@@ -100,7 +102,7 @@ def select_heads(
     labels = checks.known("labels", labels, "examples outputs" if checks.axes(labels) == 2 else "examples")
     if heads is None and labels.ndim == 2:
         heads = (*(layer.shape[1] for layer in attention), Outputs(labels.shape[1]))
-    seen = attentioned_inputs(inputs, attention, readout, heads, mask=mask)
+    seen = attentioned_inputs(inputs, attention, readout=readout, heads=heads, mask=mask)
     chain, examples = seen.chain, len(seen.values)
     labels = np.asarray(checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes))
     keep, folds = checks.whole("keep", keep), checks.whole("folds", folds, 2)
@@ -113,8 +115,8 @@ def select_heads(
     outputs = np.zeros((2, *labels.shape))
     for fold in range(folds):
         learned, held_out = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
-        parts = [AttentionedInputs(seen.values[chosen], seen.heads) for chosen in (learned, held_out)]
-        outputs[:, held_out], nearby = problem.predictions(*parts, labels[learned])
+        train, test = (AttentionedInputs(seen.values[chosen], seen.heads) for chosen in (learned, held_out))
+        outputs[:, held_out], nearby = problem.predictions(train, test, labels[learned])
     hits = right(outputs, labels)
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
     scores, removed = problem.selected(problem.solution(seen, labels, nearby)[0])
@@ -144,8 +146,8 @@ class _Problem(NamedTuple):
     def selected(self, solution):
         """Scores of all heads, and the numbers of those that go."""
         heads = solution.attentioned.heads
-        scores = np.asarray(head_scores(solution.order_parameter, heads, self.definition))
-        return scores, removal_order(scores, heads)[: len(scores) - self.keep]
+        scores = np.asarray(head_scores(solution.order_parameter, heads=heads, definition=self.definition))
+        return scores, removal_order(scores, heads=heads)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
         """Outputs on test examples with the heads that the training examples choose and with all, and the order parameters."""

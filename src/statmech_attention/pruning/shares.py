@@ -8,11 +8,12 @@ import numpy as np
 from jaxtyping import Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning.heads import head_indices
 
 
-def path_weights(order_parameter, heads) -> Float[np.ndarray, "paths paths"]:
+def path_weights(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, "paths paths"]:
     r"""What pairs of paths weigh in the kernel: $c_\pi c_{\pi'} U^{\pi\pi'}$ with the coefficients $c_\pi$ of (X2).
 
     Args:
@@ -33,7 +34,7 @@ def path_weights(order_parameter, heads) -> Float[np.ndarray, "paths paths"]:
     return np.outer(coefficients, coefficients) * matrix
 
 
-def layer_shares(order_parameter, heads) -> Float[np.ndarray, " layers"]:
+def layer_shares(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, " layers"]:
     r"""$\hat s_l = 1 - s_l^0 / \sum_{\pi\pi'} |c_\pi c_{\pi'} U^{\pi\pi'}|$, with the sum $s_l^0$ over pairs that both pass layer $l$ by.
 
     Args:
@@ -48,11 +49,11 @@ def layer_shares(order_parameter, heads) -> Float[np.ndarray, " layers"]:
 
     Source: ours, equation (R9).
     """
-    size, beside = np.abs(path_weights(order_parameter, heads)), chain(heads).path_heads.T < 0
+    size, beside = np.abs(path_weights(order_parameter, heads=heads)), chain(heads).path_heads.T < 0
     return np.array([1 - size[np.ix_(along, along)].sum() / size.sum() for along in beside])
 
 
-def head_shares(order_parameter, heads) -> Float[np.ndarray, " heads"]:
+def head_shares(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, " heads"]:
     r"""$\hat s_{l,h}$: the share of the pairs of paths that go when a head goes, its score "either" before that is normalised.
 
     Args:
@@ -67,12 +68,12 @@ def head_shares(order_parameter, heads) -> Float[np.ndarray, " heads"]:
 
     Source: ours, equation (R9).
     """
-    size, branches = np.abs(path_weights(order_parameter, heads)), chain(heads).path_heads
+    size, branches = np.abs(path_weights(order_parameter, heads=heads)), chain(heads).path_heads
     left = [branches[:, layer] != head for layer, head in head_indices(heads)]
     return np.array([1 - size[np.ix_(kept, kept)].sum() / size.sum() for kept in left])
 
 
-def kernel_shares(weights, covariance, heads) -> Float[np.ndarray, "3"]:
+def kernel_shares(weights: Numbers, covariance: Numbers, *, heads: Layers) -> Float[np.ndarray, "3"]:
     r"""How the variance of the output divides up: the path along all skips, pairs through heads in every layer, all other pairs.
 
     Args:

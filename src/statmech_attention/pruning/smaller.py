@@ -7,6 +7,7 @@ from typing import TypeVar
 import jax
 import numpy as np
 
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
@@ -18,7 +19,7 @@ from statmech_attention.training.network import TrainedNetwork
 _Network = TypeVar("_Network")
 
 
-def prune(network: _Network, removed, heads=None) -> _Network:
+def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -> _Network:
     r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
 
     A layer with a skip may lose all its heads: the skip is left alone, the layer is then `SkipHeads(0)`, and attention has
@@ -40,9 +41,9 @@ def prune(network: _Network, removed, heads=None) -> _Network:
         ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
     """
     if isinstance(network, AttentionedInputs):
-        return network.keep_heads(kept_heads(network.heads, removed))
+        return network.keep_heads(kept_heads(network.heads, removed))  # type: ignore[return-value]
     if isinstance(network, TrainedNetwork):
-        return _prune_trained(network, kept_heads(network.heads, removed))
+        return _prune_trained(network, kept_heads(network.heads, removed))  # type: ignore[return-value]
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if heads is None else heads)
         _, parts = layers.keep(kept_heads(layers, removed))

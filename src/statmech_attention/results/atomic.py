@@ -12,7 +12,7 @@ from statmech_attention import checks
 try:
     import fcntl
 except ImportError:  # on Windows, where an open file cannot be renamed either
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 _SUFFIX = ".part"
 

@@ -24,9 +24,9 @@ def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
         state: a pytree of arrays and numbers.
         settings: what the run was asked to do, as JSON can hold it.
     """
-    leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
+    leaves: dict[str, Any] = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **leaves, **{_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
+        np.savez(file, **leaves | {_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
 
 
 def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
@@ -56,9 +56,9 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
     if differing:
         change = ", ".join(f"{name} {found.get(name)!r} there and {wanted.get(name)!r} here" for name in differing)
         raise ValueError(f"{path}: the checkpoint of another run: {change}. Give another file, or remove this one.")
-    structure = jax.tree.structure(like)
-    if structure.num_leaves != len(leaves):
+    wanted_leaves, structure = jax.tree.flatten(like)
+    if len(wanted_leaves) != len(leaves):
         raise ValueError(
-            f"{path}: wanted {structure.num_leaves} arrays, got {len(leaves)}. Remove this file and start again."
+            f"{path}: wanted {len(wanted_leaves)} arrays, got {len(leaves)}. Remove this file and start again."
         )
     return jax.tree.unflatten(structure, leaves)

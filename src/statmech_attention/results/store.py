@@ -36,9 +36,9 @@ def save(
     *,
     parameters: Mapping[str, Any],
     inputs: Mapping[str, str] | None = None,
+    seed: int | None = None,
     revision: int = 1,
     maker: str | None = None,
-    seed: int | None = None,
     wall_seconds: float | None = None,
 ) -> Path:
     """Write a result with its provenance; the file is there whole or not at all.
@@ -48,9 +48,9 @@ def save(
         path: where to, ending in `.nc`; folders are made.
         parameters: what the run was asked to do; numbers, texts, truth values, and lists of them.
         inputs: by name the `digest` of every record that it was computed from.
+        seed: the seed of its random numbers, if it used any.
         revision: of the experiment, a number that is raised by hand when its numbers are meant to change.
         maker: the experiment's name.
-        seed: the seed of its random numbers, if it used any.
         wall_seconds: how long it took.
 
     Returns:
@@ -163,7 +163,7 @@ def reason_to_make(
     )
 
 
-def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of) -> bool:
+def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of: Any) -> bool:
     """True where a result is there with these parameters, inputs and revision: it need not be made again.
 
     Args:

@@ -1,18 +1,21 @@
 """The arguments that the samplers have in common, checked before anything is compiled."""
 
+from jaxtyping import Array
+
 from statmech_attention import checks
+from statmech_attention.arguments import Whole, Word
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.kernels import check_pair
+from statmech_attention.theory.kernels import check_pair, checked_problem
 
 
-def checked(attentioned, labels, test, *, width, temperature, variance, heads, key):
+def checked(
+    attentioned, labels, test, *, width, temperature, variance, heads, key
+) -> tuple[AttentionedInputs, Array, float, Architecture, AttentionedInputs | None]:
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
     checks.key("key", key)
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
     temperature = checks.positive("temperature", temperature)
-    architecture = Architecture.of(inputs.heads, width, variance)
     return inputs, labels, temperature, architecture, checked_test(test, inputs)
 
 
@@ -20,8 +23,8 @@ def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
     """Test inputs that fit the training inputs, of the same heads where they are a plain array; None stays None."""
     if test is None:
         return None
-    test = as_attentioned("test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-    check_pair(inputs, test, "test")
+    test = as_attentioned("attentioned_test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+    check_pair(inputs, test, "attentioned_test")
     return test
 
 
@@ -42,7 +45,9 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     return tuple(int(width) for width in architecture.stage_widths)
 
 
-def check_chains(*, draws, chains, warmup, thinning=1, chain_method="auto") -> None:
+def check_chains(
+    *, draws: Whole, chains: Whole, warmup: Whole, thinning: Whole = 1, chain_method: Word = "auto"
+) -> None:
     """Refuse settings that no sampler can do anything with.
 
     Args:

@@ -119,7 +119,7 @@ def run(
     # No draws yet: threads that come at once to what is not compiled would all compile it.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
 
-    double = jax.config.jax_enable_x64
+    double = jax.config.read("jax_enable_x64")
 
     def go_on(state, count, thinning):
         # A context manager that switched to double precision did so for its own thread alone.
@@ -129,11 +129,11 @@ def run(
 
     shapes = jax.eval_shape(advance, states[0], data, 0, 1)[1]
     kept = {name: np.zeros((chains, 0, *shape.shape[1 + together :]), shape.dtype) for name, shape in shapes.items()}
-    done = 0
+    done, about = 0, dict(settings or {})
     if path is not None:
-        settings = {**(settings or {}), "warmup": warmup, "thinning": thinning, "data": _digest((seed, starts, data))}
+        about |= {"warmup": warmup, "thinning": thinning, "data": _digest((seed, starts, data))}
         if path.exists():
-            done, states, kept = load_state(path, (done, states, kept), settings)
+            done, states, kept = load_state(path, (done, states, kept), about)
             done, states = int(done), jax.tree.map(jnp.asarray, states)
     # `progress` None leaves it to tqdm, which shows nothing outside a terminal.
     bar = tqdm(total=warmup + draws, initial=done, unit="draw", disable=None if progress is None else not progress)
@@ -150,7 +150,7 @@ def run(
                     kept[name] = np.concatenate([kept[name], block], axis=1)
             done += count
             if path is not None:
-                save_state(path, (done, states, kept), settings)
+                save_state(path, (done, states, kept), about)
             bar.update(count)
     return {name: values[:, :draws] for name, values in kept.items()}
 

@@ -116,6 +116,7 @@ def _own_derivatives(point, data: Posterior, factors: Factors):
 
 def _derivatives_of_action(point, data: Posterior, factors: Factors):
     """The same from the action's, whose Hessian is made from matrix products."""
+    assert data.action is not None  # or the potential's own derivatives are taken
     problem = data.action._replace(temperature=data.temperature)
     value, gradient, curvature = dense_hessian(point, problem, factors)
     half = 0.5 * jnp.max(data.widths[factors.outer])
@@ -153,6 +154,7 @@ def gram(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, 
     """$K(U) + T I$; $U$ symmetric."""
     examples = data.labels.shape[0]
     if data.products is None:
+        assert data.inputs is not None  # one of the two is there
         weighted = jnp.einsum("eai,ab->ebi", data.inputs, overlap)
         full = weighted.reshape(examples, -1) @ data.inputs.reshape(examples, -1).T
     else:

@@ -90,7 +90,9 @@ def hamiltonian(potential: Callable, record: Callable) -> Transition:
         adapted = update_average(_ACCEPTANCE - chance, state.average)
         average = jax.tree.map(partial(jnp.where, state.iteration < warmup), adapted, state.average)
         numbers = {"steps": steps, "diverging": change > _LARGEST_ERROR, "acceptance": chance}
-        return State(*_drawn(state.key, position), position, *known, state.iteration + 1, average), numbers
+        own, momentum, uniforms = _drawn(state.key, position)
+        height, slope = known
+        return State(own, momentum, uniforms, position, height, slope, state.iteration + 1, average), numbers
 
     def keep(state, data):
         return {"potential": state.potential, **record(state.position, data[0])}

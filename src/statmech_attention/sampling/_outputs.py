@@ -11,6 +11,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Numbers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
@@ -46,6 +47,7 @@ def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKer
     """Mean (9) and variance (30) of the output given $U$."""
     packed = overlap[np.triu_indices(overlap.shape[0])]
     if test.products is None:
+        assert test.inputs is not None  # one of the two is there
         left, right = test.inputs
         weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
         across = weighted @ right.reshape(right.shape[0], -1).T
@@ -71,7 +73,9 @@ def by_output(values, inputs: AttentionedInputs):
 
 
 @checks.objects
-def predictors(draws: xr.Dataset, attentioned, labels, *, heads=None) -> Float[Array, "chains draws paths features"]:
+def predictors(
+    draws: xr.Dataset, attentioned: Attentioned, labels: Numbers, *, heads: Layers | None = None
+) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
     With several outputs, each is a path of its own, and $\xi(x)$ a row for every output. No kernel of test inputs is needed, so

@@ -107,7 +107,7 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
         among = jnp.arange(rungs - 1) % 2 == state.iteration % 2
         swapped = (among & (jax.random.uniform(keys[rungs], (rungs - 1,)) < between)).astype(int)
         order = jnp.arange(rungs) + jnp.pad(swapped, (0, 1)) - jnp.pad(swapped, (1, 0))
-        moved = [one[order] for one in moved]
+        positions, energies, gradients = (one[order] for one in moved)
 
         refused, seen = state.refused + 1 - between, state.seen + 1
         now = state.iteration + 1
@@ -116,7 +116,7 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
         refused, seen = jnp.where(again, 0.0, refused), jnp.where(again, 0, seen)
         numbers = {"steps": steps.sum(), "diverging": changes[0] > _LARGEST_ERROR, "acceptance": chances[0]}
         numbers["exchanged"] = between.mean()
-        return State(key, *moved, ladder, refused, seen, now, averages), numbers
+        return State(key, positions, energies, gradients, ladder, refused, seen, now, averages), numbers
 
     def keep(state, data):
         position = state.positions[0]

@@ -93,7 +93,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights, data.inputs.heads), data.inputs.chain.stages)
+    found = named_overlaps(weights_order_parameters(weights, heads=data.inputs.heads), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:
@@ -103,7 +103,7 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
 
 def named(weights: Weights) -> dict:
     """Every array of weights under a name, as sites of NumPyro and as variables of the Dataset; in the order of their variances."""
-    values = {}
+    values: dict[str, Array] = {}
     for layer, value in enumerate(weights.values, start=1):
         parts = value._asdict() if isinstance(value, Narrow) else {"values": value}
         values |= {f"{name}_{layer}": part for name, part in parts.items()}
@@ -122,8 +122,8 @@ def weights_of(parts, layers: int) -> Weights:
 
 
 def sampled(
-    name: str, transition, data: WeightPosterior, start, key, architecture: Architecture, *, quiet: bool, **options
+    name: str, transition, data: WeightPosterior, start, key, architecture: Architecture, *, warn: bool, **options
 ) -> xr.Dataset:
     """The draws of a chain as a Dataset with its diagnostics."""
     found = run(transition, data, start, key, settings={"sampler": name}, **options)
-    return dataset(found, name, architecture, float(data.temperature), quiet)
+    return dataset(found, name, architecture, float(data.temperature), warn)

@@ -17,12 +17,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._bartlett import chain_order_one
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters, point_of
+from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.solution import Solution
 
@@ -40,7 +42,7 @@ class Corrected(NamedTuple):
 
 
 @checks.objects
-def corrected(solution: Solution, test=None) -> Corrected:
+def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
     The variance of the output, too, is right to order $1/N$: (30) with its correction, and what the fluctuations of
@@ -48,7 +50,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
 
     Args:
         solution: a saddle point at finite width, not a batch.
-        test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
+        attentioned_test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
 
     Returns:
         `Corrected(order_parameters, prediction)`.
@@ -73,7 +75,7 @@ def corrected(solution: Solution, test=None) -> Corrected:
                 f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
             )
     data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
-    test = checked_test(test, inputs)
+    test = checked_test(attentioned_test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
     found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
     if test is None:

@@ -8,6 +8,7 @@ from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy.special import ndtr
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.predictor import Prediction
@@ -20,7 +21,7 @@ class MixingWarning(UserWarning):
     """Chains that disagree, or too few independent draws: do not trust what follows from them."""
 
 
-def estimate(draws) -> Estimate:
+def estimate(draws: Numbers) -> Estimate:
     r"""The mean over chains and draws, and its standard error $s / \sqrt{n_\mathrm{eff}}$.
 
     Args:
@@ -37,7 +38,7 @@ def estimate(draws) -> Estimate:
     return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
 
 
-def mean_accuracy(outputs: Estimate, labels) -> Estimate:
+def mean_accuracy(outputs: Estimate, labels: Numbers) -> Estimate:
     r"""How often the sign of a mean output is that of the label, and what Monte Carlo errors leave in doubt of it.
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
@@ -65,7 +66,7 @@ def mean_accuracy(outputs: Estimate, labels) -> Estimate:
     return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
-def effective_size(draws) -> np.ndarray:
+def effective_size(draws: Numbers) -> np.ndarray:
     r"""How many independent draws would give the mean the same error.
 
     Args:
@@ -85,7 +86,7 @@ def effective_size(draws) -> np.ndarray:
     return np.where(np.ptp(values, axis=(0, 1)) == 0, count, found)
 
 
-def r_hat(draws) -> np.ndarray:
+def r_hat(draws: Numbers) -> np.ndarray:
     r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
 
     Args:
@@ -125,7 +126,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
         ValueError: draws without test inputs.
     """
     if "output" not in draws:
-        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
+        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with attentioned_test=.")
     axes = ("chain", "draw")
     variance = draws["output"].var(axes)
     if "output_variance" in draws:
@@ -134,7 +135,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
 
 
 def dataset(
-    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, quiet: bool
+    found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool
 ) -> xr.Dataset:
     """The draws of all chains with their diagnostics.
 
@@ -143,7 +144,7 @@ def dataset(
         sampler: what drew them.
         architecture: the network.
         temperature: $T$.
-        quiet: do not warn of bad mixing.
+        warn: of bad mixing.
     """
     variables = {
         name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
@@ -156,7 +157,7 @@ def dataset(
     result = result.assign_attrs(
         sampler=sampler, width=list(architecture.widths), temperature=temperature, variance=list(architecture.variances)
     )
-    return _diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), quiet)
+    return _diagnosed(result, ("order_parameter", "output") if "output" in found else ("order_parameter",), warn)
 
 
 def named_overlaps(overlaps, stages) -> dict:
@@ -182,7 +183,7 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
     return known.get(stem, ())[:count]
 
 
-def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], quiet: bool) -> xr.Dataset:
+def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], warn: bool) -> xr.Dataset:
     """The Dataset with `r_hat` and `effective_size` of some variables, and a warning where they are bad."""
     complaints = []
     for name in watched:
@@ -202,7 +203,7 @@ def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], quiet: bool) -> xr.D
     if divergent:
         complaints.append(f"{divergent} draws diverged")
     text = "; ".join(complaints)
-    if text and not quiet:
+    if text and warn:
         warnings.warn(
             f"The chains have not mixed: {text}. Take more draws, or more warm-up.", MixingWarning, stacklevel=4
         )

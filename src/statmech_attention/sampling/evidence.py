@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.sampling import _weighted_points
@@ -49,17 +50,17 @@ class Importance(NamedTuple):
 
 
 def importance(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     key: Key,
-    variance=1.0,
-    heads=None,
-    points=512,
-    test=None,
-    quiet: bool = False,
+    points: Whole = 512,
+    attentioned_test: Attentioned | None = None,
+    warn: bool = True,
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
@@ -72,12 +73,12 @@ def importance(
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
-        key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        key: a JAX random key.
         points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
-        test: test inputs, in the form of `attentioned`.
-        quiet: do not warn of a small effective size.
+        attentioned_test: test inputs, in the form of `attentioned`.
+        warn: of a small effective size.
 
     Returns:
         `Importance`.
@@ -88,11 +89,20 @@ def importance(
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    return _averaged(*_prepared(attentioned, labels, test, points=points, **options), key, quiet)
+    return _averaged(*_prepared(attentioned, labels, attentioned_test, points=points, **options), key=key, warn=warn)
 
 
 def evidence_by_temperature(
-    attentioned, labels, *, width, temperatures, key: Key, variance=1.0, heads=None, points=512, quiet: bool = False
+    attentioned: Attentioned,
+    labels: Numbers,
+    *,
+    width: PerLayer,
+    temperatures: Numbers,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    key: Key,
+    points: Whole = 512,
+    warn: bool = True,
 ) -> xr.Dataset:
     r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
 
@@ -101,11 +111,11 @@ def evidence_by_temperature(
         labels: as for `importance`.
         width: as for `importance`.
         temperatures: temperatures in any order.
-        key: a JAX random key.
         variance: as for `importance`.
         heads: as for `importance`.
+        key: a JAX random key.
         points: as for `importance`.
-        quiet: as for `importance`; then look at `effective_size`.
+        warn: as for `importance`; where False, look at `effective_size`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
@@ -121,7 +131,7 @@ def evidence_by_temperature(
     data, *rest = _prepared(attentioned, labels, None, points=points, **options)
     keys = jax.random.split(key, len(temperatures))
     at_each = [data._replace(temperature=jnp.asarray(temperature, float)) for temperature in temperatures]
-    found = [_averaged(one, *rest, own_key, quiet) for one, own_key in zip(at_each, keys, strict=True)]
+    found = [_averaged(one, *rest, key=own_key, warn=warn) for one, own_key in zip(at_each, keys, strict=True)]
     columns = {
         "log_evidence": [float(one.log_evidence.mean) for one in found],
         "error": [float(one.log_evidence.error) for one in found],
@@ -145,7 +155,7 @@ def _prepared(attentioned, labels, test, *, points, **options):
 
 
 def _averaged(
-    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, key, quiet: bool
+    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, *, key, warn: bool
 ) -> Importance:
     """Posterior averages from weighted points."""
     factors, temperature = bartlett(architecture), float(data.temperature)
@@ -160,7 +170,7 @@ def _averaged(
     constant += 0.5 * labels.size * math.log(2 * math.pi)
     count = sum(part.shape[0] * part.shape[1] for part in proposals)
     size = count * _weighted_points.efficiency(sums)
-    if size < SMALLEST_EFFECTIVE_SIZE and not quiet:
+    if size < SMALLEST_EFFECTIVE_SIZE and warn:
         warnings.warn(
             f"The weights of {count} points are worth {size:.0f} independent draws at N = {architecture.widest:g}, "
             f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",

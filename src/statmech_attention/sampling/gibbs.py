@@ -6,12 +6,14 @@ without rejection and without step sizes. Of narrow heads $V^{(h)}$ and $O^{(h)}
 """
 
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
 
+from statmech_attention.arguments import Attentioned, Drawn, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
 from statmech_attention.sampling import _weight_draws
@@ -20,25 +22,25 @@ from statmech_attention.sampling._weight_draws import WeightPosterior
 
 
 def gibbs_posterior(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     key: Key,
-    variance=1.0,
-    heads=None,
-    draws=1000,
-    chains=4,
-    warmup=500,
-    thinning=1,
+    draws: Whole = 1000,
+    chains: Whole = 4,
+    warmup: Whole = 500,
+    thinning: Whole = 1,
     chain_method: str = "auto",
-    test=None,
-    start=None,
+    attentioned_test: Attentioned | None = None,
+    start: Drawn | None = None,
     keep_weights: bool = False,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
-    quiet: bool = False,
+    warn: bool = True,
 ) -> xr.Dataset:
     r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
@@ -51,20 +53,20 @@ def gibbs_posterior(
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
-        key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        key: a JAX random key.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2.
         warmup: sweeps that are not kept.
         thinning: sweeps a draw.
         chain_method: as for `posterior`.
-        test: as for `weights_posterior`.
+        attentioned_test: as for `weights_posterior`.
         start: as for `weights_posterior`.
         keep_weights: as for `weights_posterior`.
         checkpoint: as for `posterior`.
         progress: as for `posterior`.
-        quiet: as for `posterior`.
+        warn: as for `posterior`.
 
     Returns:
         Dataset as that of `weights_posterior`, without what belongs to NUTS.
@@ -75,15 +77,15 @@ def gibbs_posterior(
     Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
     Gaussian distributions" (2010).
     """
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
     data, architecture = _weight_draws.prepared(
-        attentioned, labels, test, **about, settings=settings | {"chains": chains}
+        attentioned, labels, attentioned_test, **about, settings=settings | {"chains": chains}
     )
     start_key, chain_key = jax.random.split(key)
     first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
-    settings |= {"checkpoint": checkpoint, "progress": progress, "quiet": quiet}
+    settings |= {"checkpoint": checkpoint, "progress": progress, "warn": warn}
     return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, architecture, **settings)
 
 

@@ -1,5 +1,7 @@
 """Draws as ArviZ has them: one group for what was sampled, others for outputs, for the sampler, and for how well it mixed."""
 
+from typing import Any
+
 import xarray as xr
 
 from statmech_attention import checks
@@ -38,14 +40,14 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
     if "potential" in drawn:
         statistics["lp"] = -drawn["potential"]
     told = {*_STATISTICS, *_OUTPUTS, "potential"}
-    groups = {
+    groups: dict[str, Any] = {
         "posterior": {name: one for name, one in drawn.items() if name not in told},
         "predictions": {name: drawn[name] for name in _OUTPUTS if name in drawn},
         "sample_stats": statistics,
         "diagnostics": {
             f"{name}_{measure.__name__}": (one.dims[2:], measure(one.values))
             for name, one in drawn.items()
-            if name == "output" or "order_parameter" in name
+            if name == "output" or "order_parameter" in str(name)
             for measure in (rank_r_hat, bulk_size, tail_size)
         },
     }

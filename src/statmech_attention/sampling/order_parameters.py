@@ -5,11 +5,13 @@ coordinates of the action, whitened by the Hessian at the mode, so that a few st
 """
 
 import os
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.sampling._arguments import check_chains, checked
 from statmech_attention.sampling._bartlett import bartlett
@@ -23,23 +25,23 @@ from statmech_attention.theory.coordinates import order_parameters as order_para
 
 
 def posterior(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     key: Key,
-    variance=1.0,
-    heads=None,
-    draws=1000,
-    chains=4,
-    warmup=300,
-    thinning=1,
+    draws: Whole = 1000,
+    chains: Whole = 4,
+    warmup: Whole = 300,
+    thinning: Whole = 1,
     chain_method: str = "auto",
-    test=None,
+    attentioned_test: Attentioned | None = None,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
-    quiet: bool = False,
+    warn: bool = True,
 ) -> xr.Dataset:
     r"""Draws from $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
 
@@ -52,25 +54,25 @@ def posterior(
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
-        key: a JAX random key.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        key: a JAX random key.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2, so that they can be compared.
         warmup: iterations a chain before the first draw is kept, in which the step size adapts.
         thinning: iterations a draw.
         chain_method: "parallel" for every chain in a thread of its own, "vectorized" for all of them in one program, "auto" for
             the faster one: the first on a CPU, the second elsewhere. The draws are the same up to rounding.
-        test: test inputs, in the form of `attentioned`; their outputs given the draws are then part of the result.
+        attentioned_test: test inputs, in the form of `attentioned`; their outputs given the draws are then part of the result.
         checkpoint: a file to write the state to after every block of draws. Where it exists, sampling goes on from
             there; the result is that of a run that was never interrupted. Asking for more draws goes on, too.
         progress: show a bar; where None, on a terminal only.
-        quiet: do not warn of bad mixing; the text is in the attributes all the same.
+        warn: of bad mixing; where False, the text is in the attribute `warning` all the same.
 
     Returns:
         Dataset with dimensions `chain` and `draw` first:
         `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
-        scalar for one output; with `test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
+        scalar for one output; with `attentioned_test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
         constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
         `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
         says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
@@ -82,9 +84,9 @@ def posterior(
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors = bartlett(architecture)
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     check_chains(chains=chains, **settings)
 
     data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
@@ -100,7 +102,7 @@ def posterior(
         progress=progress,
     )
     found = with_outputs(found, data, inputs, test, architecture.variances)
-    return dataset(found, "order parameters", architecture, temperature, quiet)
+    return dataset(found, "order parameters", architecture, temperature, warn)
 
 
 def with_outputs(found: dict, data: Posterior, inputs, test, variances) -> dict:

@@ -10,12 +10,13 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.sampling.diagnostics import effective_size
 
 _TAILS = (0.05, 0.95)
 
 
-def rank_r_hat(draws) -> np.ndarray:
+def rank_r_hat(draws: Numbers) -> np.ndarray:
     r"""Rank-normalised split $\hat R$: the larger one of that of the ranks and that of the ranks of $|\theta - \mathrm{median}|$.
 
     Args:
@@ -36,7 +37,7 @@ def rank_r_hat(draws) -> np.ndarray:
     return np.where(np.ptp(values, axis=(0, 1)) == 0, 1.0, found)
 
 
-def bulk_size(draws) -> np.ndarray:
+def bulk_size(draws: Numbers) -> np.ndarray:
     """How many independent draws would place the middle of the distribution as well: the effective size of the ranks.
 
     Args:
@@ -53,7 +54,7 @@ def bulk_size(draws) -> np.ndarray:
     return effective_size(_normalised(_halves(_values(draws))))
 
 
-def tail_size(draws) -> np.ndarray:
+def tail_size(draws: Numbers) -> np.ndarray:
     """How many independent draws would place the 5 % and 95 % quantiles as well, the worse one of both.
 
     Args:

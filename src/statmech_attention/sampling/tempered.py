@@ -8,11 +8,13 @@ as there are effective weights, and on a ladder from the prior to the posterior.
 import math
 import os
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
 from statmech_attention.sampling._bartlett import bartlett
@@ -27,24 +29,24 @@ _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it wa
 
 
 def tempered_posterior(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     key: Key,
-    variance=1.0,
-    heads=None,
-    draws=1000,
-    chains=4,
-    warmup=300,
-    thinning=1,
-    rungs=8,
+    draws: Whole = 1000,
+    chains: Whole = 4,
+    warmup: Whole = 300,
+    thinning: Whole = 1,
+    rungs: Whole = 8,
     chain_method: str = "auto",
-    test=None,
+    attentioned_test: Attentioned | None = None,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
-    quiet: bool = False,
+    warn: bool = True,
 ) -> xr.Dataset:
     r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
 
@@ -57,19 +59,19 @@ def tempered_posterior(
         labels: as for `posterior`.
         width: as for `posterior`.
         temperature: as for `posterior`.
-        key: a JAX random key.
         variance: as for `posterior`.
         heads: as for `posterior`.
+        key: a JAX random key.
         draws: as for `posterior`.
         chains: as for `posterior`; each is a ladder of its own.
         warmup: iterations a chain before the first draw is kept, in which the ladder and the steps adapt.
         thinning: iterations a draw.
         rungs: densities of a ladder, at least 2.
         chain_method: as for `posterior`.
-        test: as for `posterior`.
+        attentioned_test: as for `posterior`.
         checkpoint: as for `posterior`.
         progress: as for `posterior`.
-        quiet: as for `posterior`.
+        warn: as for `posterior`.
 
     Returns:
         Dataset as that of `posterior`; `steps` are those of all rungs together, and `exchanged` is the mean chance of an exchange.
@@ -80,9 +82,9 @@ def tempered_posterior(
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
     """
     options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors, widths = bartlett(architecture), whole_widths(architecture)
-    settings = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
+    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
     check_chains(chains=chains, **settings)
     rungs = checks.whole("rungs", rungs, 2)
 
@@ -98,7 +100,7 @@ def tempered_posterior(
         progress=progress,
     )
     found = with_outputs(found, data, inputs, test, architecture.variances)
-    return dataset(found, "order parameters, tempered", architecture, temperature, quiet)
+    return dataset(found, "order parameters, tempered", architecture, temperature, warn)
 
 
 @lru_cache(maxsize=64)

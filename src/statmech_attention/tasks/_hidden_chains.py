@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.attention import attention_from_products
@@ -108,7 +109,13 @@ class HiddenChains(ABC):
         return self.token_size + self.tokens
 
     def trial(
-        self, key: Key, examples: int = 100, test_examples: int = 1000, *, heads=None, readout: str | int = "last"
+        self,
+        key: Key,
+        examples: int = 100,
+        test_examples: int = 1000,
+        *,
+        products: Arrays | None = None,
+        readout: str | int = "last",
     ) -> HiddenMarkovTrial:
         """Draw training and test data and heads, and look at the data along all attention paths.
 
@@ -116,19 +123,19 @@ class HiddenChains(ABC):
             key: a JAX random key; the same key gives the same data for any heads and readout.
             examples: number of training examples.
             test_examples: number of test examples.
-            heads: query-key products, one array a layer; those of `heads` with a key of their own where None.
+            products: of queries and keys, one array a layer; those of `heads` with a key of their own where None.
             readout: the token that is read out, as in `attentioned_inputs`.
 
         Returns:
             `HiddenMarkovTrial`.
 
         Raises:
-            ValueError: fewer than one example, an unknown readout, heads of the wrong shape.
+            ValueError: fewer than one example, an unknown readout, products of the wrong shape.
         """
         train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
         train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
-        attention = attention_from_products(self.heads(heads_key) if heads is None else heads)
-        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout) for data in (train, test))
+        attention = attention_from_products(self.heads(heads_key) if products is None else products)
+        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
     def uniform_head(self) -> Float[np.ndarray, "features features"]:

@@ -1,8 +1,9 @@
 """The theory's problem on real attention: sentences, seen through the attention matrices of a pretrained encoder."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from statmech_attention.layers import Outputs, SkipHeads
 from statmech_attention.model.features import Features, fitted_features
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.tasks._encoder_layers import Encoder
-from statmech_attention.tasks.encoder import encoded_batches
+from statmech_attention.tasks.encoder import Encoding, encoded_batches
 from statmech_attention.tasks.tokens import Tokens
 
 
@@ -25,8 +26,8 @@ class EncodedSentences(NamedTuple):
 
 def encoded_sentences(
     encoder: Encoder,
-    train: Tokens,
-    test: Tokens,
+    tokens: Tokens,
+    tokens_test: Tokens,
     layers: Sequence[int | Sequence[int]],
     *,
     directions: int = 64,
@@ -43,8 +44,8 @@ def encoded_sentences(
 
     Args:
         encoder: `pretrained_encoder()`, or another one.
-        train: training sentences, the result of `tokenise`.
-        test: test sentences.
+        tokens: training sentences, the result of `tokenise`.
+        tokens_test: test sentences.
         layers: for every layer of the network the encoder's layer whose attention it has, counted from 0, or several of them
             whose heads are side by side: `(2, 4)`, two layers of 12 heads, the third's and the fifth's; `(range(6),)`, one
             of all 72.
@@ -60,24 +61,41 @@ def encoded_sentences(
     Raises:
         ValueError: no layer, or one that is not there; more directions than there are features or training inputs.
     """
-    sides = [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+    sides = side_by_side(layers)
     if not sides or not all(sides):
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     counts = [len(side) * encoder.heads for side in sides]
     heads = (*(SkipHeads(count) if skips else count for count in counts), *([Outputs(outputs)] if outputs > 1 else []))
-    length = max(train.ids.shape[1], test.ids.shape[1])  # one shape, one program
+    length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape, one program
+    places = itertools.count()  # of what is asked of the encoder
+    asked = [[next(places) for _ in side] for side in sides]
 
-    def seen(tokens: Tokens):
-        for part in encoded_batches(encoder, tokens.padded(length), sum(sides, []), batch=batch):
-            matrices = iter(part.attention)
-            attention = [jnp.concatenate([next(matrices) for _ in side], axis=1) for side in sides]
-            # The readout's column is taken through the attention; no other token is.
-            yield attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
+    def seen(sentences: Tokens):
+        for part in encoded_batches(encoder, sentences.padded(length), sum(sides, []), batch=batch):
+            yield seen_first(part, asked, heads)
 
-    whole = _joined(seen(train))
+    whole = _joined(seen(tokens))
     features = fitted_features(whole, directions)
     # Test sentences are never held with all features.
-    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(test))), features)
+    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(tokens_test))), features)
+
+
+def side_by_side(layers: Sequence[Any]) -> list[list[int]]:
+    """For every layer of the network the encoder's layers whose heads are side by side in it."""
+    return [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+
+
+def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> AttentionedInputs:
+    """What a network on the attention of an encoder sees, read out at the first token.
+
+    Args:
+        part: encoded sentences.
+        sides: for every layer of the network places in `part.attention`.
+        heads: the layers, where they are not of heads alone.
+    """
+    attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
+    # The readout's column is taken through the attention; no other token is.
+    return attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
 
 
 def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:

@@ -16,22 +16,23 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 from statmech_attention.tasks import _installed
 from statmech_attention.tasks._encoder_layers import Affine, Encoder, Frozen, LayerWeights, embedded, through_layers
 from statmech_attention.tasks.tokens import Tokens
 
 # Names of a layer's matrices and norms in the file of weights.
-_NAMES = LayerWeights(
-    query="attention.self.query",
-    key="attention.self.key",
-    value="attention.self.value",
-    output="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    inner="intermediate.dense",
-    outer="output.dense",
-    output_norm="output.LayerNorm",
-)
+_NAMES = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+    "output_norm": "output.LayerNorm",
+}
 
 
 class Encoding(NamedTuple):
@@ -76,7 +77,7 @@ def pretrained_encoder() -> Encoder:
         return Affine(*(jnp.asarray(arrays[f"{name}.{part}"]) for part in ("weight", "bias")))
 
     layers = [
-        LayerWeights(*(affine(f"encoder.layer.{layer}.{name}") for name in _NAMES))
+        LayerWeights(**{part: affine(f"encoder.layer.{layer}.{name}") for part, name in _NAMES.items()})
         for layer in range(settings["num_hidden_layers"])
     ]
     return Encoder(
@@ -91,15 +92,15 @@ def pretrained_encoder() -> Encoder:
 
 
 def random_encoder(
-    key: Key, *, layers: int = 2, heads: int = 3, width: int = 12, vocabulary: int = 50, positions: int = 64
+    key: Key, *, width: int = 12, heads: int = 3, layers: int = 2, vocabulary: int = 50, positions: int = 64
 ) -> Encoder:
     """An encoder of the same kind with random weights, to try things without the pretrained one.
 
     Args:
         key: a JAX random key.
-        layers: how many, at least 1.
-        heads: in every layer.
         width: of tokens, a multiple of `heads`; the feed-forward block has four times as many units.
+        heads: in every layer.
+        layers: how many, at least 1.
         vocabulary: number of different tokens.
         positions: the largest number of tokens of a sentence.
 
@@ -144,7 +145,12 @@ def random_encoder(
 
 
 def encode(
-    encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None, *, head_gates=None, batch: int = 32
+    encoder: Encoder,
+    tokens: Tokens,
+    layers: Sequence[int] | None = None,
+    *,
+    head_gates: Numbers | None = None,
+    batch: int = 32,
 ) -> Encoding:
     """What the encoder makes of sentences.
 
@@ -167,7 +173,12 @@ def encode(
 
 
 def encoded_batches(
-    encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None, *, head_gates=None, batch: int = 32
+    encoder: Encoder,
+    tokens: Tokens,
+    layers: Sequence[int] | None = None,
+    *,
+    head_gates: Numbers | None = None,
+    batch: int = 32,
 ) -> Iterator[Encoding]:
     """The same as `encode`, some sentences at a time.
 

@@ -16,7 +16,7 @@ _WIDTH = 0.022  # half a stroke's width, in units of the image
 _SHARES = (1028 / 1623, 172 / 1623)  # of Omniglot's classes for training and validation
 
 
-def glyphs(classes: int = 200, drawings: int = 20, seed: int = 0) -> ImageSet:
+def glyphs(classes: int = 200, drawings: int = 20, *, seed: int = 0) -> ImageSet:
     """Draw glyphs; a class looks the same however many others are drawn.
 
     Args:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Whole
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
@@ -45,7 +46,7 @@ class HiddenMarkov(HiddenChains):
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
 
-    def sample(self, key: Key, examples) -> HiddenMarkovSample:
+    def sample(self, key: Key, examples: Whole) -> HiddenMarkovSample:
         """Draw examples, half of each class (an odd one out is slow), in random order.
 
         Args:

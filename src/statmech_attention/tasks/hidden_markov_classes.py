@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers, Whole
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
@@ -61,7 +62,7 @@ class HiddenMarkovClasses(HiddenChains):
         places = np.arange(self.classes)
         return self.steps[:, (places[None, :] - places[:, None]) % self.classes]
 
-    def sample(self, key: Key, examples) -> HiddenMarkovSample:
+    def sample(self, key: Key, examples: Whole) -> HiddenMarkovSample:
         r"""Draw examples, as many of each class (the first classes have one more each), in random order.
 
         Labels are one-hot less their mean, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
@@ -80,7 +81,7 @@ class HiddenMarkovClasses(HiddenChains):
         noise, labels, hidden = _chains(key, self.steps, examples, self.length)
         return HiddenMarkovSample(self._inputs(noise, hidden), labels, hidden)
 
-    def class_probabilities(self, inputs) -> Float[Array, "examples classes"]:
+    def class_probabilities(self, inputs: Numbers) -> Float[Array, "examples classes"]:
         r"""$p(c \mid x)$ by the forward algorithm: $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$, $p(x|c) = \sum_s a_T(s)$.
 
         What somebody would say who knows how the data are drawn. No network can be right more often.
@@ -108,7 +109,7 @@ class HiddenMarkovClasses(HiddenChains):
         """Heads for the steps 0 .. $C - 2$: the last one is what the others leave over. For two classes this is the paper's."""
         return [self.step_head(step) for step in range(self.classes - 1)]
 
-    def step_head(self, step) -> Float[np.ndarray, "features features"]:
+    def step_head(self, step: Whole) -> Float[np.ndarray, "features features"]:
         """Look one token back if the state took this step from there, at the empty token otherwise.
 
         Args:

@@ -13,12 +13,13 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
@@ -72,7 +73,7 @@ class ImageSet:
         """Number of classes."""
         return len(self.names)
 
-    def grey(self, drawings) -> Float[np.ndarray, "*chosen height width"]:
+    def grey(self, drawings: Numbers) -> Float[np.ndarray, "*chosen height width"]:
         """Some drawings as grey values in [0, 1].
 
         Args:
@@ -182,7 +183,7 @@ def _read(name: str, path: Path) -> ImageSet:
 def _write(images: ImageSet, path: Path) -> None:
     from statmech_attention.results.atomic import replacing  # its room brings xarray, which images need not
 
-    arrays = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
+    arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
     checksum = _checksum(images.pixels, images.starts, images.names)
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(file, checksum=np.array(checksum), **arrays)
@@ -190,7 +191,7 @@ def _write(images: ImageSet, path: Path) -> None:
 
 def _checksum(pixels, starts, names) -> str:
     digest = hashlib.sha256(str(pixels.shape).encode())
-    digest.update(np.ascontiguousarray(pixels))
-    digest.update(np.ascontiguousarray(starts, dtype=np.int64))
+    digest.update(np.ascontiguousarray(pixels).data)
+    digest.update(np.ascontiguousarray(starts, dtype=np.int64).data)
     digest.update("\n".join(names).encode())
     return digest.hexdigest()

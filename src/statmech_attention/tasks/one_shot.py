@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 from statmech_attention.tasks._sequences import (
@@ -122,7 +123,7 @@ class OneShot:
         """Where each class starts among the drawings, on the device."""
         return jnp.asarray(self.images.starts, jnp.int32)
 
-    def sample(self, key: Key, examples: int, classes, asked=None) -> OneShotSample:
+    def sample(self, key: Key, examples: int, classes: Numbers, asked: Numbers | None = None) -> OneShotSample:
         """Draw examples: pairs of different classes at random, and everything else as in `sequences`.
 
         Args:
@@ -162,7 +163,7 @@ class OneShot:
         pairs = self._pairs(pairs)
         return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 
-    def all_pairs(self, classes) -> Int32[np.ndarray, "pairs 2"]:
+    def all_pairs(self, classes: Numbers) -> Int32[np.ndarray, "pairs 2"]:
         """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
 
         Args:

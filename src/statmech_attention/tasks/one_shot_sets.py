@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import File
 from statmech_attention.checks import Key
 from statmech_attention.tasks.glyph_images import glyph_split, glyphs
 from statmech_attention.tasks.images import ImageSet, Split, load, omniglot_split
@@ -25,11 +26,12 @@ class TestSet(NamedTuple):
         asked: for each of `classes` the class that stands for it in the third image.
     """
 
-    __test__ = False  # the name tempts pytest
-
     task: OneShot
     classes: Int[np.ndarray, " classes"]
     asked: Int[np.ndarray, " classes"]
+
+
+TestSet.__test__ = False  # type: ignore[attr-defined]  # the name tempts pytest
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,7 @@ class OneShotSuite:
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
 
-def one_shot_suite(name: str = "omniglot", root=None) -> OneShotSuite:
+def one_shot_suite(name: str = "omniglot", root: File | None = None) -> OneShotSuite:
     """One-shot classification of section 4.2, or the same on drawn glyphs where there are no data.
 
     Args:

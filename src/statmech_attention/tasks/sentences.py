@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Numbers
 from statmech_attention.tasks import _installed, _texts
 
 # What reads each file, and its classes; the first of two is labelled +1.
@@ -97,7 +98,7 @@ class SentenceSet:
         kept = np.flatnonzero(numbers >= 0)
         return SentenceSet(tuple(self.texts[place] for place in kept), numbers[kept], names)
 
-    def labels(self, places) -> Float[np.ndarray, "..."]:
+    def labels(self, places: Numbers) -> Float[np.ndarray, "..."]:
         """Labels of some sentences, see `Sentences`.
 
         Args:
@@ -111,7 +112,7 @@ class SentenceSet:
             return 1.0 - 2.0 * classes
         return np.eye(len(self.names))[classes] - 1 / len(self.names)
 
-    def split(self, seed: int, train: int, test: int = 1000) -> SentenceSplit:
+    def split(self, seed: int, examples: int, test_examples: int = 1000) -> SentenceSplit:
         """A random training and test set, as many of each class as there can be.
 
         A class that has too few sentences gives all of them, to both sets in proportion to their sizes, and the other
@@ -120,8 +121,8 @@ class SentenceSet:
 
         Args:
             seed: of the random choice.
-            train: $P$, number of training sentences.
-            test: number of test sentences.
+            examples: $P$, number of training sentences.
+            test_examples: number of test sentences.
 
         Returns:
             `SentenceSplit`, both sets in random order.
@@ -130,10 +131,11 @@ class SentenceSet:
             ValueError: more sentences wanted than there are, or fewer than one for each class.
         """
         least = len(self.names)
-        train, test = checks.whole("train", train, least), checks.whole("test", test, least)
+        train = checks.whole("examples", examples, least)
+        test = checks.whole("test_examples", test_examples, least)
         if train + test > len(self.texts):
             raise ValueError(
-                f"train and test: wanted at most {len(self.texts)} sentences in all, got {train} + {test} = {train + test}."
+                f"examples and test_examples: wanted at most {len(self.texts)} sentences in all, got {train} + {test} = {train + test}."
             )
         rng = np.random.default_rng(checks.whole("seed", seed, 0))
         order = [rng.permutation(np.flatnonzero(self.classes == number)) for number in range(least)]

@@ -11,13 +11,17 @@ from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory import coordinates
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
 
 
-def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, ""]:
+def entropy(
+    order_parameters: Arrays, *, width: PerLayer = 1, variance: PerLayer = 1.0, heads: Layers
+) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
     $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. It is smallest, with
@@ -31,9 +35,9 @@ def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, "
         order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial
             paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. After $U^{(l)}$ of heads with a value dimension
             $G^{(l)}$, `(heads, partial, partial)`. All positive definite.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
         width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
 
     Returns:
         A scalar.
@@ -45,19 +49,27 @@ def entropy(order_parameters, *, heads, width=1, variance=1.0) -> Float[Array, "
     """
     architecture = Architecture.of(heads, width, variance)
     shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
-    return coordinates.entropy(coordinates.point_of(order_parameters, factors), shares, factors)
+    return coordinates.entropy(point_of(order_parameters, factors), shares, factors)
 
 
-def energy(order_parameter, attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
+def energy(
+    attentioned: Attentioned,
+    labels: Numbers,
+    order_parameter: Numbers,
+    *,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
     Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$. With several outputs $Y$ runs
     over pairs (example, output), and so does $K$; $P$ remains the number of examples.
 
     Args:
-        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
         temperature: $T > 0$.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
         heads: only for plain arrays.
@@ -84,13 +96,22 @@ def _energy(gram, labels, temperature):
     return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + labels @ cho_solve((chol, True), labels)
 
 
-def action(order_parameters, attentioned, labels, *, width, temperature, variance=1.0, heads=None) -> Float[Array, ""]:
+def action(
+    attentioned: Attentioned,
+    labels: Numbers,
+    order_parameters: Arrays,
+    *,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+) -> Float[Array, ""]:
     r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
 
     Args:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
         width: $N$ or $(N_1, .., N_{L+1})$.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
@@ -107,11 +128,11 @@ def action(order_parameters, attentioned, labels, *, width, temperature, varianc
     attentioned = as_attentioned("attentioned", attentioned, heads)
     alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).unit
     return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
-        order_parameters[0], attentioned, labels, temperature=temperature, variance=variance
+        attentioned, labels, order_parameters[0], temperature=temperature, variance=variance
     )
 
 
-def gp_order_parameters(heads, *, variance=1.0) -> tuple[Float[Array, "..."], ...]:
+def gp_order_parameters(heads: Layers, *, variance: PerLayer = 1.0) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters of the Gaussian-process limit $\alpha \to 0$: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
 
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.

@@ -7,7 +7,7 @@ every layer. So agreement is judged against all renumberings, under which blocks
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
@@ -53,7 +54,7 @@ class Agreement(NamedTuple):
     p_value: float
 
 
-def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -> BlockShare:
+def block_share(order_parameter: Numbers, *, heads: Layers, layer: int = 1) -> BlockShare:
     r"""$\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$: pairs of paths through the same head of layer $l$.
 
     Args:
@@ -81,13 +82,13 @@ def block_share(order_parameter, heads: Sequence[int | Layer], layer: int = 1) -
 
 
 def agreement(
-    order_parameter,
-    other,
-    heads: Sequence[int | Layer],
+    order_parameter: Numbers,
+    other: Numbers,
     *,
+    heads: Layers,
+    seed: int = 0,
     entries: str = "all",
     compared: str = "ranks",
-    seed: int = 0,
     renumber: bool = True,
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
@@ -99,9 +100,9 @@ def agreement(
         order_parameter: $U$, `(paths, paths)`, symmetric.
         other: $\tilde U$, the same shape.
         heads: $(H_1, .., H_L)$, or layers of other kinds among them; a skip is no head, and not renumbered.
+        seed: of the renumberings, which are drawn where there are too many to try all.
         entries: "all"; "diagonal"; "off-diagonal"; "blocks", the off-diagonal ones with the same head in layer 1.
         compared: "ranks" or "signs".
-        seed: of the renumberings, which are drawn where there are too many to try all.
         renumber: False for the value alone, which takes thousands of times less; the rest is then NaN.
 
     Returns:
@@ -181,7 +182,7 @@ def _renumberings(chain: Chain, random) -> list[Int[np.ndarray, " paths"]]:
     """Orders of the paths when heads are renumbered within layers: all of them, or some at random; the given one first."""
     counts = chain.heads
     if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
-        chosen = itertools.product(*(itertools.permutations(range(count)) for count in counts))
+        chosen: Iterable[tuple] = itertools.product(*(itertools.permutations(range(count)) for count in counts))
     else:
         drawn = (tuple(random.permutation(count) for count in counts) for _ in range(_MOST_RENUMBERINGS - 1))
         chosen = itertools.chain([tuple(range(count) for count in counts)], drawn)

@@ -92,10 +92,10 @@ def problem_of(
     data: Reduced, inputs: AttentionedInputs, temperature, architecture: Architecture, pairs=None
 ) -> ActionProblem:
     """The problem with examples as its kernel sees them, all of them or what `reduced` leaves; `pairs` from `kept_pairs`."""
-    examples = inputs.values.shape[0] * inputs.chain.outputs
-    numbers = (kernel_scale(inputs, architecture.variances), examples / architecture.unit)
+    count = inputs.values.shape[0] * inputs.chain.outputs
+    numbers = (kernel_scale(inputs, architecture.variances), count / architecture.unit, count, data.outside)
     shares, finite = stacked(architecture.shares), jnp.isfinite(stacked(architecture.stage_widths)).astype(float)
-    scale, alpha, examples, outside = (jnp.asarray(number, float) for number in (*numbers, examples, data.outside))
+    scale, alpha, examples, outside = (jnp.asarray(number, float) for number in numbers)
     temperature = jnp.asarray(temperature, float)
     seen = jnp.swapaxes(data.inputs, 1, 2)
     return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, finite, examples, outside)

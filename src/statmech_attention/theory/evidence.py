@@ -6,10 +6,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.solution import Solution
 
 
@@ -42,7 +43,14 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))
 
 
-def evidence_slopes(attentioned, labels, *, temperature, variance=1.0, heads=None) -> Float[Array, " stages"]:
+def evidence_slopes(
+    attentioned: Attentioned,
+    labels: Numbers,
+    *,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+) -> Float[Array, " stages"]:
     r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats that finite widths bring, to first order.
 
     A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates, at the Gaussian-process limit, with the
@@ -66,14 +74,12 @@ def evidence_slopes(attentioned, labels, *, temperature, variance=1.0, heads=Non
     Raises:
         ValueError: as `energy`.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    inputs, labels, architecture = checked_problem(attentioned, labels, heads, 1.0, variance)
     temperature = checks.positive("temperature", temperature)
-    architecture = Architecture.of(inputs.heads, 1.0, variance)
     factors, options = full_rank(architecture), {"temperature": temperature, "variance": architecture.variances}
 
     def nats(point):
-        return labels.shape[0] * energy(order_parameter(point, factors), inputs, labels, **options)
+        return labels.shape[0] * energy(inputs, labels, order_parameter(point, factors), **options)
 
     slope = jax.grad(nats)(jnp.zeros(factors.coordinates))
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))

@@ -15,10 +15,12 @@ from scipy.optimize import minimize
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import prepared, problem_of
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.minimum import minimum_of
-from statmech_attention.theory.saddle_point import checked_problem, solution_of
+from statmech_attention.theory.saddle_point import solution_of
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
 
 CHOSEN = ("temperature", "variance")
@@ -71,18 +73,18 @@ class Fit:
 
 
 def fit(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature=0.1,
-    variance=1.0,
-    heads=None,
+    width: PerLayer,
+    temperature: Number = 0.1,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     chosen: Sequence[str] = CHOSEN,
     temperature_range: Sequence[float] = (1e-4, 1e2),
     variance_range: Sequence[float] = (1e-4, 1e4),
-    tolerance=1e-8,
-    max_steps=100,
+    tolerance: Number = 1e-8,
+    max_steps: Whole = 100,
     progress: bool | None = None,
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.

@@ -13,11 +13,19 @@ import scipy.linalg
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.model.architecture import variances
+from statmech_attention.arguments import Attentioned, Layers, Numbers, PerLayer, Whole
+from statmech_attention.model.architecture import Architecture, variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
 
-def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) -> Float[Array, "examples *others"]:
+def kernel(
+    attentioned: Attentioned,
+    others: Attentioned,
+    order_parameter: Numbers,
+    *,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
     The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
@@ -47,7 +55,9 @@ def kernel(attentioned, others, order_parameter, *, variance=1.0, heads=None) ->
     return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
 
 
-def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[Array, "examples others"]:
+def path_kernel(
+    attentioned: Attentioned, others: Attentioned, path: Whole, other_path: Whole, *, heads: Layers | None = None
+) -> Float[Array, "examples others"]:
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
@@ -72,7 +82,7 @@ def path_kernel(attentioned, others, path, other_path, *, heads=None) -> Float[A
     return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 
 
-def principal_overlaps(kernel, labels) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+def principal_overlaps(kernel: Numbers, labels: Numbers) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
     r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
 
     Args:
@@ -91,7 +101,7 @@ def principal_overlaps(kernel, labels) -> tuple[Float[Array, " examples"], Float
     return eigenvalues[::-1], overlaps[::-1]
 
 
-def centred_alignment(kernel, labels) -> Float[Array, ""]:
+def centred_alignment(kernel: Numbers, labels: Numbers) -> Float[Array, ""]:
     r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
 
     $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
@@ -204,9 +214,9 @@ def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Fl
 
 @jax.jit
 def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter: Float[Array, "paths paths"], scale):
-    left, right = kernel_inputs(left), kernel_inputs(right)
-    weighted = jnp.einsum("eai,ab->ebi", left, order_parameter)
-    return scale * (weighted.reshape(left.shape[0], -1) @ right.reshape(right.shape[0], -1).T)
+    rows, columns = kernel_inputs(left), kernel_inputs(right)
+    weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
+    return scale * (weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T)
 
 
 def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
@@ -222,3 +232,10 @@ def _square(kernel) -> Float[Array, "examples examples"]:
     kernel = checks.array("kernel", kernel, "examples examples", double=True)
     checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
     return kernel
+
+
+def checked_problem(attentioned, labels, heads, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
+    """Training inputs, labels and architecture, checked."""
+    inputs = as_attentioned("attentioned", attentioned, heads)
+    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+    return inputs, labels, Architecture.of(inputs.heads, width, variance)

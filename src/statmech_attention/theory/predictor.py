@@ -14,6 +14,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.architecture import variances
@@ -32,8 +33,8 @@ _ROUNDING = 1e-6  # of the largest entry of U
 class Prediction(NamedTuple):
     """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
 
-    mean: Float[Array, "..."]
-    variance: Float[Array, "..."]
+    mean: Float[Array | np.ndarray, "..."]
+    variance: Float[Array | np.ndarray, "..."]
 
 
 class JointPrediction(NamedTuple):
@@ -85,15 +86,15 @@ def _samples(covariance, mean, key, draws: int):
 
 
 def predict(
-    attentioned,
-    labels,
-    attentioned_test,
-    order_parameter,
+    attentioned: Attentioned,
+    labels: Numbers,
+    attentioned_test: Attentioned,
+    order_parameter: Numbers,
     *,
-    temperature,
-    variance=1.0,
-    paths=None,
-    heads=None,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    paths: Numbers | None = None,
     joint: bool = False,
 ) -> Prediction | JointPrediction:
     r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
@@ -105,8 +106,8 @@ def predict(
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
         temperature: $T > 0$.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        paths: use only the pairs within this subset of paths, by index; all of them where None.
         heads: only for plain arrays.
+        paths: use only the pairs within this subset of paths, by index; all of them where None.
         joint: give the covariance of the outputs on all test examples, from which `samples` are drawn, in place of the variances.
 
     Returns:
@@ -181,7 +182,9 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
     return half.T @ solve_triangular(chol, labels.reshape(-1), lower=True), half
 
 
-def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths paths"]:
+def restrict_paths(
+    order_parameter: Numbers, paths: Numbers | None, *, outputs: Whole = 1
+) -> Float[Array, "paths paths"]:
     r"""$U$ with every pair set to zero that leaves a subset of paths.
 
     Args:
@@ -208,7 +211,7 @@ def restrict_paths(order_parameter, paths, *, outputs=1) -> Float[Array, "paths 
     return order_parameter * np.outer(kept, kept)
 
 
-def accuracy(mean, labels) -> Float[Array, ""]:
+def accuracy(mean: Numbers, labels: Numbers) -> Float[Array, ""]:
     """The share of examples whose mean prediction has the label's sign; an exact zero counts as half right.
 
     With several outputs: the share of examples whose largest mean is that of the largest label; a tie counts in part.

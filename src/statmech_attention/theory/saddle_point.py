@@ -5,6 +5,7 @@ with exact Hessian-vector products; both within a trust region, in the good coor
 """
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,10 +13,11 @@ import numpy as np
 from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import as_attentioned
-from statmech_attention.theory.coordinates import Factors, full_rank, point_of, stacked
+from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer, Whole, Widths, Word
+from statmech_attention.theory.coordinates import Factors, full_rank, stacked
 from statmech_attention.theory.derivatives import ActionProblem, prepared, problem_of
+from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.kernels import checked_problem
 from statmech_attention.theory.minimum import Found, minimum_of
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
@@ -23,17 +25,17 @@ _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest
 
 
 def solve(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
-    variance=1.0,
-    heads=None,
-    start=None,
-    tolerance=1e-8,
-    max_steps=200,
-    method="auto",
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    start: Begin | None = None,
+    tolerance: Number = 1e-8,
+    max_steps: Whole = 200,
+    method: Word = "auto",
     throw: bool = True,
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
@@ -86,18 +88,18 @@ def solve(
 
 
 def solve_sweep(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    widths,
-    temperatures,
-    variance=1.0,
-    heads=None,
-    tolerance=1e-8,
-    max_steps=200,
-    method="auto",
+    widths: Widths,
+    temperatures: Numbers,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
+    tolerance: Number = 1e-8,
+    max_steps: Whole = 200,
+    method: Word = "auto",
     throw: bool = True,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Solution:
     """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
 
@@ -112,7 +114,7 @@ def solve_sweep(
         max_steps: as for `solve`.
         method: as for `solve`.
         throw: as for `solve`.
-        progress: show a bar that counts the widths.
+        progress: show a bar; where None, on a terminal only.
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
@@ -131,7 +133,8 @@ def solve_sweep(
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
-    found, track = [None] * len(widths), []
+    found: list = [None] * len(widths)
+    track: list[tuple] = []
     widest = [architecture.widest for architecture in architectures]
     # Traced widths have no order: each starts from the one before.
     by_width = (
@@ -139,7 +142,7 @@ def solve_sweep(
         if checks.concrete(*widest)
         else range(len(widths))
     )
-    for index in tqdm(by_width, desc="widths", disable=not progress):
+    for index in tqdm(by_width, desc="widths", disable=None if progress is None else not progress):
         problem = problem_of(data, inputs, heat, architectures[index], pairs)
         points = _extrapolated(track, architectures[index].widest, points)
         found[index] = _minimise_batch(problem, points, tolerance, max_steps, factors, dense)
@@ -164,7 +167,7 @@ def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factor
 
 @partial(jax.jit, static_argnames="dense")
 def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
-    axes = ActionProblem(*(0 if name == "temperature" else None for name in ActionProblem._fields))
+    axes: Any = ActionProblem._make(0 if name == "temperature" else None for name in ActionProblem._fields)
     return jax.vmap(lambda one, start: minimum_of(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
         problem, starts
     )
@@ -186,13 +189,6 @@ def _extrapolated(track: list, width, points):
         return point
     point, other = (np.asarray(one) if checks.concrete(one) else one for one in (point, other))
     return point + (point - other) * (np.log(near / width) / np.log(far / near))
-
-
-def checked_problem(attentioned, labels, heads, width, variance):
-    """Training inputs, labels and architecture, checked."""
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, Architecture.of(inputs.heads, width, variance)
 
 
 def _check_options(tolerance, max_steps, method) -> None:

@@ -5,12 +5,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 
 DEFINITIONS = ("both", "either")
 
 
-def head_scores(order_parameter, heads, definition: str = "both", *, normalised: bool = True) -> Float[Array, " heads"]:
+def head_scores(
+    order_parameter: Numbers, *, heads: Layers, definition: str = "both", normalised: bool = True
+) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
     The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
@@ -41,7 +44,7 @@ def head_scores(order_parameter, heads, definition: str = "both", *, normalised:
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
     if order_parameter.shape != (len(through),) * 2:
         raise ValueError(
-            f"order_parameter: wanted shape {(len(through),) * 2} for heads {tuple(heads)}, got {order_parameter.shape}."
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got {order_parameter.shape}."
         )
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)

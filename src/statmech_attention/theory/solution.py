@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, File, Numbers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
@@ -100,7 +101,7 @@ class Solution:
 
         return log_evidence(self)
 
-    def head_scores(self, definition: str = "both", *, normalised: bool = True) -> Float[Array, "*batch heads"]:
+    def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
         """How important each head is, by the order parameter; see `statmech_attention.head_scores`.
 
         Args:
@@ -115,7 +116,9 @@ class Solution:
         """
 
         def one(order_parameter):
-            return head_scores(order_parameter, self.attentioned.heads, definition, normalised=normalised)
+            return head_scores(
+                order_parameter, heads=self.attentioned.heads, definition=definition, normalised=normalised
+            )
 
         return self._batched(one, self.order_parameter)
 
@@ -132,7 +135,7 @@ class Solution:
 
         return to_dataset(self)
 
-    def save(self, path) -> Path:
+    def save(self, path: File) -> Path:
         """Write it to one small netCDF file, whole or not at all.
 
         Args:
@@ -150,7 +153,7 @@ class Solution:
         return save(self, path)
 
     @staticmethod
-    def load(path) -> "Solution":
+    def load(path: File) -> "Solution":
         """Read what `save` wrote.
 
         Args:
@@ -174,7 +177,9 @@ class Solution:
         names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
-    def predict(self, attentioned_test, *, paths=None, joint: bool = False) -> Prediction | JointPrediction:
+    def predict(
+        self, attentioned_test: Attentioned, *, paths: Numbers | None = None, joint: bool = False
+    ) -> Prediction | JointPrediction:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
@@ -196,7 +201,7 @@ class Solution:
         test, numbers = self._like_training("attentioned_test", attentioned_test), (self.temperature, self.variance)
         return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, *numbers)
 
-    def kernel(self, attentioned=None, others=None) -> Float[Array, "..."]:
+    def kernel(self, attentioned: Attentioned | None = None, others: Attentioned | None = None) -> Float[Array, "..."]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
 
         Args:

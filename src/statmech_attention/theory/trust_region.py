@@ -136,12 +136,12 @@ def exact_step(
     gradient: Float[Array, " coordinates"], hessian: Float[Array, "coordinates coordinates"], radius: Float[Array, ""]
 ):
     """The minimiser of the quadratic model in the ball (Moré and Sorensen 1983), and what it promises."""
-    hessian = spectrum_of(hessian)
-    components = hessian.vectors.T @ gradient
-    lowest = jnp.maximum(0.0, -hessian.values[0])
+    values, vectors = spectrum_of(hessian)
+    components = vectors.T @ gradient
+    lowest = jnp.maximum(0.0, -values[0])
 
     def at(shift):
-        denominator = hessian.values + shift
+        denominator = values + shift
         safe = jnp.where(denominator > 0, denominator, 1.0)
         return jnp.where(denominator > 0, -components / safe, 0.0)
 
@@ -152,17 +152,17 @@ def exact_step(
         return jnp.where(too_long, middle, low), jnp.where(too_long, high, middle)
 
     newton = at(0.0)
-    inside = (hessian.values[0] > 0) & (jnp.linalg.norm(newton) <= radius)
+    inside = (values[0] > 0) & (jnp.linalg.norm(newton) <= radius)
     upper = lowest + jnp.linalg.norm(gradient) / radius
     _, shift = jax.lax.fori_loop(0, 60, halve, (lowest, upper))
     edge = at(shift)
     # The hard case: no gradient along the most negative direction; walk along it to the edge.
     missing = jnp.sqrt(jnp.maximum(radius**2 - edge @ edge, 0.0))
     toward = jnp.where(components[0] > 0, -missing, missing)
-    edge = edge.at[0].add(jnp.where(hessian.values[0] < 0, toward, 0.0))
+    edge = edge.at[0].add(jnp.where(values[0] < 0, toward, 0.0))
     step = jnp.where(inside, newton, edge)
-    promised = -(components @ step + 0.5 * jnp.sum(hessian.values * step**2))
-    return hessian.vectors @ step, promised
+    promised = -(components @ step + 0.5 * jnp.sum(values * step**2))
+    return vectors @ step, promised
 
 
 def truncated_step(

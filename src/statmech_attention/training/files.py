@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +16,7 @@ from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
 @checks.objects
-def save_network(network: TrainedNetwork, path: str | os.PathLike, **record) -> Path:
+def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any) -> Path:
     """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
 
     Args:
@@ -47,13 +48,13 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
     for stage, overlap in zip(chain(network.heads).stages[:-1], network.order_parameters[:-1], strict=True):
         layer = stage.place + 1
         partial = f"{'inner' if stage.inner else 'partial'}_path_{layer}"
-        head = [f"head_{layer}"] if stage.inner else []
-        variables[_overlap_name(stage)] = ((*head, partial, f"{partial}_other"), overlap)
+        inner = [f"head_{layer}"] if stage.inner else []
+        variables[_overlap_name(stage)] = ((*inner, partial, f"{partial}_other"), overlap)
     if network.offsets is not None:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
         variables[name] = (("validation",), network.curve[:, column])
-    attributes = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
+    attributes: dict[str, Any] = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
     if any(isinstance(layer, Kind) for layer in network.heads):
         attributes["heads"] = json.dumps(written_heads(network.heads))
     return xr.Dataset(variables, attrs=attributes)

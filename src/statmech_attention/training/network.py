@@ -58,7 +58,7 @@ class TrainedNetwork:
         r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
 
         Args:
-            attentioned: `attentioned_inputs(inputs, network.attention, "mean", network.heads)`.
+            attentioned: `attentioned_inputs(inputs, network.attention, readout="mean", heads=network.heads)`.
 
         Returns:
             `(examples,)`.

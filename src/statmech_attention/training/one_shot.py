@@ -19,6 +19,7 @@ from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
 from statmech_attention import checks
+from statmech_attention.arguments import File, Layers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
@@ -62,7 +63,7 @@ class Training:
         Returns:
             `TrainedNetwork`.
         """
-        return trained_network(self.parameters, self.curve, best_step=self.best_step, heads=self.heads)
+        return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
 
 
 class _Kept(NamedTuple):
@@ -80,17 +81,17 @@ def train(
     task: OneShot,
     split: Split,
     *,
-    heads,
     width: int = 512,
-    dimension: int = 128,
+    heads: Layers,
     seed: int,
+    dimension: int = 128,
     epochs: int = 10,
     batch: int = 128,
     learning_rate: float = 3e-4,
     weight_decay: float = 5e-5,
     biases: bool = False,
     validate_every: int = 1000,
-    checkpoint=None,
+    checkpoint: File | None = None,
     stop_after: int | None = None,
     progress: bool | None = None,
 ) -> Training:
@@ -102,10 +103,10 @@ def train(
     Args:
         task: the images and how they become tokens.
         split: classes for training and validation.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
         width: $N$.
-        dimension: $G$, of queries and keys.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
         seed: of the initial parameters and of the sequences.
+        dimension: $G$, of queries and keys.
         epochs: how many; a finished run goes on from its checkpoint if more are asked for (its curve keeps the row that
             was the last).
         batch: sequences a step; the last batch of an epoch has what is left.
@@ -159,7 +160,7 @@ def train(
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
     last = total if stop_after is None else min(total, step + stop_after)
-    began, epoch = time.monotonic(), None
+    began, epoch = time.monotonic(), -1
     hidden = None if progress is None else not progress
     with tqdm(total=total, initial=step, disable=hidden, unit="step", mininterval=1.0) as bar:
         while step < last:
@@ -185,8 +186,8 @@ def train(
                 curve = np.concatenate([curve, row])
                 state = state._replace(sums=jnp.zeros(3, jnp.float32))
                 if path is not None:
-                    spent = np.asarray(seconds + time.monotonic() - began)
-                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, spent), settings)
+                    until = np.asarray(seconds + time.monotonic() - began)
+                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, until), settings)
     best = jax.tree.map(jnp.asarray, best)
     spent = seconds + time.monotonic() - began
     return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
@@ -215,5 +216,5 @@ def _best(curve) -> str:
 def _fingerprint(task: OneShot, split: Split) -> str:
     digest = hashlib.sha256(f"{task.images.name} {task.patch} {task.epsilon} {task.label_seed}".encode())
     for part in (task.images.pixels, task.images.starts, split.train, split.validation):
-        digest.update(np.ascontiguousarray(part))
+        digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()

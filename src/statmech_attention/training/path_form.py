@@ -11,7 +11,7 @@ converts to the scaling of (1), (2), (4), which all the rest of the package uses
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +19,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
-from statmech_attention.layers.kind import Layer, Narrow, mixed, seeds_from
-from statmech_attention.model.network import Weights, spelled_by, weights_order_parameters
+from statmech_attention.layers.kind import Layer, Narrow
+from statmech_attention.model.network import Weights, spelled_by, stage_weights, weights_order_parameters
 from statmech_attention.tasks._sequences import CompactTokens
 from statmech_attention.training.compact import affine, matrices, over_channels
 from statmech_attention.training.network import CURVE, TrainedNetwork
@@ -101,7 +102,7 @@ def initial(key: Key, heads, width: int, dimension: int, features: int, biases: 
     )
 
 
-def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths features"]:
+def effective_vectors(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, "paths features"]:
     r"""$v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$; in (5), $(N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$.
 
     Args:
@@ -114,7 +115,7 @@ def effective_vectors(parameters: Parameters, heads=None) -> Float[Array, "paths
     return _rows(parameters, heads) @ parameters.projection
 
 
-def offsets(parameters: Parameters, heads=None) -> Float[Array, " paths"]:
+def offsets(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, " paths"]:
     r"""What the projection's bias adds along every path: a token's share of it passes attention as it is, whose weights sum to 1.
 
     Args:
@@ -131,44 +132,42 @@ def offsets(parameters: Parameters, heads=None) -> Float[Array, " paths"]:
 def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
     """What the projected tokens are multiplied with along every path."""
     layers = chain(spelled_by(parameters.values) if heads is None else heads)
-    rows = parameters.readout[None, :]
-    for layer, values in zip(reversed(layers.layers), reversed(parameters.values), strict=True):
-        seeds, *_ = seeds_from(rows, values, root=lambda _: 1.0)
-        if layer.keeps:
-            seeds = jnp.concatenate([rows[None], seeds])
-        rows = mixed(layer.mixing(1.0), seeds).reshape(-1, values.shape[2])
+    weights = Weights(parameters.projection, parameters.values, parameters.readout)
+    rows, *_ = stage_weights(weights, layers, root=lambda _: 1.0)  # what training draws is divided already
     gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
     return gains * rows / math.sqrt(layers.divisor)
 
 
 @checks.objects
-def trained_network(parameters: Parameters, curve=None, *, best_step: int = 0, heads=None) -> TrainedNetwork:
+def trained_network(
+    parameters: Parameters, *, heads: Layers | None = None, curve: Numbers | None = None, best_step: int = 0
+) -> TrainedNetwork:
     """What is kept of trained parameters.
 
     Args:
         parameters: in the trained scaling.
+        heads: the layers, where they are not of heads alone.
         curve: the learning curve, if there is one.
         best_step: after how many steps the parameters were reached.
-        heads: the layers, where they are not of heads alone.
 
     Returns:
         `TrainedNetwork`.
     """
     weights = parameters.weights()
     layers = chain(spelled_by(weights.values) if heads is None else heads)
-    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers))
+    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, heads=layers))
     norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),
         tuple(np.asarray(layer) for layer in parameters.keys),
-        np.asarray(effective_vectors(parameters, layers)),
+        np.asarray(effective_vectors(parameters, heads=layers)),
         overlaps,
         norms,
         len(parameters.readout),
         _checked_curve(curve),
         best_step,
         layers.spelled,
-        None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers)),
+        None if parameters.projection_bias is None else np.asarray(offsets(parameters, heads=layers)),
         0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )
 
@@ -225,13 +224,13 @@ def outputs(
         )
     # The columns' paths have the branch of layer L slowest.
     depth = len(layers.layers)
-    vectors = effective_vectors(parameters, layers)
+    vectors = effective_vectors(parameters, heads=layers)
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     found = jnp.einsum("eps,esp->e", columns, seen)
-    if parameters.projection_bias is not None:
-        found += jnp.sum(offsets(parameters, layers)) + parameters.readout_bias
+    if parameters.projection_bias is not None and parameters.readout_bias is not None:
+        found += jnp.sum(offsets(parameters, heads=layers)) + parameters.readout_bias
     return found
 
 
@@ -241,7 +240,8 @@ def _branches(
     attended: Float[Array, "examples paths heads tokens"] | None,
 ) -> Float[Array, "examples paths branches tokens"]:
     """The columns of every branch: those that come in where it passes through no head, else those of its head."""
+    heads = cast(Array, attended)  # looked at where there are any
     if layer.branch_heads == tuple(range(layer.heads)):
-        return attended
-    columns = [along[:, :, None] if head < 0 else attended[:, :, head : head + 1] for head in layer.branch_heads]
+        return heads
+    columns = [along[:, :, None] if head < 0 else heads[:, :, head : head + 1] for head in layer.branch_heads]
     return jnp.concatenate(columns, axis=2)

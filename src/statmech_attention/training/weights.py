@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.checks import Key
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import Weights, forward_paths, sample_weights
@@ -34,14 +35,14 @@ class TrainedWeights(NamedTuple):
 
 
 def train_weights(
-    attentioned,
-    labels,
+    attentioned: Attentioned,
+    labels: Numbers,
     *,
-    width,
-    temperature,
+    width: PerLayer,
+    temperature: Number,
+    variance: PerLayer = 1.0,
+    heads: Layers | None = None,
     key: Key,
-    variance=1.0,
-    heads=None,
     steps: int = 2000,
     learning_rate: float = 0.03,
 ) -> TrainedWeights:
@@ -56,9 +57,9 @@ def train_weights(
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers.
         temperature: $T > 0$.
-        key: a JAX random key, for the initial weights.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        key: a JAX random key, for the initial weights.
         steps: how many, at least 1.
         learning_rate: Adam's first, in units of $\sigma_l$.
 
