@@ -18,7 +18,7 @@ def pair(published):
 
 def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
     model, window = pair
-    options = dict(transient=10, steps=700, width=0.05, levels=401, limit=0.8, pairs=((0, 1), (2, 0)))
+    options = dict(transient=10, steps=700, thickness=0.05, levels=401, limit=0.8, pairs=((0, 1), (2, 0)))
     found = dmft.bifurcation_diagram(model, window, **options)
     assert found.visited.shape == (2, 3, 401) and found.sections.shape == (2, 2, 401)
     words = np.asarray(
