@@ -28,8 +28,8 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 test: venv  ## run the tests
 	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile --no-loadscope-reorder $(TESTS)
 
-lint: venv  ## look over the code with ruff
-	@$(python) -m ruff check . && $(python) -m ruff format --check .
+lint: venv  ## look over the code with ruff, and over its types with mypy
+	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy
 
 doctor: venv  ## say what this machine gives, and check that JAX does not hang on it
 	@$(python) tools/doctor.py
@@ -80,7 +80,7 @@ smoke: workflow  ## run the chain of heavy runs on a small scale (minutes)
 	$(python) -m snakemake --profile workflow/local --configfile workflow/smoke.yaml
 
 clean:  ## remove the built book, the executed notebooks and the caches
-	rm -rf _build .cache .pytest_cache .hypothesis .snakemake build
+	rm -rf _build .cache .mypy_cache .pytest_cache .hypothesis .snakemake build
 
 distclean: clean  ## remove the virtual environment too
 	rm -rf '$(VENV)'

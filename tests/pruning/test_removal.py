@@ -22,7 +22,7 @@ def test_contributions_refuse_another_networks_inputs():
         pruning.path_contributions(trained_network(parameters), fewer)
     with pytest.raises(ValueError, match=r"weights: wanted heads \(1, 3\)"):
         pruning.path_contributions(parameters.weights(), fewer)
-    with pytest.raises(ValueError, match="wanted a TrainedNetwork or Weights, got int"):
+    with pytest.raises(ValueError, match="wanted TrainedNetwork or Weights, got int"):
         pruning.path_contributions(3, fewer)
 
 

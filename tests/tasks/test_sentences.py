@@ -126,7 +126,7 @@ def test_what_cannot_be_split_is_refused():
     sentences = made(5, 6)
     with pytest.raises(ValueError, match=r"at most 11 sentences in all, got 4 \+ 8 = 12"):
         sentences.split(0, 4, 8)
-    with pytest.raises(ValueError, match="train: wanted a whole number of at least 2, got 1"):
+    with pytest.raises(ValueError, match="examples: wanted a whole number of at least 2, got 1"):
         sentences.split(0, 1, 4)
     with pytest.raises(ValueError, match="seed: wanted a whole number of at least 0, got -1"):
         sentences.split(-1, 2, 4)

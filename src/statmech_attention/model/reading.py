@@ -144,7 +144,7 @@ class _Call(NamedTuple):
 class _Heard:
     """What happened while the network ran."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.calls: list[_Call] = []
         self.entered: Any = None
 

@@ -55,10 +55,8 @@ def path_contributions(
     """
     if isinstance(network, TrainedNetwork):
         vectors = network.vectors_for(attentioned)
-    elif isinstance(network, Weights):
-        vectors = path_vectors(network, attentioned)
     else:
-        raise ValueError(f"network: wanted a TrainedNetwork or Weights, got {type(network).__name__}.")
+        vectors = path_vectors(network, attentioned)
     contributions = jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
     offsets = network.offsets if isinstance(network, TrainedNetwork) else None
     return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
