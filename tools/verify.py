@@ -22,7 +22,6 @@ QUICK = (
     "benchmarks_dmft.nc",
     "benchmarks_sampling.nc",
     "robustness.nc",
-    "killed.nc",
     "dmft/bifurcation-seed1-beta0-3.nc",
     "dmft/exponents-seed1-beta0-3.nc",
     "one_shot/evidence-2x4-seed0.nc",
