@@ -45,6 +45,14 @@ def test_links_between_pages_lead_to_pages_of_the_book():
         assert [link for link in links if (page.parent / link).resolve() not in pages] == [], page
 
 
+def test_an_equation_of_several_lines_with_a_number_is_written_as_one():
+    # Sphinx puts what stands between dollars and has several lines into an environment that refuses a number.
+    for page in (ROOT / "book").rglob("*.md"):
+        between = re.findall(r"^\$\$\n(.*?)^\$\$", page.read_text(), re.MULTILINE | re.DOTALL)
+        wrong = [one for one in between if r"\\" in one and r"\tag" in one]
+        assert wrong == [], f"{page}: write \\begin{{equation*}} .. \\end{{equation*}} in place of the dollars"
+
+
 def test_every_page_that_reads_records_says_how_they_were_made():
     import check_book
 

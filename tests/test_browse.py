@@ -16,7 +16,8 @@ RIGHT = THEME + "<article><p>Some words.</p><div style='overflow-x: auto'><pre>{
 )
 WRONG = (
     THEME
-    + """<article><p style="color: #222; width: 900px">Dark words.</p><span class="math">\\(x\\)</span></article>
+    + """<article><p style="color: #222; width: 900px">Dark words.</p><span class="math">\\(x\\)</span>
+<svg width="9" height="9"><g data-mml-node="merror" data-mjx-error="no such thing"></g></svg></article>
 <script>console.error("oh"); new Image().src = "https://example.org/x.png"; nothing.there</script>"""
 )
 
@@ -33,6 +34,7 @@ def test_what_is_wrong_with_a_page_is_found(tmp_path):
     found = looked[1][1]
     wanted = [
         "formula left raw: \\(x\\)",
+        "formula with an error: no such thing",
         "390 pixels, light: scrolls sideways: ",
         "390 pixels, dark: p reaches from ",
         "1400 pixels, dark: hardly legible, 1.",

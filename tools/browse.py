@@ -29,7 +29,7 @@ READY = """
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
   if (window.plotlyLoaded) await window.plotlyLoaded;
   const raw = [...document.querySelectorAll(".math")].filter(one => !one.querySelector("mjx-container"));
-  const bad = [...document.querySelectorAll("mjx-merror")];
+  const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror")];
   return [...raw.map(one => "formula left raw: " + one.textContent.trim().slice(0, 80)),
           ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
 })()

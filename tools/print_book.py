@@ -48,7 +48,7 @@ figcaption, figcaption .caption-text { color: #222; font-weight: 400; font-size:
 .bd-article table { font-size: 0.8em; width: auto; max-width: 100%; }
 .bd-article :is(div, figure, td) { overflow: visible !important; }
 div.math mjx-container > svg { max-width: 100%; }
-img { max-width: 100%; height: auto; }
+img { max-width: 100%; max-height: 8.6in; width: auto; height: auto; }
 a { text-decoration: none; }
 """
 

@@ -35,7 +35,6 @@ QUICK = (
     "dmft/bifurcation-seed1-beta0-3.nc",
     "benchmarks_dmft.nc",
     "robustness.nc",
-    "killed.nc",
 )
 
 
