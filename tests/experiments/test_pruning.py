@@ -10,8 +10,8 @@ import xarray as xr
 
 import statmech_attention as sma
 from statmech_attention import experiments, pruning, results
-from statmech_attention.experiments import pruning_measures
 from statmech_attention.results import digest
+from statmech_attention.tasks import one_shot_suite
 from statmech_attention.training import save_network, trained_network
 from statmech_attention.training.path_form import initial
 
@@ -37,8 +37,13 @@ def write_theory(folder, network_digest=None):
 
 
 @pytest.fixture(scope="module")
+def suite():
+    return one_shot_suite("glyphs")
+
+
+@pytest.fixture(scope="module")
 def pruned(suite):
-    """Runs a pruning, of few random orders; `measured` counts those that are really done."""
+    """Runs a pruning; `measured` counts those that are really done."""
 
     class Pruned:
         measured = 0
@@ -49,9 +54,7 @@ def pruned(suite):
             self.measured += bool(reason)
             return path
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pruning_measures, "_RANDOM_ORDERS", 5)
-        yield Pruned()
+    return Pruned()
 
 
 @pytest.fixture
@@ -303,5 +306,5 @@ def test_what_is_missing_or_does_not_fit_is_said(copied, pruned):
 
 
 def test_samples_of_an_unknown_set_are_refused(suite):
-    with pytest.raises(ValueError, match="name: wanted one of new, others"):
+    with pytest.raises(ValueError, match="name: wanted one of glyphs"):
         next(experiments.pruning_samples(suite, "letters", examples=1, seed=0))
