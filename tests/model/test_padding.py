@@ -183,11 +183,11 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
     later = sma.attention_from_products(attention.products, mask=np.tril(np.ones((TOKENS, TOKENS), bool)))
     strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))
-    later(inputs, ENDS)
+    later(inputs, mask=ENDS)
     with pytest.raises(
         ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"
     ):
-        strict(inputs, np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
+        strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
 
 @pytest.mark.parametrize(
