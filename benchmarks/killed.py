@@ -138,7 +138,7 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
     """
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA warns of every program that it reads
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.killed"])
+    context.set_forkserver_preload([part.__module__ for part in (experiments.Theory, posterior, train)])
     random, task = np.random.default_rng([seed, len(name)]), TASKS[name]
     # The first compiles; those that follow read what it compiled.
     again = folder / "again"

@@ -96,7 +96,7 @@ def killed(monkeypatch):
 def context():
     """Processes that are forked from one in which everything is imported and nothing was computed."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["benchmarks.killed"])
+    found.set_forkserver_preload(["statmech_attention.experiments", "statmech_attention.sampling"])
     return found
 
 
