@@ -68,7 +68,7 @@ def experiment(folder: Path) -> Path:
 
 def sweep(folder: Path) -> Path:
     """The theory over widths, each started from the next larger one, of a network that was not trained."""
-    network = experiments.experiment_file("network", folder, 2, 2, 0)
+    network = experiments.experiment_file("network", folder, layers=2, heads=2, seed=0)
     if not network.exists():
         attention = trained_network(initial(jax.random.key(7), (2, 2), 16, 8, 192))
         save_network(attention, network, parameters={"made": "at random"}, maker="network")
