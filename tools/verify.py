@@ -32,6 +32,7 @@ QUICK = (
     "skips/skips-seed2.nc",
     "sampling/weights-all-noise1-width10-seed0.nc",
     "sentences/encoder-description-entity-seed0.nc",
+    "sentences_masked/masked-description-entity-seed0.nc",
 )
 
 

@@ -228,6 +228,7 @@ def test_an_interrupted_run_goes_on(found, tmp_path, monkeypatch):
         {"test_examples": 81},
         {"test_examples": 11},
         {"kept": [0]},
+        {"kept": [7]},
         {"width": 0},
         {"rate": 0.0},
         {"batch": 31},

@@ -125,14 +125,15 @@ class MaskedEncoder(Experiment):
             drops = yield Part(f"{network}-drops", functools.partial(self._drops, read, classifier))
             curves = yield Part(f"{network}-curves", functools.partial(self._curves, read, classifier, scores["score"]))
             found.append(xr.merge([scores, drops, curves]))
-        losses = yield Part(
-            "losses", lambda step: (step(), xr.Dataset({"training_loss": ("epoch", tuning().losses)}))[1]
-        )
+        losses = yield Part("losses", functools.partial(self._losses, tuning))
         return xr.concat(found, axis("network", NETWORKS)).merge(losses)
 
     def words(self) -> Words:
-        """Training sentences, then test sentences."""
+        """Training sentences, then test sentences; ValueError where more heads are to be kept than there are."""
         read = self.read(self.task, self.seed, *self.split)
+        count = read.encoder.depth * read.encoder.heads
+        if self.kept[-1] > count:
+            raise ValueError(f"kept: wanted at most the encoder's {count} heads, got {self.kept[-1]}.")
         rows = np.append(np.arange(self.examples), self.split[0] + np.arange(self.test_examples))
         return Words(read.encoder, read.tokens[rows], read.labels[rows])
 
@@ -235,6 +236,12 @@ class MaskedEncoder(Experiment):
             },
             {"order": list(everything), "kept": self.kept},
         )
+
+    @staticmethod
+    def _losses(tuning, step) -> xr.Dataset:
+        found = xr.Dataset({"training_loss": ("epoch", tuning().losses)})
+        step()
+        return found
 
     @staticmethod
     def _without_each(data: Words):
