@@ -169,7 +169,7 @@ class MaskedEncoder(Experiment):
             data._replace(encoder=own.encoder), {"flat": [range(own.encoder.depth)]}, self.examples, self.directions
         )
         problem = Problem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
-        sweep = swept(problem, [self.width], self.temperatures)[0]
+        sweep = swept(problem, [float(self.width)], self.temperatures)[0]
         best = int(jnp.argmax(sweep.log_evidence()))
         overlap, heat = sweep.order_parameter[best], float(self.temperatures[best])
         train, heads = problem.train, problem.train.heads
