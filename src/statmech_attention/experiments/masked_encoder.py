@@ -222,20 +222,18 @@ class MaskedEncoder(Experiment):
         seen = features(own.encoder, data.tokens if again else data.tokens[self.examples :], own.readout, gates)
         learned, tests = np.split(seen, [len(data.labels) - self.test_examples if again else 0], axis=1)
         labels, outputs = data.labels[self.examples :], {"kept": own.probe(tests)}
-        outputs["again"] = np.full_like(outputs["kept"], np.nan)
         if again:
             fits = (logistic(inputs, data.labels[: self.examples], [own.probe.penalty]) for inputs in learned)
             outputs["again"] = np.array([fit(inputs) for fit, inputs in zip(fits, tests, strict=True)])
         step()
-        measured = {"accuracy": right, "loss": log_loss}
-        return xr.Dataset(
-            {
-                f"{name}_{which}": (("order", "kept"), measure(given, labels).mean(axis=-1).reshape(shape))
-                for name, measure in measured.items()
-                for which, given in outputs.items()
-            },
-            {"order": list(everything), "kept": self.kept},
-        )
+        found = {
+            f"{name}_{which}": np.full(shape, np.nan) for name in ("accuracy", "loss") for which in ("kept", "again")
+        }
+        for which, given in outputs.items():
+            for name, measure in {"accuracy": right, "loss": log_loss}.items():
+                found[f"{name}_{which}"] = measure(given, labels).mean(axis=-1).reshape(shape)
+        columns = {name: (("order", "kept"), values) for name, values in found.items()}
+        return xr.Dataset(columns, {"order": list(everything), "kept": self.kept})
 
     @staticmethod
     def _losses(tuning, step) -> xr.Dataset:
