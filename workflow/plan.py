@@ -33,6 +33,7 @@ STAGES = {
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
     "encoder": experiments.EncodedHeads,
+    "masked": experiments.MaskedEncoder,
     "dynamics": experiments.Diagram,
 }
 # With the parameters that each run has to name.
@@ -42,6 +43,7 @@ ALONE = {
     "calibration": ("folder",),
     "evidences": ("folder",),
     "encoder": ("folder",),
+    "masked": ("folder",),
     "dynamics": ("folder", "diagram"),
 }
 ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)

@@ -3,7 +3,7 @@
 On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
 HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, Calibration,
 whether error bars hold the truth, Evidences, the evidence over widths and temperatures, EncodedHeads, the attention of a
-pretrained encoder, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
+pretrained encoder, MaskedEncoder, the heads masked in it, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
@@ -16,6 +16,7 @@ from statmech_attention.experiments.encoded_heads import EncodedHeads
 from statmech_attention.experiments.evidence_lost import EvidenceLost
 from statmech_attention.experiments.evidences import Evidences
 from statmech_attention.experiments.experiment import Experiment
+from statmech_attention.experiments.masked_encoder import MaskedEncoder
 from statmech_attention.experiments.narrow import NarrowHeads
 from statmech_attention.experiments.networks import experiment_file
 from statmech_attention.experiments.pruning import Pruning, pruning_samples
@@ -39,6 +40,7 @@ _EXPERIMENTS = {
         Calibration,
         Evidences,
         EncodedHeads,
+        MaskedEncoder,
         Diagram,
     )
 }
@@ -70,6 +72,7 @@ __all__ = [
     "Evidences",
     "Experiment",
     "HiddenMarkovWeights",
+    "MaskedEncoder",
     "NarrowHeads",
     "Pruning",
     "Samples",

@@ -154,7 +154,9 @@ class EncodedHeads(Experiment):
         counts = examples or self.examples, self.validation_examples, self.test_examples
         seen = encoded.networks["deep" if network == "narrow" else network]
         if network == "narrow":
-            seen = AttentionedInputs(seen.values, tuple(Heads(one, values=self.head_dimension) for one in seen.chain.heads))
+            seen = AttentionedInputs(
+                seen.values, tuple(Heads(one, values=self.head_dimension) for one in seen.chain.heads)
+            )
         return Problem.of(seen, encoded.labels, *counts)
 
     def again(self) -> Again:

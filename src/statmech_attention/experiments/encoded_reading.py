@@ -1,4 +1,4 @@
-"""Reading what `EncodedHeads` recorded: splits of every task together, and differences of accuracy, paired by sentences."""
+"""Reading what `EncodedHeads` and `MaskedEncoder` recorded: splits of every task together, and differences of accuracy, paired by sentences."""
 
 import math
 import os
@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from statmech_attention import results
-from statmech_attention.experiments.encoded_heads import CHOSEN_BY
+from statmech_attention.experiments.encoded_heads import CHOSEN_BY, EncodedHeads
 from statmech_attention.experiments.encoded_tasks import TASKS
 
 RANDOM = "random"  # the mean over all random orders
@@ -35,16 +35,17 @@ class Difference(NamedTuple):
         return self.mean > 2 * self.error
 
 
-def encoder_records(folder: str | os.PathLike) -> list[Path]:
-    """All records of `EncodedHeads` in a folder, sorted by name."""
-    return sorted(Path(folder).glob("encoder-*-seed*.nc"))
+def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
+    """All records of `EncodedHeads` in a folder, or of `MaskedEncoder`, sorted by name."""
+    return sorted(Path(folder).glob(f"{maker}-*-seed*.nc"))
 
 
-def recorded_splits(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
+def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> dict[str, xr.Dataset]:
     """All that was recorded of every task, without stored inputs.
 
     Args:
         folder: of the results.
+        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`.
 
     Returns:
         By task, in the order of `TASKS`, a dataset over `split`.
@@ -54,7 +55,7 @@ def recorded_splits(folder: str | os.PathLike) -> dict[str, xr.Dataset]:
         ValueError: as `results.load`; splits that were not made alike.
     """
     found: dict[str, list[xr.Dataset]] = {}
-    for path in encoder_records(folder):
+    for path in encoder_records(folder, maker):
         made = results.record(path)["parameters"]
         one = results.load(path)
         one = one.drop_vars([name for name in one.variables if str(name).startswith("stored_")])

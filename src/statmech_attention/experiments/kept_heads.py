@@ -104,7 +104,7 @@ def score_of_heads(
         "both": head_scores(overlap, heads=heads, definition="both"),
         "either": head_scores(overlap, heads=heads, definition="either"),
         "weighted": head_scores(overlap * path_covariance(train), heads=heads, definition="both"),
-        "alignment": _alignments(problem),
+        "alignment": alignments(problem),
         "Taylor": taylor,
         "Taylor by layer": normalised_by_layer(taylor, heads=layers),
         "weight norm": norms,
@@ -233,8 +233,8 @@ def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.nda
     return hits(smaller, found.order_parameter, options["temperature"])[1]
 
 
-def _alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
-    """Of the labels with the kernel of each head's own paths, at the Gaussian-process limit."""
+def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
+    """Centred alignment of the training labels with the kernel of each head's own paths, at the Gaussian-process limit."""
     through = path_heads(problem.train.heads).T
     kernels = (kernel(problem.train, problem.train, np.diag(one)) for one in through)
     return np.array([float(centred_alignment(gram, problem.labels)) for gram in kernels])

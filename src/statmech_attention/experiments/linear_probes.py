@@ -27,7 +27,9 @@ class Probe(NamedTuple):
     intercept: float
     penalty: float
 
-    def __call__(self, inputs: Float[np.ndarray, "examples features"]) -> Float[np.ndarray, " examples"]:
+    def __call__(
+        self, inputs: Float[np.ndarray, "*networks examples features"]
+    ) -> Float[np.ndarray, "*networks examples"]:
         return inputs @ self.weights + self.intercept
 
 

@@ -111,6 +111,15 @@ def through_layers(
     return outputs
 
 
+def mean_token(
+    hidden: Float[Array, "examples tokens width"], mask: Bool[Array, "examples tokens"]
+) -> Float[Array, "examples width"]:
+    """The mean over a sentence's tokens, scaled to length 1."""
+    counted = mask.astype(hidden.dtype)[..., None]
+    mean = jnp.sum(hidden * counted, axis=1) / jnp.sum(counted, axis=1)
+    return mean / jnp.linalg.norm(mean, axis=-1, keepdims=True)
+
+
 def _layer(encoder, weights, frozen, head_gates, hidden, mask):
     query, key, value = (
         _heads(_affine(each, hidden), encoder.heads) for each in (weights.query, weights.key, weights.value)

@@ -19,7 +19,15 @@ from statmech_attention import checks
 from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 from statmech_attention.tasks import _installed
-from statmech_attention.tasks._encoder_layers import Affine, Encoder, Frozen, LayerWeights, embedded, through_layers
+from statmech_attention.tasks._encoder_layers import (
+    Affine,
+    Encoder,
+    Frozen,
+    LayerWeights,
+    embedded,
+    mean_token,
+    through_layers,
+)
 from statmech_attention.tasks.tokens import Tokens
 
 # Names of a layer's matrices and norms in the file of weights.
@@ -266,15 +274,13 @@ def replay(
 def _encoded(encoder, ids, mask, layers, head_gates) -> Encoding:
     embeddings = embedded(encoder, ids)
     hidden, found = through_layers(encoder, embeddings, mask, head_gates=head_gates)
-    counted = mask.astype(hidden.dtype)[..., None]
-    mean = jnp.sum(hidden[-1] * counted, axis=1) / jnp.sum(counted, axis=1)
     chosen = np.asarray(layers, int)
     return Encoding(
         embeddings,
         tuple(found.attention[layer] for layer in layers),
         jnp.moveaxis(hidden[chosen], 0, 1),
         jnp.moveaxis(found.scales[chosen], 0, 1),
-        mean / jnp.linalg.norm(mean, axis=-1, keepdims=True),
+        mean_token(hidden[-1], mask),
     )
 
 
