@@ -134,7 +134,7 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     contributions = pruning.predictor_contributions(
         seen.train, labels, seen.train, best.order_parameter, temperature=float(best.temperature)
     )
-    taylor = pruning.taylor_importance(contributions, labels, (6,))
+    taylor = pruning.taylor_importance(contributions, labels, heads=(6,))
     np.testing.assert_allclose(one["score"].sel(criterion="Taylor"), taylor, rtol=0.1)
 
 
