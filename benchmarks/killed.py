@@ -90,7 +90,7 @@ def sampling(folder: Path) -> Path:
     """Order parameters of a small random problem, the chains' state kept after every block."""
     random = np.random.default_rng(0)
     inputs, labels = random.normal(size=(20, 4, 5)), np.sign(random.normal(size=20))
-    options = {"width": 10, "temperature": 0.1, "heads": (2, 2), "warmup": 200, "draws": 1000, "quiet": True}
+    options = {"width": 10, "temperature": 0.1, "heads": (2, 2), "warmup": 200, "draws": 1000, "warn": False}
     state = {"checkpoint": folder / "state.npz", "progress": False}
     found = posterior(inputs, labels, key=jax.random.key(0), **options, **state)
     return results.save(found, folder / "end.nc", parameters=options)
