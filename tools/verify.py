@@ -36,6 +36,7 @@ QUICK = (
     "dmft/bifurcation-seed1-beta0-3.nc",
     "benchmarks_dmft.nc",
     "robustness.nc",
+    "killed.nc",
 )
 
 
