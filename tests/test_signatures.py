@@ -32,7 +32,7 @@ NAMES = """
     filled first folder folds frames frequencies frozen gamma greedy hann head head_gates hidden images inputs joint
     keep keep_weights keep_words kept kernel keys kind knobs label lags last layer layers layout learning_rate legend
     length levels limit limits longest made_of maker mark mask matrix mean means measure measured measured_at method
-    model name names network networks noise norm normalised one options order order_parameter order_parameters
+    model multiple name names network networks noise norm normalised one options order order_parameter order_parameters
     other other_path others output outputs overlaps overwrite packed pairs parameter parameters patch path paths
     patterns period picture places points portraits positions power powers predicted probability products queries
     query random readout record regime regimes removed replicas resamples revision root rows rungs saddle_point scales

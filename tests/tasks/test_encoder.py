@@ -181,6 +181,16 @@ def test_mask_and_parts_of_tokens(tokens):
     assert len(part) == 2 and part.padded(8).ids.shape == (2, 8)
 
 
+@pytest.mark.parametrize(("multiple", "length"), [(1, 5), (4, 8), (3, 6), (16, 9)])
+def test_padding_is_trimmed_to_a_multiple_and_never_added(multiple, length):
+    ids, lengths = np.arange(18).reshape(2, 9), np.array([5, 2])
+    found = Tokens(ids, lengths, lengths).trimmed(multiple)
+    np.testing.assert_array_equal(found.ids, ids[:, :length])
+    np.testing.assert_array_equal(found.lengths, lengths)
+    with pytest.raises(ValueError, match="multiple: wanted a whole number of at least 1"):
+        found.trimmed(0)
+
+
 @pytest.mark.parametrize("name", ["weights", "tokeniser", "settings"])
 def test_altered_file_is_named_and_not_used(name, put):  # noqa: F811
     path = put(name, b"something else", right=False)

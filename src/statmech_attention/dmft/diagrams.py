@@ -215,10 +215,8 @@ def attractors(
     # All of them before the transient, which may take long.
     transient, longest = checks.whole("transient", transient, 0), checks.whole("longest", longest)
     steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks, fewest=2)
-    threshold, standard_errors = (
-        checks.positive("threshold", threshold),
-        checks.positive("standard_errors", standard_errors),
-    )
+    threshold = checks.positive("threshold", threshold)
+    standard_errors = checks.positive("standard_errors", standard_errors)
     window = advance(model, window, steps=transient, progress=progress)
     returns = period(model, window, longest=longest)
     spectrum = lyapunov_spectrum(

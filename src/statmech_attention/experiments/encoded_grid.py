@@ -74,8 +74,9 @@ def halves(right) -> Int8[np.ndarray, "..."]:
 
 def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
     """Saddle points, from the widest to the narrowest."""
-    options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
-    return solve_sweep(problem.train, problem.labels, **options)
+    return solve_sweep(
+        problem.train, problem.labels, widths=widths, temperatures=temperatures, tolerance=TOLERANCE, throw=False
+    )
 
 
 def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:

@@ -147,17 +147,15 @@ class EncodedHeads(Experiment):
         learned = max(self.examples, self.labels[-1])
         read = self.read(self.task, self.seed, learned + self.validation_examples, self.test_examples)
         networks = {"deep": self.layers, "flat": [range(read.encoder.depth)]}
-        return encoded_task(read, networks, self.examples, self.directions)
+        found = encoded_task(read, networks, self.examples, self.directions)
+        deep = found.networks["deep"]
+        heads = tuple(Heads(count, values=self.head_dimension) for count in deep.chain.heads)
+        return found._replace(networks={**found.networks, "narrow": AttentionedInputs(deep.values, heads)})
 
     def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> Problem:
         """What a network learns from, with so many training sentences, and is tested on."""
         counts = examples or self.examples, self.validation_examples, self.test_examples
-        seen = encoded.networks["deep" if network == "narrow" else network]
-        if network == "narrow":
-            seen = AttentionedInputs(
-                seen.values, tuple(Heads(one, values=self.head_dimension) for one in seen.chain.heads)
-            )
-        return Problem.of(seen, encoded.labels, *counts)
+        return Problem.of(encoded.networks[network], encoded.labels, *counts)
 
     def again(self) -> Again:
         """One saddle point of all heads, and the accuracy of a few heads that are learned again; by what is stored."""

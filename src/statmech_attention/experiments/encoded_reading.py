@@ -11,9 +11,17 @@ from jaxtyping import Float
 
 from statmech_attention import results
 from statmech_attention.experiments.encoded_heads import CHOSEN_BY, EncodedHeads
-from statmech_attention.experiments.encoded_tasks import TASKS
+from statmech_attention.experiments.encoded_tasks import MADE, TASKS
 
 RANDOM = "random"  # the mean over all random orders
+# What tasks are called in the book.
+NAMES = {
+    "description-entity": "description or entity",
+    "entity-human": "entity or human",
+    "reviews": "reviews",
+    "spam": "spam",
+    MADE: "made up",
+}
 
 
 class Difference(NamedTuple):
@@ -119,9 +127,9 @@ def right_of_kept(
     return of_order(kept, order, network).transpose("split", "sentence")
 
 
-def of_order(values: xr.DataArray, order: str, network: str) -> xr.DataArray:
+def of_order(values: xr.DataArray, order: str, network: str | None = None) -> xr.DataArray:
     """Those of one order of heads, or the mean over all random ones."""
-    name = f"order_{network}"
+    name = "order" if network is None else f"order_{network}"
     names = [one for one in values[name].values if one == order or order == RANDOM and str(one).startswith(RANDOM)]
     return values.sel({name: names}).mean(name)
 

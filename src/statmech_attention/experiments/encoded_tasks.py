@@ -146,9 +146,7 @@ def _encoded(words: Words, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int
     for length in np.unique(padded):
         places = rows[padded == length]
         # Of a few sentences some are encoded twice: programs are for full batches.
-        filled = words.tokens[np.resize(places, max(len(places), _BATCH))]
-        most = min(length, filled.ids.shape[1])
-        tokens = Tokens(filled.ids[:, :most], filled.lengths, filled.uncut)
+        tokens = words.tokens[np.resize(places, max(len(places), _BATCH))].trimmed(_PADDED)
         for start, part in zip(
             range(0, len(places), _BATCH), encoded_batches(words.encoder, tokens, batch=_BATCH), strict=False
         ):

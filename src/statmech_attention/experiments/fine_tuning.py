@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from statmech_attention.experiments.encoded_tasks import Words
 from statmech_attention.experiments.linear_probes import Probe
-from statmech_attention.experiments.masked_heads import FIRST, Classifier, trimmed
+from statmech_attention.experiments.masked_heads import FIRST, Classifier
 from statmech_attention.tasks._encoder_layers import embedded, through_layers
 
 _PADDED = 16  # tokens, as in `masked_heads`; a program of a step takes longer to compile
@@ -57,7 +57,7 @@ def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int)
         order, met = random.permutation(count), []
         for start in range(0, count - batch + 1, batch):
             rows = order[start : start + batch]
-            part = trimmed(words.tokens[rows], _PADDED)
+            part = words.tokens[rows].trimmed(_PADDED)
             given = jnp.asarray(part.ids), jnp.asarray(part.mask), jnp.asarray(words.labels[rows], kind)
             parameters, internal, value = step(parameters, internal, *given)
             met.append(float(value))

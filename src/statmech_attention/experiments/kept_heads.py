@@ -1,7 +1,7 @@
 """Which heads to keep of a network on an encoder's attention: orders by all scores, and the accuracy of what they keep."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -69,8 +69,9 @@ def trained(problem: Problem, width: int, temperature: float, seed: int, steps: 
     Returns:
         `Trained`.
     """
-    options: dict[str, Any] = {"width": width, "temperature": temperature, "key": jax.random.key(seed), "steps": steps}
-    found = train_weights(problem.train, problem.labels, **options)
+    found = train_weights(
+        problem.train, problem.labels, width=width, temperature=temperature, key=jax.random.key(seed), steps=steps
+    )
     norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in found.weights.values])
     return Trained(norms, np.asarray(path_contributions(found.weights, problem.test)), float(found.gradient_norm))
 
@@ -113,14 +114,9 @@ def score_of_heads(
         "greedy": greedy,
     }
     if evidence:
-        options: dict[str, Any] = {
-            "width": width,
-            "temperature": heat,
-            "start": solution,
-            "tolerance": _ROUGH,
-            "throw": False,
-        }
-        found[EVIDENCE] = head_evidence(train, problem.labels, **options).lost
+        found[EVIDENCE] = head_evidence(
+            train, problem.labels, width=width, temperature=heat, start=solution, tolerance=_ROUGH, throw=False
+        ).lost
     return {name: np.asarray(values) for name, values in found.items()}
 
 
@@ -191,8 +187,7 @@ def selected(
         A dataset over heads, orders and numbers of heads kept.
     """
     train, test, heads = problem.train, problem.test, problem.train.heads
-    options: dict[str, Any] = {"width": width, "temperature": temperature, "tolerance": TOLERANCE, "throw": False}
-    solution = solve(train, problem.labels, **options)
+    solution = solve(train, problem.labels, width=width, temperature=temperature, tolerance=TOLERANCE, throw=False)
     network = trained(problem, width, temperature, seed, steps)
     scores = score_of_heads(problem, solution, network.norms, layers, evidence=EVIDENCE not in known) | dict(known)
     draws = np.random.default_rng(seed)
@@ -223,14 +218,17 @@ def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.nda
         `(test,)`.
     """
     smaller = problem.keep_heads(kept_heads(problem.train.heads, removed))
-    options: dict[str, Any] = {
-        "width": float(solution.width[0]),
-        "temperature": float(solution.temperature),
-        "tolerance": TOLERANCE,
-    }
-    start = order_parameters_left(solution, removed)
-    found = solve(smaller.train, problem.labels, start=start, throw=False, **options)
-    return hits(smaller, found.order_parameter, options["temperature"])[1]
+    width, temperature = float(solution.width[0]), float(solution.temperature)
+    found = solve(
+        smaller.train,
+        problem.labels,
+        width=width,
+        temperature=temperature,
+        start=order_parameters_left(solution, removed),
+        tolerance=TOLERANCE,
+        throw=False,
+    )
+    return hits(smaller, found.order_parameter, temperature)[1]
 
 
 def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:

@@ -106,7 +106,7 @@ class MaskedEncoder(Experiment):
             checks.whole(name, getattr(self, name), least)
         checks.whole("batch", self.batch, 1, self.examples)
         for name in ("width", "rate"):
-            different(name, [getattr(self, name)])
+            checks.positive(name, getattr(self, name))
 
     @property
     def missing(self) -> str:

@@ -57,7 +57,7 @@ def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.
     changed = np.any(gates != 1, axis=2)
     lowest = np.where(changed.any(axis=1), changed.argmax(axis=1), encoder.depth)
     found = np.zeros((len(gates), len(tokens), encoder.words.shape[1]))
-    for places, part in alike(tokens, np.arange(len(tokens))):
+    for places, part in alike(tokens):
         whole = encode(encoder, part, batch=len(part))
         entering = jnp.moveaxis(jnp.concatenate([whole.embeddings[:, None], whole.hidden], axis=1), 1, 0)
         mask = jnp.asarray(part.mask)
@@ -83,7 +83,7 @@ def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[n
     sums = np.zeros((encoder.depth, encoder.heads))
     kind = encoder.words.dtype
     weights, intercept = (jnp.asarray(one, kind) for one in classifier.probe[:2])
-    for places, part in alike(tokens, np.arange(len(tokens))):
+    for places, part in alike(tokens):
         own = jnp.asarray(np.resize(labels[places], len(part)), kind)
         ids, mask = jnp.asarray(part.ids), jnp.asarray(part.mask)
         slopes = _slopes(encoder, weights, intercept, ids, mask, own, readout=classifier.readout)
@@ -96,19 +96,12 @@ def log_loss(outputs, labels) -> Float[np.ndarray, "*networks examples"]:
     return np.logaddexp(0, -labels * outputs)
 
 
-def alike(tokens: Tokens, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]:
+def alike(tokens: Tokens) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]:
     """Batches of sentences of like length, with their places; the last is filled up with sentences of its own."""
-    rows = rows[np.argsort(tokens.lengths[rows], kind="stable")]
+    rows = np.argsort(tokens.lengths, kind="stable")
     for start in range(0, len(rows), _BATCH):
         places = rows[start : start + _BATCH]
-        filled = tokens[np.resize(places, _BATCH)]
-        yield places, trimmed(filled, _PADDED)
-
-
-def trimmed(tokens: Tokens, multiple: int) -> Tokens:
-    """With no more padding than up to a multiple of some number of tokens."""
-    length = min(-(-int(tokens.lengths.max()) // multiple) * multiple, tokens.ids.shape[1])
-    return Tokens(tokens.ids[:, :length], tokens.lengths, tokens.uncut)
+        yield places, tokens[np.resize(places, _BATCH)].trimmed(_PADDED)
 
 
 def read_out(hidden, mask, readout: str):

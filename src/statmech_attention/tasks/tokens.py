@@ -71,6 +71,21 @@ class Tokens:
         more = checks.whole("length", length, self.ids.shape[1]) - self.ids.shape[1]
         return Tokens(np.pad(self.ids, ((0, 0), (0, more))), self.lengths, self.uncut)
 
+    def trimmed(self, multiple: int) -> "Tokens":
+        """The same sentences with no more padding than up to a multiple of some number of tokens.
+
+        Args:
+            multiple: of it, at least 1; few different lengths are few programs to compile.
+
+        Returns:
+            `Tokens`.
+
+        Raises:
+            ValueError: a number below 1.
+        """
+        length = -(-int(self.lengths.max()) // checks.whole("multiple", multiple)) * multiple
+        return Tokens(self.ids[:, :length], self.lengths, self.uncut)
+
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
     """Sentences cut into word pieces by the tokeniser of all-MiniLM-L6-v2, [CLS] in front and [SEP] behind.
