@@ -109,6 +109,23 @@ def test_interrupted_write_leaves_nothing_behind(small, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_processes_that_start_together_decode_once(tmp_path):
+    # As two pages of a first build do. The stand-in for the decoder is slow, and fails where another is at it already.
+    code = f"""
+import pathlib, time, numpy as np
+from statmech_attention.tasks import _decode, images
+def decode(name, root, *_):
+    pathlib.Path(root, "unpacked").mkdir()
+    time.sleep(0.5)
+    return np.full((2, 32, 32), 7, np.uint8), np.array([0, 2]), ("one",)
+_decode.decode = decode
+print(images.load("omniglot", {str(tmp_path)!r}).pixels.sum())
+"""
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate(timeout=120)[0].strip() for process in started] == [str(2 * 32 * 32 * 7)] * 3
+    assert [path.name for path in (tmp_path / "decoded").iterdir()] == ["omniglot-32-v1.npz"]
+
+
 def test_data_root_argument_before_variable_before_cache(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "variable"))
     assert data_root(tmp_path) == tmp_path

@@ -64,24 +64,44 @@ def alone(path: Path) -> Iterator[None]:
         Busy: another process, or this one, holds it.
         OSError: it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if fcntl is None:
+    with _held(path, _lock_file(path, wait=False)):
         yield
-        return
-    handle = _lock_file(path)
+
+
+@contextmanager
+def in_turn(path: Path) -> Iterator[None]:
+    """Hold a lock file, after waiting for whoever holds it.
+
+    Where the file cannot be written, nothing is held: the work cannot write there either, and says why.
+
+    Args:
+        path: of the lock file, as in `alone`.
+    """
+    try:
+        handle = _lock_file(path, wait=True)
+    except OSError:
+        handle = None
+    with _held(path, handle):
+        yield
+
+
+@contextmanager
+def _held(path: Path, handle: int | None) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
+        if handle is not None:
+            path.unlink(missing_ok=True)
+            os.close(handle)
 
 
-def _lock_file(path: Path) -> int:
+def _lock_file(path: Path, wait: bool) -> int | None:
     """The file of this name, open and locked: not one that its last holder has removed since it was opened."""
-    while True:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while fcntl is not None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             raise Busy(
@@ -89,10 +109,14 @@ def _lock_file(path: Path) -> int:
             ) from None
         except OSError:  # a file system without locks
             return handle
+        except BaseException:  # stopped while it waited
+            os.close(handle)
+            raise
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         os.close(handle)
+    return None
 
 
 def _locked(path: Path) -> tuple[int | None, Path]:

@@ -113,14 +113,18 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
     root = data_root(root)
     path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
     checks.refuse_folder(path)
-    if path.exists():
-        return _read(name, path)
-    # Only here: torch is slow to import and not needed again.
-    from statmech_attention.tasks._decode import decode
+    if not path.exists():
+        # Only here: torch is slow to import and not needed again, and the room of results brings xarray.
+        from statmech_attention.results.atomic import in_turn
+        from statmech_attention.tasks._decode import decode
 
-    images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
-    _write(images, path)
-    return images
+        # One process unpacks and decodes; those that come meanwhile wait for its file.
+        with in_turn(path.with_suffix(".lock")):
+            if not path.exists():
+                images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
+                _write(images, path)
+                return images
+    return _read(name, path)
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
