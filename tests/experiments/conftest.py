@@ -1,7 +1,6 @@
 """A small suite of glyphs, networks that were not trained, and experiments on them."""
 
 import jax
-import numpy as np
 import pytest
 
 from statmech_attention import experiments
@@ -12,11 +11,11 @@ from statmech_attention.training.path_form import initial
 
 @pytest.fixture(scope="session")
 def suite():
-    """As the suite of glyphs, with few of them, and a second test set."""
+    """As the suite of glyphs, with few of them, and a second test set: other images, but the same programs."""
     task = OneShot(glyphs(24, 4))
     split = glyph_split(task.images)
-    other = OneShot(glyphs(8, 4, seed=1))
-    tests = {"new": TestSet(task, split.test, split.test), "others": TestSet(other, np.arange(8), np.arange(8))}
+    other = OneShot(glyphs(24, 4, seed=1))
+    tests = {name: TestSet(images, split.test, split.test) for name, images in (("new", task), ("others", other))}
     return OneShotSuite(task, split, tests)
 
 

@@ -21,7 +21,7 @@ def folder(tmp_path_factory, small):
     place = tmp_path_factory.mktemp("skips")
     small("Trained", place, **NETWORK, **TRAINING).run(progress=False)
     small("Theory", place, **NETWORK, **THEORY).run(progress=False)
-    small("Pruning", place, **NETWORK, examples=60, test_examples=50).run(progress=False)
+    small("Pruning", place, **NETWORK, examples=40, test_examples=40).run(progress=False)
     return place
 
 
@@ -67,7 +67,7 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
     found = results.load(folder / "pruning-2x2-skip-seed1.nc")
     # All heads of a layer with a skip may go.
     assert found["removed"].values.tolist() == [0, 1, 2, 3, 4] and found.sizes["head"] == 4
-    samples = list(experiments.pruning_samples(suite, "new", examples=50, seed=1))
+    samples = list(experiments.pruning_samples(suite, "new", examples=40, seed=1))
     order = found["greedy_order"].values
     for removed, wanted in enumerate(found["greedy_curve"].values[0]):
         smaller = sma.prune(network, order[:removed])

@@ -11,7 +11,7 @@ from statmech_attention.experiments import samples as module
 
 from .conftest import network_in, random_network
 
-THEORY = dict(layers=1, heads=2, draws=2, examples=20, test_examples=30, widths=(50, 10), temperatures=(0.5, 0.05))
+THEORY = dict(layers=1, heads=2, draws=2, examples=30, test_examples=40, widths=(50, 10), temperatures=(0.5, 0.05))
 SETTINGS = dict(layers=1, heads=2, sampler="posterior", number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
 SETTINGS |= dict(thinning=1)
 WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 60, "draws": 20}
@@ -36,8 +36,8 @@ def sequences(suite):
     """The theory's second draw, drawn here once more: training inputs, labels, test inputs and labels by set."""
     network = random_network((2,))
     train_key, _, *keys = jax.random.split(jax.random.fold_in(jax.random.key(0), 1), 4)
-    train = suite.train(train_key, 20)
-    tests = [suite.test(key, 30, name) for key, name in zip(keys, suite.test_sets, strict=True)]
+    train = suite.train(train_key, 30)
+    tests = [suite.test(key, 40, name) for key, name in zip(keys, suite.test_sets, strict=True)]
     xi, *seen = (sma.attentioned_inputs(one.inputs, network.attention, readout="mean") for one in (train, *tests))
     test = sma.AttentionedInputs(jnp.concatenate([one.values for one in seen]), (2,))
     return xi, train.labels, test, np.stack([one.labels for one in tests])
@@ -94,7 +94,7 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(
     )
     np.testing.assert_array_equal(one["test_labels"], test_labels)
     means = sampling.estimate(wanted["output"])
-    for place, mine in enumerate((slice(0, 30), slice(30, 60))):
+    for place, mine in enumerate((slice(0, 40), slice(40, 80))):
         accuracy = sampling.mean_accuracy(sampling.Estimate(means.mean[mine], means.error[mine]), test_labels[place])
         assert one["accuracy"][place] == accuracy.mean
         np.testing.assert_allclose(one["accuracy_error"][place], accuracy.error, rtol=1e-3, atol=1e-12)
