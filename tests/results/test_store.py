@@ -112,3 +112,15 @@ def test_a_damaged_record_is_named(tmp_path, dataset, damage):
     with pytest.raises(ValueError, match=r"one\.nc: a damaged record.*Remove this file and run again"):
         results.record(path)
     assert results.reason_to_make(path, PARAMETERS) == "damaged"
+
+
+def test_numbers_that_are_damaged_are_noticed_where_they_are_read(tmp_path):
+    path = results.save(
+        xr.Dataset({"a": ("x", np.random.default_rng(2).normal(size=2000))}), tmp_path / "one.nc", parameters={}
+    )
+    content = bytearray(path.read_bytes())
+    content[-8000:-4000] = bytes(4000)  # within what is compressed
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"one\.nc: wanted a netCDF file"):
+        results.load(path)
+    assert results.reason_to_make(path, {}) == "damaged" and results.record(path)["parameters"] == {}

@@ -148,7 +148,7 @@ def reason_to_make(
     """
     wanted = json.loads(_json(parameters))
     try:
-        made = _record(path, _read(path).attrs)
+        made = _record(checks.path("path", path), _read(path).attrs)
     except FileNotFoundError:
         return "not there"
     except ValueError:
