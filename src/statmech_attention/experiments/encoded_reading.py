@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
-    """All records of `EncodedHeads` in a folder, or of `MaskedEncoder`, sorted by name."""
+    """All records of `EncodedHeads` in a folder, or of another maker as for `recorded_splits`, sorted by name."""
     return sorted(Path(folder).glob(f"{maker}-*-seed*.nc"))
 
 
@@ -53,7 +53,8 @@ def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
 
     Args:
         folder: of the results.
-        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`.
+        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`; of `EncodedPoints` what their names begin with,
+            "points400" or "points200-skips".
 
     Returns:
         By task, in the order of `TASKS`, a dataset over `split`.
