@@ -33,10 +33,16 @@ def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
     wanted = tasks.encoded_sentences(read.encoder, *parts, [0, 1], directions=6, skips=True)
     assert problem.train.heads == wanted.train.heads == (sma.SkipHeads(3),) * 2
     assert problem.train.values.shape == (30, 16, 6) and problem.validation.values.shape == (20, 16, 6)
-    # Directions have a sign that nothing decides, and inputs are rounded.
+    # A path through one head of three has a third of the weight, one through two a ninth: (2) with unit variances.
+    weights = np.outer([1, 1 / 3, 1 / 3, 1 / 3], [1, 1 / 3, 1 / 3, 1 / 3]).ravel()
+    fitted = np.asarray(problem.train.values)[:20]
+    assert np.einsum("epi,epi,p->", fitted, fitted, weights) == pytest.approx(20 * 6)
+    # Directions have a sign that nothing decides, and inputs are rounded before they are scaled.
     seen, expected = np.asarray(problem.test.values), np.asarray(wanted.test.values)
     signs = np.sign(np.sum(seen * expected, axis=(0, 1)))
-    assert np.abs(seen - signs * expected).max() < 0.51 * STEP
+    rounded = STEP * np.round(np.asarray(wanted.train.values) / STEP)
+    factor = np.einsum("epi,epi,p->", rounded, rounded, weights) / (20 * 6)
+    assert np.abs(seen * np.sqrt(factor) - signs * expected).max() < 0.51 * STEP
     np.testing.assert_array_equal(problem.labels, read.labels[:30])
     np.testing.assert_array_equal(problem.validation_labels, read.labels[40:60])
     np.testing.assert_array_equal(problem.test_labels, read.labels[60:])

@@ -1,7 +1,8 @@
 r"""The theory alone on a pretrained encoder's attention, recorded: with more labels than heads are scored with, or with skips.
 
 The network, the split of the sentences and their features are those of the deep network of `EncodedHeads`, so that results are
-paired sentence by sentence. With $P$ labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
+paired sentence by sentence. With skips the inputs are smaller by a factor, so that the outputs' prior variance is 1 in the limit of
+infinite width, as it is without them: else evidence would tell scales apart. With $P$ labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
 """
 
 import functools
@@ -10,15 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from statmech_attention import checks, results
 from statmech_attention.experiments.encoded_grid import TOLERANCE, Problem, grid
-from statmech_attention.experiments.encoded_tasks import MADE, TASKS, Words, encoded_task, words
+from statmech_attention.experiments.encoded_tasks import MADE, TASKS, Words, encoded_task, part_of, words
 from statmech_attention.experiments.experiment import Experiment, Part, different
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.results.again import Again, difference
 from statmech_attention.tasks import _installed
+from statmech_attention.theory.action import gp_order_parameters
+from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.saddle_point import solve
 
 _NETWORK = "deep"
@@ -98,8 +103,12 @@ class EncodedPoints(Experiment):
         """What the network learns from and is tested on."""
         read = self.read(self.task, self.seed, *self.split)
         encoded = encoded_task(read, {_NETWORK: self.layers}, self.fitted, self.directions, skips=self.skips)
-        sizes = self.examples, self.validation_examples, self.split[1]
-        return Problem.of(encoded.networks[_NETWORK], encoded.labels, *sizes)
+        inputs = encoded.networks[_NETWORK]
+        if self.skips:
+            fitted = part_of(inputs, slice(0, self.fitted))
+            size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.heads)[0])))
+            inputs = AttentionedInputs(inputs.values / jnp.sqrt(size), inputs.heads)
+        return Problem.of(inputs, encoded.labels, self.examples, self.validation_examples, self.split[1])
 
     def again(self) -> Again:
         """The saddle point at the smallest width and the largest temperature."""
