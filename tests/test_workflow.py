@@ -204,7 +204,7 @@ def test_skip_connections_on_the_hidden_markov_chains_are_a_job(plan, recorded, 
 def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_path):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / "sentences.yaml").read_text())
-    stages = ("encoder", "masked")
+    stages = ("encoder", "points", "masked")
     runs = {stage: [{**run, "folder": str(tmp_path)} for run in configuration[stage]] for stage in stages}
     found = plan.jobs({**configuration, "folder": str(tmp_path), **runs})
     assert len(found) == sum(map(len, runs.values())) and {job.reason for job in found} == {"not there"}
@@ -258,7 +258,7 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     )
     alone = sum(len(run["widths"]) for run in configuration["sampling"])
     alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics"))
-    alone += len(configuration.get("encoder", []))
+    alone += sum(len(configuration.get(stage, [])) for stage in ("encoder", "points"))
     assert len(found) == of_networks + alone
 
 

@@ -33,6 +33,7 @@ STAGES = {
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
     "encoder": experiments.EncodedHeads,
+    "points": experiments.EncodedPoints,
     "masked": experiments.MaskedEncoder,
     "dynamics": experiments.Diagram,
 }
@@ -43,6 +44,7 @@ ALONE = {
     "calibration": ("folder",),
     "evidences": ("folder",),
     "encoder": ("folder",),
+    "points": ("folder",),
     "masked": ("folder",),
     "dynamics": ("folder", "diagram"),
 }

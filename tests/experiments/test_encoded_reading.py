@@ -48,6 +48,19 @@ def test_what_is_right_at_the_largest_evidence(folder):
             np.testing.assert_array_equal(got[split], wanted)
 
 
+def test_points_are_read_under_the_names_of_the_deep_network(tmp_path):
+    values = np.random.default_rng(0).normal(size=(2, 3))
+    found = xr.Dataset({"log_evidence": (("width", "temperature"), values)}, {"width": [10.0, np.inf]})
+    for maker, seeds in (("points400", (0, 3)), ("points200-skips", (1,))):
+        for seed in seeds:
+            path = tmp_path / f"{maker}-spam-seed{seed}.nc"
+            results.save(found + seed, path, parameters={"task": "spam", "seed": seed}, maker="points")
+    read = recorded_splits(tmp_path, "points400")["spam"]
+    assert read["split"].values.tolist() == [0, 3] and read["width_deep"].values.tolist() == [10, np.inf]
+    np.testing.assert_array_equal(read["log_evidence_deep"], [values, values + 3])
+    assert recorded_splits(tmp_path, "points200-skips")["spam"]["split"].values.tolist() == [1]
+
+
 def test_what_few_heads_have_right(folder):
     found = recorded_splits(folder)["reviews"]
     values = found["learned_right_deep"].values / 2

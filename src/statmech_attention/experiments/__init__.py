@@ -3,7 +3,7 @@
 On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in order; by themselves
 HiddenMarkovWeights, the weights of networks for the hidden Markov chains, Skips, the same chains with skip connections, Calibration,
 whether error bars hold the truth, Evidences, the evidence over widths and temperatures, EncodedHeads, the attention of a
-pretrained encoder, MaskedEncoder, the heads masked in it, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
+pretrained encoder, EncodedPoints, the theory on it alone, MaskedEncoder, the heads masked in it, and Diagram, diagrams of 1-bit self-attention. The notebooks of `book/runs` run them.
 """
 
 from pathlib import Path
@@ -13,6 +13,7 @@ from statmech_attention.arguments import File
 from statmech_attention.experiments.calibration import Calibration
 from statmech_attention.experiments.diagrams import Diagram, marked
 from statmech_attention.experiments.encoded_heads import EncodedHeads
+from statmech_attention.experiments.encoded_points import EncodedPoints
 from statmech_attention.experiments.evidence_lost import EvidenceLost
 from statmech_attention.experiments.evidences import Evidences
 from statmech_attention.experiments.experiment import Experiment
@@ -40,6 +41,7 @@ _EXPERIMENTS = {
         Calibration,
         Evidences,
         EncodedHeads,
+        EncodedPoints,
         MaskedEncoder,
         Diagram,
     )
@@ -68,6 +70,7 @@ __all__ = [
     "Calibration",
     "Diagram",
     "EncodedHeads",
+    "EncodedPoints",
     "EvidenceLost",
     "Evidences",
     "Experiment",

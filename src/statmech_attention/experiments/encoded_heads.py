@@ -124,9 +124,9 @@ class EncodedHeads(Experiment):
             part = yield Part(f"{network}-grid", functools.partial(self._grid, encoded, network, widths))
             here = part.sel(width=narrow)
             heats[network] = {by: float(here[name].idxmax("temperature")) for by, name in CHOSEN_BY.items()}
-            found.append(_named(part, network))
+            found.append(named(part, network))
         part = yield Part("narrow-grid", functools.partial(self._grid, encoded, "narrow", self.widths))
-        found.append(_named(part, "narrow"))
+        found.append(named(part, "narrow"))
         best = found[0]["accuracy_deep"].sel(width_deep=narrow, temperature=heats["deep"]["evidence"])
         found.append((yield Part("labels", functools.partial(self._by_labels, encoded, float(best)))))
         for network in NETWORKS:
@@ -136,7 +136,7 @@ class EncodedHeads(Experiment):
                 same = next((rows[other] for other in rows if heats[network][other] == heat), None)
                 compute = functools.partial(self._selected, encoded, network, heat, [*rows.values()])
                 rows[by] = (yield Part(f"{network}-by-{by}", compute)) if same is None else same
-            found.append(_named(xr.concat([*rows.values()], axis("chosen_by", rows)), network))
+            found.append(named(xr.concat([*rows.values()], axis("chosen_by", rows)), network))
         together = xr.merge(found)
         if self.stored:
             together = together.merge((yield Part("stored", functools.partial(self._inputs, encoded, together), 0)))
@@ -228,7 +228,7 @@ class EncodedHeads(Experiment):
         return inputs_of(self.problem(encoded, "deep"), scores, self.kept_deep)
 
 
-def _named(found: xr.Dataset, network: str) -> xr.Dataset:
+def named(found: xr.Dataset, network: str) -> xr.Dataset:
     """With the network in the names of variables and axes, but for those that both networks share."""
     own = {*found.data_vars, *found.dims} - {"temperature", "definition", "sentence", "chosen_by"}
     return found.rename({name: f"{name}_{network}" for name in own})

@@ -1,4 +1,4 @@
-"""Reading what `EncodedHeads` and `MaskedEncoder` recorded: splits of every task together, and differences of accuracy, paired by sentences."""
+"""Reading what `EncodedHeads`, `EncodedPoints` and `MaskedEncoder` recorded: a task's splits together, and paired differences of accuracy."""
 
 import math
 import os
@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from statmech_attention import results
-from statmech_attention.experiments.encoded_heads import CHOSEN_BY, EncodedHeads
+from statmech_attention.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
 from statmech_attention.experiments.encoded_tasks import MADE, TASKS
 
 RANDOM = "random"  # the mean over all random orders
@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
-    """All records of `EncodedHeads` in a folder, or of `MaskedEncoder`, sorted by name."""
+    """All records of `EncodedHeads` in a folder, or of another maker as for `recorded_splits`, sorted by name."""
     return sorted(Path(folder).glob(f"{maker}-*-seed*.nc"))
 
 
@@ -53,10 +53,11 @@ def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
 
     Args:
         folder: of the results.
-        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`.
+        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`; of `EncodedPoints` what their names begin with,
+            "points400" or "points200-skips".
 
     Returns:
-        By task, in the order of `TASKS`, a dataset over `split`.
+        By task, in the order of `TASKS`, a dataset over `split`. Names of the points' variables end with `_deep`, too.
 
     Raises:
         FileNotFoundError: there is none.
@@ -67,6 +68,8 @@ def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
         made = results.record(path)["parameters"]
         one = results.load(path)
         one = one.drop_vars([name for name in one.variables if str(name).startswith("stored_")])
+        if "width" in one.dims:  # points of the deep network alone
+            one = named(one, "deep")
         found.setdefault(made["task"], []).append(one.assign_coords(split=made["seed"]))
     if not found:
         raise FileNotFoundError(

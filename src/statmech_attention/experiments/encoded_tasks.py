@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from statmech_attention.layers import SkipHeads
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import (
@@ -94,7 +95,9 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
 
-def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int) -> EncodedTask:
+def encoded_task(
+    words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
+) -> EncodedTask:
     r"""What `tasks.encoded_sentences` gives, for several networks at once, and the pooled embeddings.
 
     Args:
@@ -102,6 +105,7 @@ def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, di
         networks: by name the encoder's layers of every layer of the network, as for `tasks.encoded_sentences`.
         fitted: features are fitted to so many sentences, the first ones; their labels are not used.
         directions: $N_0$.
+        skips: put a skip beside the heads of every layer.
 
     Returns:
         `EncodedTask`.
@@ -110,6 +114,10 @@ def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, di
         ValueError: no such layer of the encoder, too many directions.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
+    sides = {name: side_by_side(layers) for name, layers in networks.items()}
+    heads = {name: [len(side) * words.encoder.heads for side in each] for name, each in sides.items()}
+    if skips:
+        heads = {name: [SkipHeads(count) for count in counts] for name, counts in heads.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
@@ -117,8 +125,8 @@ def encoded_task(words: Words, networks: Mapping[str, Sequence], fitted: int, di
         for places, part in _encoded(words, rows):
             pooled[places] = part.pooled
             order.append(places)
-            for name, layers in networks.items():
-                parts[name].append(ready(name, seen_first(part, side_by_side(layers))))
+            for name in networks:
+                parts[name].append(ready(name, seen_first(part, sides[name], heads[name])))
         back = np.argsort(np.concatenate(order))
         return {
             name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].heads)
