@@ -115,9 +115,8 @@ def encoded_task(
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
-    heads = {name: [len(side) * words.encoder.heads for side in each] for name, each in sides.items()}
-    if skips:
-        heads = {name: [SkipHeads(count) for count in counts] for name, counts in heads.items()}
+    kind = SkipHeads if skips else int
+    heads = {name: [kind(len(side) * words.encoder.heads) for side in each] for name, each in sides.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
