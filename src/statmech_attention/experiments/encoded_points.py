@@ -2,7 +2,8 @@ r"""The theory alone on a pretrained encoder's attention, recorded: with more la
 
 The network, the split of the sentences and their features are those of the deep network of `EncodedHeads`, so that results are
 paired sentence by sentence. With skips the inputs are smaller by a factor, so that the outputs' prior variance is 1 in the limit of
-infinite width, as it is without them: else evidence would tell scales apart. With $P$ labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
+infinite width, as it is without them: else evidence would tell scales apart. With $P$ labels and $\mathcal P$ paths a step of the
+saddle point costs about $P^2 \mathcal P^2$.
 """
 
 import functools

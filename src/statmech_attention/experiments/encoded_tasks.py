@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from statmech_attention.layers import SkipHeads
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import (
@@ -25,7 +24,7 @@ from statmech_attention.tasks import (
     sentence_set,
     tokenise,
 )
-from statmech_attention.tasks.encoded import seen_first, side_by_side
+from statmech_attention.tasks.encoded import layers_on, seen_first, side_by_side
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
 _PADDED = 16  # sentences are padded to a multiple of so many tokens
@@ -115,8 +114,7 @@ def encoded_task(
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
-    kind = SkipHeads if skips else int
-    heads = {name: [kind(len(side) * words.encoder.heads) for side in each] for name, each in sides.items()}
+    heads = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}

@@ -64,8 +64,7 @@ def encoded_sentences(
     sides = side_by_side(layers)
     if not sides or not all(sides):
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
-    counts = [len(side) * encoder.heads for side in sides]
-    heads = (*(SkipHeads(count) if skips else count for count in counts), *([Outputs(outputs)] if outputs > 1 else []))
+    heads = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))
     length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape, one program
     places = itertools.count()  # of what is asked of the encoder
     asked = [[next(places) for _ in side] for side in sides]
@@ -83,6 +82,12 @@ def encoded_sentences(
 def side_by_side(layers: Sequence[Any]) -> list[list[int]]:
     """For every layer of the network the encoder's layers whose heads are side by side in it."""
     return [[layer] if np.ndim(layer) == 0 else [*layer] for layer in layers]
+
+
+def layers_on(encoder: Encoder, sides: Sequence[Sequence[int]], skips: bool) -> list[Any]:
+    """The network's layers: the heads of the encoder's layers that are side by side, with a skip beside them or without."""
+    kind = SkipHeads if skips else int
+    return [kind(len(side) * encoder.heads) for side in sides]
 
 
 def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> AttentionedInputs:
