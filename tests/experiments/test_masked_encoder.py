@@ -194,7 +194,7 @@ def test_a_part_computed_again_is_the_same(experiment):
 
 
 def test_what_is_not_installed_is_said(experiment, monkeypatch):
-    monkeypatch.setattr(masked_encoder._installed, "missing", lambda: ("this", "that"))
+    monkeypatch.setattr("statmech_attention.tasks._installed.missing", lambda: ("this", "that"))
     assert replace(experiment, task="spam").missing == "this, that" and not experiment.missing
 
 

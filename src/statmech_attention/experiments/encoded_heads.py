@@ -17,7 +17,7 @@ import xarray as xr
 from statmech_attention import checks, results
 from statmech_attention.experiments.encoded_grid import Problem, by_labels, grid, limit
 from statmech_attention.experiments.encoded_inputs import Stored, dataset_of, inputs_of, stored_inputs
-from statmech_attention.experiments.encoded_tasks import MADE, TASKS, EncodedTask, Words, encoded_task, words
+from statmech_attention.experiments.encoded_tasks import TASKS, EncodedTask, Words, encoded_task, missing, words
 from statmech_attention.experiments.experiment import Experiment, Part, axis, different
 from statmech_attention.experiments.kept_heads import EVIDENCE, selected
 from statmech_attention.experiments.linear_probes import logistic, ridge
@@ -25,7 +25,6 @@ from statmech_attention.layers import Heads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.results.again import Again, difference
-from statmech_attention.tasks import _installed
 from statmech_attention.theory.saddle_point import solve
 
 NETWORKS = ("deep", "flat")
@@ -109,9 +108,7 @@ class EncodedHeads(Experiment):
 
     @property
     def missing(self) -> str:
-        if self.stored or self.task == MADE:
-            return ""
-        return ", ".join(_installed.missing())
+        return "" if self.stored else missing(self.task)
 
     @property
     def total(self) -> int:

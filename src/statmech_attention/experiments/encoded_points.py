@@ -18,11 +18,10 @@ import xarray as xr
 
 from statmech_attention import checks, results
 from statmech_attention.experiments.encoded_grid import TOLERANCE, Problem, grid
-from statmech_attention.experiments.encoded_tasks import MADE, TASKS, Words, encoded_task, part_of, words
+from statmech_attention.experiments.encoded_tasks import Words, checked, encoded_task, missing, part_of, words
 from statmech_attention.experiments.experiment import Experiment, Part, different
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.results.again import Again, difference
-from statmech_attention.tasks import _installed
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.saddle_point import solve
@@ -77,9 +76,7 @@ class EncodedPoints(Experiment):
         return Path(self.folder) / f"{self.name}{kind}-{self.task}-seed{self.seed}.nc"
 
     def check(self) -> None:
-        if len(self.split) != 2:
-            raise ValueError(f"split: wanted numbers of training and of test sentences, got {self.split}.")
-        checks.choice("task", self.task, tuple(TASKS))
+        checked(self.task, self.split)
         checks.whole("validation_examples", self.validation_examples, 1, self.split[0] - 1)
         most = self.split[0] - self.validation_examples
         for name in ("fitted", "examples"):
@@ -88,7 +85,7 @@ class EncodedPoints(Experiment):
 
     @property
     def missing(self) -> str:
-        return "" if self.task == MADE else ", ".join(_installed.missing())
+        return missing(self.task)
 
     @property
     def total(self) -> int:

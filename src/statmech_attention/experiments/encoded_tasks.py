@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from statmech_attention import checks
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import (
     Encoder,
     Encoding,
     Tokens,
+    _installed,
     encoded_batches,
     pretrained_encoder,
     random_encoder,
@@ -68,6 +70,18 @@ TASKS: dict[str, Callable | None] = {
     "spam": lambda: sentence_set("spam"),
     MADE: None,
 }
+
+
+def checked(task: str, split: Sequence[int]) -> None:
+    """Refuse a task that is none, and a split that is not of training and test sentences."""
+    if len(split) != 2:
+        raise ValueError(f"split: wanted numbers of training and of test sentences, got {split}.")
+    checks.choice("task", task, tuple(TASKS))
+
+
+def missing(task: str) -> str:
+    """What reading a task's sentences needs and is not installed here; empty where nothing is."""
+    return "" if task == MADE else ", ".join(_installed.missing())
 
 
 def words(task: str, seed: int, train: int, test: int) -> Words:

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from statmech_attention import checks, results
 from statmech_attention.experiments.encoded_grid import Problem, hits, swept
-from statmech_attention.experiments.encoded_tasks import MADE, TASKS, Words, encoded_task, words
+from statmech_attention.experiments.encoded_tasks import Words, checked, encoded_task, missing, words
 from statmech_attention.experiments.experiment import Experiment, Part, axis, different
 from statmech_attention.experiments.fine_tuning import fine_tuned
 from statmech_attention.experiments.kept_heads import alignments
@@ -30,7 +30,6 @@ from statmech_attention.pruning.importance import taylor_importance
 from statmech_attention.pruning.predictor import predictor_contributions
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.results.again import Again, difference
-from statmech_attention.tasks import _installed
 from statmech_attention.theory.scores import head_scores
 
 PROBE, TUNED = NETWORKS = ("probe", "tuned")
@@ -95,9 +94,7 @@ class MaskedEncoder(Experiment):
         return Path(self.folder) / f"masked-{self.task}-seed{self.seed}.nc"
 
     def check(self) -> None:
-        if len(self.split) != 2:
-            raise ValueError(f"split: wanted numbers of training and of test sentences, got {self.split}.")
-        checks.choice("task", self.task, tuple(TASKS))
+        checked(self.task, self.split)
         checks.whole("examples", self.examples, 10, self.split[0])
         checks.whole("test_examples", self.test_examples, 2, self.split[1])
         if self.test_examples % 2:
@@ -110,7 +107,7 @@ class MaskedEncoder(Experiment):
 
     @property
     def missing(self) -> str:
-        return "" if self.task == MADE else ", ".join(_installed.missing())
+        return missing(self.task)
 
     @property
     def total(self) -> int:
