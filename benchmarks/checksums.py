@@ -8,9 +8,9 @@ import jax
 import numpy as np
 
 import statmech_attention as sma
+from attention_book.experiments.again import Again, difference
 from benchmarks import killed, problems, robustness
 from statmech_attention import dmft, results
-from statmech_attention.results.again import Again, difference
 
 
 def minimisers() -> np.ndarray:

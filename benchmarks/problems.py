@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
-from statmech_attention.experiments import experiment_of
+from attention_book.experiments import experiment_of
 
 ROOT = Path(__file__).resolve().parents[1]
 

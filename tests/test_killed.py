@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book.experiments.experiment import Experiment, Part
 from statmech_attention import results
-from statmech_attention.experiments.experiment import Experiment, Part
 from statmech_attention.results.checkpoint import load_state, save_state
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,7 +96,7 @@ def killed(monkeypatch):
 def context():
     """Processes that are forked from one in which everything is imported and nothing was computed."""
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["statmech_attention.experiments", "statmech_attention.sampling"])
+    found.set_forkserver_preload(["attention_book.experiments", "statmech_attention.sampling"])
     return found
 
 

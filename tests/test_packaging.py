@@ -143,7 +143,7 @@ def test_a_missing_extra_is_named_by_whatever_needs_it(alone):
 import importlib, json, tempfile
 import statmech_attention as sma
 from statmech_attention.installed import MissingExtra
-from statmech_attention.tasks.images import load
+from attention_book.tasks.images import load
 said = {}
 for name in ("sampling", "plotting", "experiments", "notebooks.runs", "notebooks.parameters"):
     try:
@@ -178,7 +178,7 @@ print(json.dumps(said))
 
 def test_list_says_what_the_rest_would_need_and_run_refuses(alone):
     code = """
-from statmech_attention.__main__ import main
+from attention_book.__main__ import main
 sys.stderr = sys.stdout
 print(main(["list"]), main(["run", "hidden_markov/theory"]))
 """

@@ -10,8 +10,8 @@ from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
 from page_cache import READER
 
+from attention_book.notebooks.pages import AGREEMENT
 from statmech_attention import results
-from statmech_attention.notebooks.pages import AGREEMENT
 
 PAGE = """\
 ---

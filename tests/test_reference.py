@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 # How notebooks are read and executed; others call `runs`.
-INTERNAL = {"statmech_attention.notebooks.execution", "statmech_attention.notebooks.parameters"}
+INTERNAL = {"attention_book.notebooks.execution", "attention_book.notebooks.parameters"}
 
 
 def public_names(name: str) -> list[str]:

@@ -18,7 +18,7 @@ from compiled import cores, share, share_cores
 from page_notebooks import address, export, launch
 from progress import overwrite
 
-from statmech_attention.notebooks.execution import kernel_environment
+from attention_book.notebooks.execution import kernel_environment
 from statmech_attention.results.provenance import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,7 +69,7 @@ def fingerprints(root: Path) -> dict[str, str]:
     Returns:
         Hashes: `frame`, of what every page rests on; `package`, whose docstrings are on some pages; and `all`.
     """
-    from statmech_attention.tasks.images import data_root
+    from attention_book.tasks.images import data_root
 
     images = sorted(path.name for path in (data_root() / "decoded").glob("*.npz"))
     parts = {"frame": FRAME, "package": ("src",), "all": SOURCES}

@@ -81,7 +81,7 @@ def run(code: str, threads: str | None, patience: float = PATIENCE) -> tuple[boo
 
 def images() -> str:
     """Which data sets of images are at hand, and where."""
-    from statmech_attention.tasks.images import DATA_SETS, data_root
+    from attention_book.tasks.images import DATA_SETS, data_root
 
     place = data_root()
     decoded = [name for name in DATA_SETS if list((place / "decoded").glob(f"{name}-*.npz"))]
@@ -91,7 +91,7 @@ def images() -> str:
 
 def text() -> str:
     """Whether the pretrained encoder and the sentences are installed, and what reads them."""
-    from statmech_attention.tasks._installed import missing
+    from attention_book.tasks._installed import missing
 
     absent = ", ".join(missing())
     return f"without {absent}; `make text` installs it" if absent else "an encoder and sentences are installed"

@@ -18,7 +18,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
 
-from statmech_attention.tasks.images import data_root
+from attention_book.tasks.images import data_root
 
 READER = {"name": "myst_nb_md", "type": "plugin"}
 IMAGES = "{images}"  # in names of files, for the folder of the images

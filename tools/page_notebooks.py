@@ -21,10 +21,10 @@ GET = """\
 # Where the package is not installed, as on Colab, this gets the book and what its pages need; elsewhere it does nothing.
 import importlib.util, os, subprocess, sys
 
-if importlib.util.find_spec("statmech_attention") is None:
+if importlib.util.find_spec("attention_book") is None:
     if not os.path.isdir("{name}"):
         subprocess.run(["git", "clone", "--depth", "1", "--branch", "{branch}", "{address}", "{name}"], check=True)
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "./{name}[book]"], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--editable", "./{name}[book]"], check=True)
     importlib.invalidate_caches()
 if os.path.isdir("{name}/{folder}"):
     os.chdir("{name}/{folder}")  # pages read recorded results from beside them
@@ -32,8 +32,8 @@ if os.path.isdir("{name}/{folder}"):
 SAY = """\
 import importlib.util
 
-if importlib.util.find_spec("statmech_attention") is None:
-    raise ModuleNotFoundError("statmech_attention is not installed. Write, in a checkout of the book: pip install '.[book]'")
+if importlib.util.find_spec("attention_book") is None:
+    raise ModuleNotFoundError("attention_book is not installed. Write, in a checkout of the book: pip install --editable '.[book]'")
 """
 
 

@@ -17,8 +17,8 @@ from bs4 import BeautifulSoup
 from check_book import ROOT
 from page_cache import PageCache
 
+from attention_book.notebooks.pages import AGREEMENT
 from statmech_attention import results
-from statmech_attention.notebooks.pages import AGREEMENT
 
 PAGE, FIGURE, PICTURE = "book/hidden_markov/theory", "fig-hmc-accuracy", "book/images/accuracy.svg"
 BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"

@@ -72,9 +72,9 @@ def verify(path: Path) -> tuple[bool, str]:
     from statmech_attention import results
 
     sys.path.insert(0, str(ROOT))  # for the benchmarks
+    from attention_book.experiments import experiment_of
+    from attention_book.notebooks import pages
     from benchmarks import checksums
-    from statmech_attention.experiments import experiment_of
-    from statmech_attention.notebooks import pages
 
     began = time.monotonic()
     try:

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from statmech_attention import experiments
-from statmech_attention.notebooks import runs
-from statmech_attention.tasks.one_shot_sets import one_shot_suite
+from attention_book import experiments
+from attention_book.notebooks import runs
+from attention_book.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
 # What each stage runs. Those on networks need the stages before them; those `ALONE` need no network, and a configuration lists them.
@@ -194,7 +194,7 @@ def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) 
 
 
 def _command(notebook: Path, given: Mapping[str, Any], folder: Path) -> list[str]:
-    found = [sys.executable, "-m", "statmech_attention", "run", str(notebook), "--overwrite"]
+    found = [sys.executable, "-m", "attention_book", "run", str(notebook), "--overwrite"]
     for name, value in {**given, "folder": str(folder), "progress": False}.items():
         found += ["-p", f"{name}={_text(value)}"]
     return found

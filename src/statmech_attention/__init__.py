@@ -52,10 +52,8 @@ _LATER = {
     "training": (
         "TrainedNetwork",
         "TrainedWeights",
-        "Training",
         "load_network",
         "save_network",
-        "train",
         "train_weights",
     ),
 }
@@ -96,7 +94,6 @@ __all__ = [
     "Solution",
     "TrainedNetwork",
     "TrainedWeights",
-    "Training",
     "Weights",
     "accuracy",
     "action",
@@ -142,7 +139,6 @@ __all__ = [
     "solve",
     "solve_sweep",
     "tasks",
-    "train",
     "training",
     "train_weights",
     "weights_order_parameters",

@@ -18,7 +18,7 @@ _SERVES = {
     "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
     "plot": "the figures: statmech_attention.plotting",
     "book": "pages of the book with other parameters, in a checkout: list, run",
-    "images": "the image data sets, the first time they are read: sma.tasks.OneShot on real images",
+    "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
 }
 
 

@@ -8,6 +8,8 @@ from scipy.optimize import minimize
 from scipy.stats import wishart
 
 import statmech_attention as sma
+from attention_book.training import trained_network
+from attention_book.training.path_form import initial
 from layers import brute_force
 from statmech_attention.compiling import compilations
 from statmech_attention.layers import Narrow, chain
@@ -15,8 +17,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.check_layer import check_layer
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
-from statmech_attention.training import load_network, save_network, trained_network
-from statmech_attention.training.path_form import initial
+from statmech_attention.training import load_network, save_network
 from statmech_attention.training.weights import train_weights
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2

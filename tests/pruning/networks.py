@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
+from attention_book.training.path_form import initial
 from statmech_attention import pruning
 from statmech_attention.layers import chain
-from statmech_attention.training.path_form import initial
 
 EXAMPLES, TOKENS, FEATURES, WIDTH = 40, 5, 12, 8
 CHAIN = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))

@@ -16,7 +16,7 @@ def test_pruning_needs_neither_images_nor_optimiser_nor_records():
     code = (
         "import sys, statmech_attention.pruning; "
         "print(*(name for name in ('statmech_attention.tasks', 'statmech_attention.results', "
-        "'statmech_attention.training.path_form', 'optax', 'xarray', 'torch', 'matplotlib') if name in sys.modules))"
+        "'attention_book.training.path_form', 'optax', 'xarray', 'torch', 'matplotlib') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.stats
 
 import statmech_attention as sma
+from attention_book.training import trained_network
 from statmech_attention import pruning
-from statmech_attention.training import trained_network
 
 from .networks import EXAMPLES, contributions_of, network_of
 
@@ -119,46 +118,6 @@ def test_weight_norms_are_those_of_the_trained_parameters():
             alone.append(np.linalg.norm(arrays[0]))
     np.testing.assert_allclose(pruning.head_weight_norms(network), every, rtol=1e-6)
     np.testing.assert_allclose(pruning.head_weight_norms(network, values_only=True), alone, rtol=1e-6)
-
-
-def test_rank_correlation_is_spearmans_with_scipys_interval():
-    rng = np.random.default_rng(1)
-    scores = rng.normal(size=60)
-    drops = np.round(scores + rng.normal(size=60), 1)
-    found = pruning.rank_correlation(scores, drops, resamples=4000)
-    assert found.value == pytest.approx(scipy.stats.spearmanr(scores, drops).statistic, abs=1e-12)
-
-    def statistic(one, other, axis=-1):
-        ranks = scipy.stats.rankdata(one, axis=axis), scipy.stats.rankdata(other, axis=axis)
-        return np.array([np.corrcoef(*pair)[0, 1] for pair in zip(*map(np.atleast_2d, ranks), strict=True)]).squeeze()
-
-    wanted = scipy.stats.bootstrap(
-        (scores, drops), statistic, paired=True, vectorized=True, method="percentile", n_resamples=4000, rng=rng
-    )
-    # The ends are quantiles of 4000 draws: four standard errors of each, with the density of a normal distribution.
-    tolerance = 4 * np.sqrt(2) * wanted.standard_error * np.sqrt(0.025 * 0.975 / 4000) / scipy.stats.norm.pdf(1.96)
-    np.testing.assert_allclose(
-        [found.low, found.high], [wanted.confidence_interval.low, wanted.confidence_interval.high], atol=tolerance
-    )
-
-
-def test_rank_correlation_of_several_networks_is_the_mean():
-    rng = np.random.default_rng(2)
-    scores, drops = rng.normal(size=(2, 3, 8))
-    found = pruning.rank_correlation(scores, drops)
-    each = [scipy.stats.spearmanr(*pair).statistic for pair in zip(scores, drops, strict=True)]
-    assert found.value == pytest.approx(np.mean(each), abs=1e-12)
-    assert -1 <= found.low <= found.high <= 1
-    assert pruning.rank_correlation(scores, scores**3) == (pytest.approx(1), pytest.approx(1), pytest.approx(1))
-    assert np.isnan(pruning.rank_correlation([1.0, 1.0], [0.1, 0.2]).value)
-    with pytest.raises(ValueError, match=r"drops: wanted real numbers of shape \(networks, heads\)"):
-        pruning.rank_correlation(scores, drops[0])
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        pruning.rank_correlation([1.0, np.nan], [0.1, 0.2])
-    with pytest.raises(ValueError, match="resamples: wanted a whole number of at least 1, got 0"):
-        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], resamples=0)
-    with pytest.raises(ValueError, match=r"confidence_level: wanted a number in \(0, 1\), got 1.5"):
-        pruning.rank_correlation([1.0, 2.0], [0.1, 0.2], confidence_level=1.5)
 
 
 def test_normalised_by_layer_every_layer_has_length_one():

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.training import trained_network
 from statmech_attention import pruning
-from statmech_attention.training import trained_network
 
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
 

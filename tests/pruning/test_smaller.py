@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.training import trained_network
+from attention_book.training.path_form import initial
 from statmech_attention import pruning
-from statmech_attention.training import load_network, save_network, trained_network
-from statmech_attention.training.path_form import initial
+from statmech_attention.training import load_network, save_network
 
 from .networks import CHAIN, EXAMPLES, chain_network, forward_with_heads_silenced, network_of, silenced
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from statmech_attention import experiments, results
+from attention_book import experiments
+from statmech_attention import results
 from statmech_attention.results import digest
 
 

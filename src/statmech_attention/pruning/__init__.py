@@ -1,4 +1,4 @@
-"""Heads that matter and heads that do not: scores, removal and what it costs, evidence, smaller networks."""
+"""Heads that matter and heads that do not: scores, removal and its cost, evidence, smaller networks."""
 
 from statmech_attention.pruning.evidence import (
     COEFFICIENTS,
@@ -11,17 +11,14 @@ from statmech_attention.pruning.evidence import (
 from statmech_attention.pruning.heads import head_indices, heads_left
 from statmech_attention.pruning.importance import (
     DEFINITIONS,
-    RankCorrelation,
     head_confidence,
     head_scores,
     head_weight_norms,
     normalised_by_layer,
     path_covariance,
-    rank_correlation,
     taylor_importance,
 )
 from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors, without_layers
-from statmech_attention.pruning.random_orders import Ordering, ordering
 from statmech_attention.pruning.removal import (
     Removals,
     every_removal,
@@ -33,15 +30,12 @@ from statmech_attention.pruning.removal import (
     removal_order,
 )
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
-from statmech_attention.pruning.shares import head_shares, kernel_shares, layer_shares, path_weights
 from statmech_attention.pruning.smaller import prune
 
 __all__ = [
     "COEFFICIENTS",
     "DEFINITIONS",
     "HeadEvidence",
-    "Ordering",
-    "RankCorrelation",
     "Removals",
     "SelectedHeads",
     "every_removal",
@@ -51,24 +45,18 @@ __all__ = [
     "head_evidence",
     "head_indices",
     "head_scores",
-    "head_shares",
     "head_weight_norms",
     "heads_left",
-    "kernel_shares",
-    "layer_shares",
     "log_evidence",
     "masked_outputs",
     "normalised_by_layer",
     "order_parameters_left",
-    "ordering",
     "path_contributions",
     "path_covariance",
-    "path_weights",
     "predictor_contributions",
     "predictor_vectors",
     "prune",
     "pruning_curve",
-    "rank_correlation",
     "removal_order",
     "select_heads",
     "taylor_importance",

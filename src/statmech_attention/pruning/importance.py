@@ -1,8 +1,5 @@
 """How important a head is, by its score of section 4.2 of Tiberi et al. (2024) and otherwise, and how well that orders the heads."""
 
-import math
-from typing import NamedTuple
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,36 +9,19 @@ from statmech_attention.arguments import Attention, Layers, Numbers
 from statmech_attention.model.layouts import matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
-from statmech_attention.pruning.random_orders import unit_ranks
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
 from statmech_attention.training.network import TrainedNetwork
 
 __all__ = [
     "DEFINITIONS",
-    "RankCorrelation",
     "head_confidence",
     "head_scores",
     "head_weight_norms",
     "normalised_by_layer",
     "path_covariance",
-    "rank_correlation",
     "taylor_importance",
 ]
-
-
-class RankCorrelation(NamedTuple):
-    """A rank correlation with its bootstrap interval.
-
-    Attributes:
-        value: Spearman's coefficient, the mean over networks; NaN where a network gives none.
-        low: lower end of the interval.
-        high: its upper end.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 @checks.objects
@@ -166,53 +146,3 @@ def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> 
             square = square + sum(np.sum(np.asarray(side, float) ** 2, axis=(1, 2)) for side in (queries, keys))
         squares.append(square)
     return np.sqrt(np.concatenate(squares))
-
-
-def rank_correlation(
-    scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
-) -> RankCorrelation:
-    """Spearman's rank correlation of scores and accuracy drops of heads, with a bootstrap interval over heads.
-
-    Heads are drawn anew with replacement, within each network. With 8 heads the interval is rough; that of several
-    networks is better.
-
-    Args:
-        scores: `(all heads,)`, or `(networks, all heads)` for the mean coefficient of several networks.
-        drops: the same shape.
-        seed: of these draws.
-        resamples: how often heads are drawn anew.
-        confidence_level: share of the resampled coefficients inside the interval.
-
-    Returns:
-        `RankCorrelation`.
-
-    Raises:
-        ValueError: unequal shapes, NaN or infinity, numbers out of range.
-    """
-    axes = ("heads", "networks heads")[checks.axes(scores) == 2]
-    scores, drops = checks.known("scores", scores, axes), checks.known("drops", drops, axes)
-    if scores.shape != drops.shape or scores.ndim not in (1, 2) or not scores.size:
-        raise ValueError(
-            f"scores and drops: wanted equal shapes (heads,) or (networks, heads), got {scores.shape} and {drops.shape}."
-        )
-    resamples = checks.whole("resamples", resamples)
-    share = checks.real(confidence_level)
-    if share is None or not 0 < share < 1:
-        raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
-    scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
-    value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
-    networks, heads = scores.shape
-    drawn = np.random.default_rng(checks.seed("seed", seed)).integers(heads, size=(resamples, networks, heads))
-    rows = np.arange(networks)[None, :, None]
-    found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
-    # A draw of one head alone, many times over, has no correlation.
-    found = found[np.isfinite(found)]
-    if math.isnan(value) or not found.size:
-        return RankCorrelation(math.nan, math.nan, math.nan)
-    low, high = np.quantile(found, [(1 - share) / 2, (1 + share) / 2])
-    return RankCorrelation(value, float(low), float(high))
-
-
-def _spearman(first, second):
-    """Along the last axis; NaN where all entries are equal."""
-    return (unit_ranks(first) * unit_ranks(second)).sum(axis=-1)

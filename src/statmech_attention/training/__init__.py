@@ -5,15 +5,11 @@ from importlib import import_module
 # Found when asked for: the pruning needs the class of trained networks without the images, the optimiser and xarray.
 _MODULES = {
     "CURVE": "network",
-    "Parameters": "path_form",
     "TrainedNetwork": "network",
     "TrainedWeights": "weights",
-    "Training": "one_shot",
     "load_network": "files",
     "save_network": "files",
-    "train": "one_shot",
     "train_weights": "weights",
-    "trained_network": "path_form",
 }
 
 __all__ = [*_MODULES]

@@ -1,0 +1,118 @@
+"""The command line: `python -m attention_book run CHAPTER -p NAME=VALUE`, and `... list`."""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from statmech_attention.installed import MissingExtra, report
+
+_EXAMPLES = """\
+examples:
+  python -m attention_book list
+  python -m attention_book run hidden_markov/theory -p width=30 -p seed=3
+  python -m attention_book run hidden_markov/theory -p widths=1000,100,10 --output ten.ipynb
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what stands behind the command's name; by default the process's own.
+
+    Returns:
+        The exit status: 0 done, 1 the notebook failed, 2 nothing was started.
+    """
+    options = _parser().parse_args(arguments)
+    everything = options.command == "list" and not options.chapters
+    try:
+        from attention_book.notebooks import runs
+    except MissingExtra as error:
+        if everything:
+            print(report())
+            return 0
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        if options.command == "list":
+            _list(runs, options.chapters or runs.chapters())
+        else:
+            _run(runs, options)
+        if everything and (lacking := report()):
+            print(lacking)
+    except runs.Refused as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except runs.RunFailed as error:
+        kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path.is_file() else ""
+        print(f"error: {error}{kept}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was executed is kept beside the output", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_book",
+        description="Run chapters of the book with other parameters.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="execute a chapter with other parameters and keep the executed notebook")
+    run.add_argument("chapter", metavar="CHAPTER", help="a path, or a name such as hidden_markov/theory")
+    run.add_argument(
+        "-p", "--parameter", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a list is 1,2,3"
+    )
+    run.add_argument("-o", "--output", metavar="FILE", help="the executed notebook (default: executed/NAME-001.ipynb)")
+    run.add_argument("--overwrite", action="store_true", help="replace FILE if it is there")
+
+    show = commands.add_parser("list", help="show the chapters and their parameters")
+    show.add_argument("chapters", metavar="CHAPTER", nargs="*", help="only these (default: all that take parameters)")
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"wanted NAME=VALUE, as in -p width=30, got {text}")
+    return name, value
+
+
+def _list(runs, chapters: list[str]) -> None:
+    for chapter in chapters:
+        print(chapter)
+        parameters = runs.parameters_of(chapter)
+        if not parameters:
+            print("  takes no parameters")
+        for one in parameters.values():
+            text = ", ".join(filter(None, (one.help, one.allowed_text)))
+            print(f"  {one.name:<18} {one.type:<12} {one.default!s:<18} {text}".rstrip())
+        print()
+
+
+def _run(runs, options: argparse.Namespace) -> None:
+    parameters = dict(options.parameter)
+    if len(parameters) < len(options.parameter):
+        names = [name for name, _ in options.parameter]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise runs.Refused(f"{twice}: given twice. Give it once, a list as 1,2,3.")
+    if not sys.stderr.isatty():
+        # Without a terminal, as in a batch job's log, a line per cell instead of a bar that redraws itself.
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(message)s")
+        logging.getLogger("papermill").setLevel(logging.INFO)
+    path = runs.run(options.chapter, parameters, output=options.output, overwrite=options.overwrite)
+    print(_shown(path))
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+r"""Error bars judged on networks of the prior, recorded: where the truth lies in the posterior of many problems.
+
+A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more draw from the posterior given these
+labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform for every continuous $g$. Recorded is $u$, for outputs and order parameters, under
+the exact posterior, under approximations of it, and under priors that are wrong on purpose.
+"""
+
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+from scipy.special import ndtr
+
+from attention_book.experiments.again import Again
+from attention_book.experiments.experiment import Experiment, Part, axis, different
+from attention_book.experiments.samples import OPENING, again_of, opening_of
+from statmech_attention import checks, results
+from statmech_attention.model.network import forward_paths, sample_weights, weights_order_parameters
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.sampling import check_chains, posterior, prediction, tempered_posterior
+from statmech_attention.sampling.diagnostics import LARGEST_R_HAT, SMALLEST_EFFECTIVE_SIZE
+from statmech_attention.theory.saddle_point import solve
+
+HEADS, FEATURES, TESTS = (2, 2), 3, 4
+WRONG_VARIANCE = 0.7  # of the readout's weights, in place of 1
+QUANTITIES = ("U_11", "U_12", "U_44", "readout")
+PRIORS = ("true", "without psi", "readout variance")
+PREDICTORS = (
+    "exact",
+    "theory",
+    "theory and Var_U m",
+    "exact mean, theory's variance",
+    "exact mean and variance",
+    "GP limit",
+)
+
+
+class Problem(NamedTuple):
+    """Data that a network of the prior has made, and what is asked of that network."""
+
+    train: AttentionedInputs
+    test: AttentionedInputs
+    labels: jax.Array
+    outputs: np.ndarray
+    order: np.ndarray
+    key: jax.Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration(Experiment):
+    r"""Where the truth lies, over problems and widths.
+
+    Where $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else those of `posterior`. They go on, each
+    time twice as long, until R-hat and effective size of all order parameters and outputs are good, or `doublings` are used up.
+
+    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs; `order_u` (prior, quantity); `prior_output_u`
+    (prior, test); `weights_worth`, effective draws behind a wrong prior's weights as a share of all; `r_hat`, `effective_size`, `draws`.
+
+    Attributes:
+        seed: of networks, data and chains.
+        widths: $N$.
+        problems: networks at each width.
+        examples: $P$.
+        temperature: $T$.
+        chains: chains side by side.
+        warmup: iterations in which the sampler adapts.
+        draws: draws a chain to begin with.
+        doublings: how often the draws may be doubled.
+        batch: problems a part of the run.
+    """
+
+    seed: int
+    widths: Sequence[int]
+    problems: int
+    examples: int
+    temperature: float
+    chains: int
+    warmup: int
+    draws: int
+    doublings: int
+    batch: int
+
+    name: ClassVar[str] = "calibration"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+    unit: ClassVar[str] = "problem"
+
+    def __post_init__(self):
+        object.__setattr__(self, "widths", [int(width) for width in different("widths", self.widths, whole=True)])
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder) / f"calibration-examples{self.examples}-noise{self.temperature:g}-seed{self.seed}.nc"
+
+    def check(self) -> None:
+        check_chains(chains=self.chains, draws=self.draws, warmup=self.warmup)
+        for name, least in {"problems": 2, "examples": 1, "doublings": 0, "batch": 1}.items():
+            checks.whole(name, getattr(self, name), least)
+        checks.positive("temperature", self.temperature)
+
+    @property
+    def total(self) -> int:
+        return len(self.widths) * self.problems
+
+    def make(self, state, progress):
+        rows = []
+        for width in self.widths:
+            found = []
+            for start in range(0, self.problems, self.batch):
+                numbers = range(start, min(start + self.batch, self.problems))
+
+                def compute(step, width=width, numbers=numbers):
+                    return xr.concat([self._timed(width, number, step) for number in numbers], axis("problem", numbers))
+
+                found.append((yield Part(f"width{width}-from{start}", compute, len(numbers))))
+            rows.append(xr.concat(found, "problem"))
+        return xr.concat(rows, axis("width", self.widths)).merge(self.opening())
+
+    def problem(self, width: int, number: int) -> Problem:
+        """One network of the prior with its data."""
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), width), number)
+        return draw_problem(key, width, self.examples, self.temperature)
+
+    def opening(self) -> xr.Dataset:
+        """Of the first problem at every width what the sampler reports of a few draws, and the theory's numbers."""
+        rows = []
+        for width in self.widths:
+            problem = self.problem(width, 0)
+            drawn = self._drawn(problem, width, {**OPENING, "chains": self.chains})
+            solved = solve(problem.train, problem.labels, width=width, temperature=self.temperature)
+            mean, variance = solved.predict(problem.test)
+            theory = xr.Dataset({"opening_mean": ("test", mean), "opening_variance": ("test", variance)})
+            rows.append(opening_of(drawn).merge(theory))
+        return xr.concat(rows, axis("width", self.widths))
+
+    def again(self) -> Again:
+        """The opening."""
+        return again_of(self.opening(), results.load(self.path))
+
+    def _timed(self, width: int, number: int, step) -> xr.Dataset:
+        began = time.monotonic()
+        found = self._one(width, number)
+        step()
+        return found.assign(seconds=time.monotonic() - began)
+
+    def _one(self, width: int, number: int) -> xr.Dataset:
+        problem = self.problem(width, number)
+        with tempfile.TemporaryDirectory() as folder:
+            for doubled in range(self.doublings + 1):
+                counts = {"chains": self.chains, "warmup": self.warmup, "draws": self.draws * 2**doubled}
+                drawn = self._drawn(problem, width, {**counts, "checkpoint": Path(folder) / "chains.npz"})
+                r_hat = max(float(drawn[f"{name}_r_hat"].max()) for name in ("order_parameter", "output"))
+                size = min(float(drawn[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
+                if r_hat <= LARGEST_R_HAT and size >= SMALLEST_EFFECTIVE_SIZE:
+                    break
+        judged = judge(problem, drawn, width, self.temperature)
+        return judged.assign(r_hat=r_hat, effective_size=size, draws=drawn.sizes["draw"])
+
+    def _drawn(self, problem: Problem, width: int, options: dict) -> xr.Dataset:
+        sample = tempered_posterior if width < math.prod(HEADS) else posterior
+        options = {
+            "width": width,
+            "temperature": self.temperature,
+            "attentioned_test": problem.test,
+            "warn": False,
+            **options,
+        }
+        return sample(problem.train, problem.labels, key=problem.key, **{"progress": False, **options})
+
+
+def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
+    """A network drawn from the prior, random inputs, and its labels with noise.
+
+    Args:
+        key: a JAX random key.
+        width: $N$.
+        examples: $P$.
+        temperature: $T$, the variance of the noise.
+
+    Returns:
+        `Problem`, with the true outputs on the test inputs and the true order parameters `QUANTITIES`.
+    """
+    input_key, network_key, noise_key, chain_key = jax.random.split(key, 4)
+    inputs = jax.random.normal(input_key, (examples + TESTS, math.prod(HEADS), FEATURES))
+    train, test = (AttentionedInputs(part, HEADS) for part in (inputs[:examples], inputs[examples:]))
+    network = sample_weights(network_key, heads=HEADS, width=width, features=FEATURES)
+    noise = math.sqrt(temperature) * jax.random.normal(noise_key, (examples,))
+    overlap, *_, readout = weights_order_parameters(network)
+    order = np.array([overlap[0, 0], overlap[0, 1], overlap[-1, -1], readout])
+    labels = forward_paths(network, train) + noise
+    return Problem(train, test, labels, np.asarray(forward_paths(network, test)), order, chain_key)
+
+
+def judge(problem: Problem, drawn: xr.Dataset, width: int, temperature: float) -> xr.Dataset:
+    """The $u$ of one problem from draws of its posterior.
+
+    Args:
+        problem: of `draw_problem`.
+        drawn: draws from its posterior, with its test inputs.
+        width: $N$.
+        temperature: $T$.
+
+    Returns:
+        Dataset with `output_u`, `order_u`, `prior_output_u` and `weights_worth`, see `Calibration`.
+    """
+    truth = problem.outputs
+    means, variances = (drawn[name].values.reshape(-1, TESTS) for name in ("output", "output_variance"))
+    overlap, readout = drawn["order_parameter"].values, drawn["order_parameter_3"].values
+    order = [overlap[..., 0, 0], overlap[..., 0, 1], overlap[..., -1, -1], readout]
+    below = np.stack([np.ravel(one) for one in order], axis=-1) < problem.order
+    within = ndtr((truth - means) / np.sqrt(variances))
+
+    weights = {
+        "true": np.ones(len(means)),
+        "without psi": np.exp(order_one_term(drawn, width)),
+        "readout variance": np.exp(-0.5 * width * (1 / WRONG_VARIANCE - 1) * np.ravel(readout)),
+    }
+    weights = {name: one / one.sum() for name, one in weights.items()}
+
+    total, (mean, variance) = prediction(drawn), _predicted(problem, width, temperature)
+    limit = _predicted(problem, math.inf, temperature)
+    gaussians = {
+        "theory": (mean, variance),
+        "theory and Var_U m": (mean, variance + means.var(axis=0)),
+        "exact mean, theory's variance": (total.mean, variance),
+        "exact mean and variance": total,
+        "GP limit": limit,
+    }
+    output = {"exact": within.mean(axis=0)}
+    output |= {name: ndtr((truth - centre) / np.sqrt(spread)) for name, (centre, spread) in gaussians.items()}
+    return xr.Dataset(
+        {
+            "output_u": (("predictor", "test"), np.stack([output[name] for name in PREDICTORS])),
+            "order_u": (("prior", "quantity"), np.stack([weights[name] @ below for name in PRIORS])),
+            "prior_output_u": (("prior", "test"), np.stack([weights[name] @ within for name in PRIORS])),
+            "weights_worth": ("prior", [1 / np.sum(weights[name] ** 2) / len(means) for name in PRIORS]),
+        },
+        coords={"predictor": list(PREDICTORS), "prior": list(PRIORS), "quantity": list(QUANTITIES)},
+    )
+
+
+def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
+    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$ of every draw, from its order parameters: layers of `HEADS`, variances of 1.
+
+    Args:
+        drawn: draws of order parameters.
+        width: $N$.
+
+    Returns:
+        `(chains * draws,)`.
+    """
+    names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(HEADS) + 2))]
+    found, above = np.zeros(()), np.ones((1, 1, 1))
+    for name, heads in zip(reversed(names), (1, *reversed(HEADS)), strict=True):
+        overlap = drawn[name].values
+        overlap = overlap.reshape(overlap.shape[0] * overlap.shape[1], *(overlap.shape[2:] or (1, 1)))
+        branches = np.einsum("hk,nab->nhakb", np.eye(heads), np.broadcast_to(above, (len(overlap), *above.shape[1:])))
+        branches = branches.reshape(len(overlap), heads * above.shape[1], heads * above.shape[2])
+        inverse = np.linalg.pinv(branches)
+        relative = inverse @ overlap @ inverse.transpose(0, 2, 1)
+        rank = min(width, relative.shape[1])
+        corner = np.linalg.cholesky(relative[:, :rank, :rank])
+        factor = relative[:, :, :rank] @ np.linalg.inv(corner).transpose(0, 2, 1)
+        diagonal = np.diagonal(corner, axis1=1, axis2=2)
+        found = found + np.log(diagonal) @ np.arange(rank)
+        above = branches @ factor
+    return found
+
+
+def _predicted(problem: Problem, width: float | int, temperature: float):
+    """Mean and variance of the theory; at infinite width of the GP limit."""
+    solved = solve(problem.train, problem.labels, width=float(width), temperature=temperature)
+    return tuple(np.asarray(values) for values in solved.predict(problem.test))

@@ -1,0 +1,155 @@
+"""Reading what `EncodedHeads`, `EncodedPoints` and `MaskedEncoder` recorded: a task's splits together, and paired differences of accuracy."""
+
+import math
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Float
+
+from attention_book.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
+from attention_book.experiments.encoded_tasks import MADE, TASKS
+from statmech_attention import results
+
+RANDOM = "random"  # the mean over all random orders
+# What tasks are called in the book.
+NAMES = {
+    "description-entity": "description or entity",
+    "entity-human": "entity or human",
+    "reviews": "reviews",
+    "spam": "spam",
+    MADE: "made up",
+}
+
+
+class Difference(NamedTuple):
+    """By how much one accuracy is above another.
+
+    Attributes:
+        mean: over splits.
+        error: its standard error, the larger one of that over splits and that over test sentences.
+        each: of every split.
+    """
+
+    mean: float
+    error: float
+    each: Float[np.ndarray, " splits"]
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is positive by two standard errors."""
+        return self.mean > 2 * self.error
+
+
+def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
+    """All records of `EncodedHeads` in a folder, or of another maker as for `recorded_splits`, sorted by name."""
+    return sorted(Path(folder).glob(f"{maker}-*-seed*.nc"))
+
+
+def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> dict[str, xr.Dataset]:
+    """All that was recorded of every task, without stored inputs.
+
+    Args:
+        folder: of the results.
+        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`; of `EncodedPoints` what their names begin with,
+            "points400" or "points200-skips".
+
+    Returns:
+        By task, in the order of `TASKS`, a dataset over `split`. Names of the points' variables end with `_deep`, too.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: as `results.load`; splits that were not made alike.
+    """
+    found: dict[str, list[xr.Dataset]] = {}
+    for path in encoder_records(folder, maker):
+        made = results.record(path)["parameters"]
+        one = results.load(path)
+        one = one.drop_vars([name for name in one.variables if str(name).startswith("stored_")])
+        if "width" in one.dims:  # points of the deep network alone
+            one = named(one, "deep")
+        found.setdefault(made["task"], []).append(one.assign_coords(split=made["seed"]))
+    if not found:
+        raise FileNotFoundError(
+            f"{folder}: nothing is recorded there. Run `make reproduce RUNS=workflow/sentences.yaml`."
+        )
+    return {task: xr.concat(found[task], "split", join="exact") for task in TASKS if task in found}
+
+
+def heat_of(found: xr.Dataset, network: str = "deep", *, by: str = "evidence") -> xr.DataArray:
+    """The temperature chosen for every split and width.
+
+    Args:
+        found: of one task.
+        network: "deep" or "flat".
+        by: "evidence": the largest log evidence; "validation": the largest accuracy on validation sentences.
+
+    Returns:
+        `(split, width)`.
+    """
+    return found[f"{CHOSEN_BY[by]}_{network}"].idxmax("temperature")
+
+
+def right_at(found: xr.Dataset, network: str = "deep", *, limit: bool = False) -> xr.DataArray:
+    """How far every test sentence is right at the width and temperature of the largest evidence.
+
+    Args:
+        found: of one task.
+        network: "deep" or "flat".
+        limit: of the Gaussian-process limit; else of all finite widths.
+
+    Returns:
+        `(split, sentence)`.
+    """
+    width = f"width_{network}"
+    among = found.sel({width: np.isinf(found[width].values) == limit})
+    both = among.stack(point=(width, "temperature"))
+    best = both[f"log_evidence_{network}"].argmax("point")
+    return both[f"right_{network}"].isel(point=best).transpose("split", "sentence") / 2
+
+
+def right_of_kept(
+    found: xr.Dataset, order: str, network: str, *, most: float | int, by: str = "evidence"
+) -> xr.DataArray:
+    """How far every test sentence is right with few heads, values learned again: the mean over numbers of heads kept.
+
+    Args:
+        found: of one task.
+        order: name of the order of heads, or "random" for the mean over all random ones.
+        network: "deep" or "flat".
+        most: the largest number of heads kept that counts.
+        by: how the temperature was chosen, as for `heat_of`.
+
+    Returns:
+        `(split, sentence)`.
+    """
+    kept = found[f"learned_right_{network}"].sel(chosen_by=by)
+    kept = kept.sel({f"kept_{network}": found[f"kept_{network}"] <= most}).mean(f"kept_{network}") / 2
+    return of_order(kept, order, network).transpose("split", "sentence")
+
+
+def of_order(values: xr.DataArray, order: str, network: str | None = None) -> xr.DataArray:
+    """Those of one order of heads, or the mean over all random ones."""
+    name = "order" if network is None else f"order_{network}"
+    names = [one for one in values[name].values if one == order or order == RANDOM and str(one).startswith(RANDOM)]
+    return values.sel({name: names}).mean(name)
+
+
+def paired(first: xr.DataArray, second: xr.DataArray) -> Difference:
+    """The difference of two accuracies on the same sentences.
+
+    Args:
+        first: how far every sentence is right, `(split, sentence)`.
+        second: the same of what it is compared with.
+
+    Returns:
+        `Difference`; with one split the error is that over sentences.
+    """
+    apart = np.asarray(first, float) - np.asarray(second, float)
+    splits, sentences = apart.shape
+    over_sentences = math.sqrt(np.mean(apart.var(axis=1, ddof=1)) / (splits * sentences))
+    each = apart.mean(axis=1)
+    over_splits = float(each.std(ddof=1)) / math.sqrt(splits) if splits > 1 else 0.0
+    return Difference(float(each.mean()), max(over_sentences, over_splits), each)

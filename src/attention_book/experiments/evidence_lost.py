@@ -1,0 +1,135 @@
+"""What the theory loses of the labels' evidence without each head of a trained network, recorded."""
+
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+
+from attention_book.experiments.again import Again, difference
+from attention_book.experiments.experiment import Part, axis, different
+from attention_book.experiments.on_theory import OnTheory
+from attention_book.experiments.theory_points import Sequences
+from statmech_attention import checks, results
+from statmech_attention.pruning.evidence import (
+    COEFFICIENTS,
+    head_evidence,
+    log_evidence,
+    order_parameters_left,
+    without_head,
+)
+from statmech_attention.pruning.heads import head_indices
+from statmech_attention.theory.saddle_point import solve
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceLost(OnTheory):
+    """The theory with all heads and without each of them, on the theory's sequences.
+
+    The record has over draws, widths in rising order, coefficients of the paths left and heads `lost`, in nats, the difference of
+    two log evidences; how the saddle points were reached; and the `log_evidence` of the whole network.
+
+    Attributes:
+        draws: how many of the theory's draws of sequences, from the first.
+    """
+
+    draws: int
+
+    name: ClassVar[str] = "evidence"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+    unit: ClassVar[str] = "head"
+
+    def __post_init__(self):
+        object.__setattr__(self, "widths", different("widths", self.widths))
+
+    def check(self) -> None:
+        super().check()
+        if not checks.is_whole(self.heads, 2):
+            raise ValueError(
+                f"heads: wanted at least 2 in every layer, so that one can be left out, got {self.heads!r}."
+            )
+        checks.whole("draws", self.draws)
+
+    def check_sources(self) -> None:
+        super().check_sources()
+        if self.draws > self.made["draws"]:
+            raise ValueError(f"draws: wanted at most the theory's {self.made['draws']}, got {self.draws}.")
+
+    @property
+    def total(self) -> int:
+        return self.draws * len(self.widths) * self._solves
+
+    @property
+    def _solves(self) -> int:
+        return len(COEFFICIENTS) * self.layers * self.heads
+
+    def make(self, state, progress):
+        draws = []
+        for number in range(self.draws):
+            train = functools.cache(lambda number=number: self.draw(number, tests=1).train)
+            row = []
+            for width in self.widths:
+                temperature = float(self.temperatures.sel(draw=number, width=width))
+
+                def compute(step, train=train, width=width, temperature=temperature):
+                    return _without_each_head(train(), width, temperature, step)
+
+                row.append((yield Part(f"draw{number}-width{width:g}", compute, self._solves)))
+            draws.append(xr.concat(row, axis("width", self.widths)))
+        return xr.concat(draws, axis("draw", range(self.draws)))
+
+    def again(self) -> Again:
+        """One loss: of the first head, at the narrowest width, coefficients kept."""
+        here = results.load(self.path).isel(draw=0, width=0)
+        options: dict[str, Any] = {"width": self.widths[0], "temperature": float(here["temperature"])}
+        seen = self.draw(0, tests=1).train
+        whole = solve(seen.inputs, seen.labels, **options)
+        start = order_parameters_left(whole, 0)
+        less = solve(without_head(seen.inputs, 0), seen.labels, start=start, **options)
+        lost = float(log_evidence(whole) - log_evidence(less))
+        apart = max(
+            difference(float(log_evidence(whole)), here["log_evidence"].values),
+            # As small as what is lost may be, it is the difference of two large numbers.
+            abs(lost - float(here["lost"].sel(coefficients="kept")[0])) / abs(float(here["log_evidence"])),
+        )
+        return Again(f"what head 1 of layer 1 is worth at N = {self.widths[0]:g}", apart, 1e-6)
+
+
+def _without_each_head(seen: Sequences, width: float, temperature: float, step) -> xr.Dataset:
+    """Both choices of coefficients at one width."""
+    began = time.monotonic()
+    indices = head_indices(seen.inputs.heads)
+    found, start = [], None
+    for coefficients in COEFFICIENTS:
+        options: dict[str, Any] = {
+            "width": width,
+            "temperature": temperature,
+            "coefficients": coefficients,
+            "start": start,
+        }
+        one = head_evidence(seen.inputs, seen.labels, **options, throw=False)
+        start = one.whole  # is there already
+        found.append(one)
+        step(len(indices))
+    axes = ("coefficients", "head")
+    return xr.Dataset(
+        {
+            "lost": (axes, np.array([one.lost for one in found])),
+            **{
+                name: (axes, np.array([[getattr(head, name).item() for head in one.without] for one in found]))
+                for name in ("steps", "outcome", "gradient_norm")
+            },
+            "log_evidence": float(log_evidence(found[0].whole)),
+            "action": float(found[0].whole.action),
+            "whole_outcome": int(found[0].whole.outcome),
+            "temperature": temperature,
+            "seconds": time.monotonic() - began,
+        },
+        coords={
+            "coefficients": list(COEFFICIENTS),
+            "head_layer": ("head", indices[:, 0] + 1),
+            "head_number": ("head", indices[:, 1] + 1),
+        },
+    )

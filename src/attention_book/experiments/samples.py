@@ -1,0 +1,176 @@
+"""Samples of the posterior on a trained network's queries and keys, recorded: Figures 3(b) and 3(c) beyond the theory."""
+
+import functools
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from attention_book.experiments.again import Again, largest_difference
+from attention_book.experiments.experiment import Part, axis, different
+from attention_book.experiments.on_theory import OnTheory
+from attention_book.experiments.theory_points import Draw
+from statmech_attention import checks, results
+from statmech_attention.model.accuracy import Estimate
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.sampling import (
+    check_chains,
+    effective_size,
+    estimate,
+    mean_accuracy,
+    posterior,
+    predictors,
+    r_hat,
+    weights_posterior,
+)
+
+SAMPLERS = ("posterior", "weights")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Samples(OnTheory):
+    """The posterior at the theory's best temperature of each width, on the theory's sequences.
+
+    The record has over widths in rising order means, errors and diagnostics of the order parameter and of the outputs on every test
+    set, the accuracy of the mean output, and what the sampler reports of every draw; and the `opening`, a few draws after hardly any
+    warm-up, which can be drawn again in no time.
+
+    Attributes:
+        sampler: "posterior": the order parameters, exactly; "weights": all weights, by NUTS.
+        number: of the theory's draw of sequences.
+        chains: chains side by side.
+        warmup: iterations in which the sampler adapts.
+        draws: draws a chain that are kept.
+        thinning: iterations a draw.
+    """
+
+    sampler: str
+    number: int
+    chains: int
+    warmup: int
+    draws: int
+    thinning: int
+
+    name: ClassVar[str] = "samples"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+
+    def __post_init__(self):
+        object.__setattr__(self, "widths", different("widths", self.widths, whole=True))
+
+    @property
+    def path(self) -> Path:
+        return self.file(self.sampler)
+
+    def check(self) -> None:
+        super().check()
+        if self.sampler not in SAMPLERS:
+            raise ValueError(f"sampler: wanted one of {', '.join(SAMPLERS)}, got {self.sampler!r}.")
+        check_chains(**self._counts)
+
+    def check_sources(self) -> None:
+        super().check_sources()
+        if not checks.is_whole(self.number, 0) or self.number >= self.made["draws"]:
+            raise ValueError(
+                f"number: wanted a draw of the theory's {self.made['draws']}, from 0, got {self.number!r}."
+            )
+
+    @property
+    def _counts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("chains", "warmup", "draws", "thinning")}
+
+    def make(self, state, progress):
+        drawn, rows = functools.cache(lambda: self.draw(self.number)), []
+        for width in self.widths:
+            name = f"width{width:g}"
+
+            def compute(step, width=width, name=name):
+                sequences, began = drawn(), time.monotonic()
+                options = {**self._counts, "progress": progress, "checkpoint": state(name)}
+                row = _summary(*self._drawn(sequences, width, options), sequences)
+                opening = self.opening(sequences, width)
+                return row.assign(temperature=self._temperature(width), seconds=time.monotonic() - began).merge(opening)
+
+            rows.append((yield Part(name, compute)))
+        return xr.concat(rows, axis("width", self.widths))
+
+    def opening(self, sequences: Draw, width: float) -> xr.Dataset:
+        """What the sampler reports of a few draws after hardly any warm-up."""
+        found, _ = self._drawn(sequences, width, {**OPENING, "chains": self.chains})
+        return opening_of(found)
+
+    def again(self) -> Again:
+        """The opening at the narrowest width."""
+        found = self.opening(self.draw(self.number), self.widths[0])
+        return again_of(found, results.load(self.path).isel(width=0))
+
+    def _temperature(self, width: float) -> float:
+        return float(self.temperatures.sel(draw=self.number, width=width))
+
+    def _drawn(self, sequences: Draw, width: float, options: dict) -> tuple[xr.Dataset, np.ndarray]:
+        """Draws at one width, and their outputs on all test sequences."""
+        train = sequences.train
+        tests = jnp.concatenate([seen.inputs.values for seen in sequences.tests.values()])
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), int(width))
+        options = {"width": int(width), "temperature": self._temperature(width), "key": key, "warn": False, **options}
+        if self.sampler == "weights":
+            seen = AttentionedInputs(tests, train.inputs.heads)
+            found = weights_posterior(train.inputs, train.labels, attentioned_test=seen, **options)
+            return found, found["output"].values
+        found = posterior(train.inputs, train.labels, **options)
+        vectors = np.asarray(predictors(found, train.inputs, train.labels))
+        chains, draws = vectors.shape[:2]
+        # One product for all draws and test sequences.
+        outputs = vectors.reshape(chains * draws, -1) @ np.asarray(tests).reshape(len(tests), -1).T
+        return found, outputs.reshape(chains, draws, -1)
+
+
+# Chains forget nothing: draws of the run itself rest on all of its warm-up. These do not, and tell a sampler from another one.
+OPENING = {"warmup": 2, "draws": 4, "thinning": 1, "progress": False}
+_REPORTED = ("steps", "potential")
+
+
+def opening_of(found: xr.Dataset) -> xr.Dataset:
+    """What is recorded of an opening."""
+    axes = ("chain", "opening_draw")
+    return xr.Dataset({f"opening_{name}": (axes, found[name].values) for name in _REPORTED})
+
+
+def again_of(found: xr.Dataset, recorded: xr.Dataset) -> Again:
+    """An opening beside the recorded one."""
+    draws, chains = found.sizes["opening_draw"], found.sizes["chain"]
+    # Trajectories let rounding grow, which differs between processors.
+    return Again(f"{draws} draws of {chains} chains", largest_difference(found, recorded, list(found)), 1e-6)
+
+
+def _summary(found: xr.Dataset, outputs: np.ndarray, drawn: Draw) -> xr.Dataset:
+    """What is recorded of the draws: of order parameters and outputs means, errors and diagnostics only."""
+    labels = np.stack([np.asarray(seen.labels) for seen in drawn.tests.values()])
+    means = Estimate(*(values.reshape(labels.shape) for values in estimate(outputs)))
+    accuracies = [mean_accuracy(Estimate(*one), right) for *one, right in zip(*means, labels, strict=True)]
+    overlaps, paths, tests = found["order_parameter"].values, ("path", "path_other"), ("test_set", "example")
+    return xr.Dataset(
+        {
+            "accuracy": ("test_set", [one.mean for one in accuracies]),
+            "accuracy_error": ("test_set", [one.error for one in accuracies]),
+            "order_parameter": (paths, estimate(overlaps).mean),
+            "order_parameter_error": (paths, estimate(overlaps).error),
+            "order_parameter_spread": (paths, overlaps.std(axis=(0, 1), ddof=1)),
+            "order_parameter_r_hat": (paths, r_hat(overlaps)),
+            "order_parameter_effective_size": (paths, effective_size(overlaps)),
+            "output": (tests, means.mean),
+            "output_error": (tests, means.error),
+            "output_r_hat": (tests, r_hat(outputs).reshape(labels.shape)),
+            "output_effective_size": (tests, effective_size(outputs).reshape(labels.shape)),
+            "test_labels": (tests, labels),
+            **{
+                name: (("chain", "draw"), found[name].values)
+                for name in ("steps", "acceptance", "diverging", "potential")
+            },
+        },
+        coords={"test_set": list(drawn.tests)},
+    )

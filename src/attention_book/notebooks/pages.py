@@ -1,0 +1,221 @@
+"""Helpers for the pages of the book. They work outside it too, where they have nothing to do."""
+
+import importlib.util
+import numbers
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.display import Markdown
+
+_LABELS = {"package": "statmech_attention", "python": "Python"}
+# The kind of output that holds a row of the README's table; no page shows it.
+AGREEMENT = "application/vnd.statmech-attention.agreement+json"
+
+
+def begin() -> None:
+    """Set up a chapter: double precision, the book's figure style, sharp figures. Call it first.
+
+    Returns:
+        Nothing; JAX, Matplotlib and, inside a notebook, IPython's display of figures are set.
+    """
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+    from attention_book import plotting
+
+    plotting.use_style()
+    if _in_notebook():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        # Lines stay sharp at any size as SVG; a page with a large image can ask for "png" itself.
+        set_matplotlib_formats("svg")
+
+
+def glue(name: str, value: Any, *, display: bool = False) -> None:
+    """Keep a number or text under `name`, for use in the running text by `` {glue:text}`name:.3f` ``.
+
+    Args:
+        name: the key; unique in the book.
+        value: a number, a text, a truth value, or an array of one number. It is kept as a plain Python value, because
+            a NumPy or JAX scalar cannot be formatted in the text. A figure or other object is kept as it is.
+        display: show the value below the cell too.
+
+    Returns:
+        Nothing. Outside a notebook, and where `myst_nb` is not installed, nothing happens.
+
+    Raises:
+        ValueError: an array of several numbers, which has no place in a sentence.
+    """
+    value = _plain(name, value)
+    if not _in_notebook():
+        return
+    try:
+        from myst_nb import glue as keep
+    except ImportError:  # somebody runs the chapter in a notebook service of their own
+        return
+    keep(name, value, display=display)
+
+
+def glue_mean(name: str, values) -> tuple[float, float]:
+    """Keep the mean over draws under `name`, and its standard error under `name_error`.
+
+    Args:
+        name: as for `glue`.
+        values: `(draws,)`.
+
+    Returns:
+        Mean and standard error.
+
+    Raises:
+        ValueError: as `glue`.
+    """
+    from attention_book import plotting
+
+    mean, error = plotting.mean_and_error(values)
+    glue(name, mean)
+    glue(f"{name}_error", error)
+    return mean, error
+
+
+def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
+    """Leave a row for the README's table of what is reproduced, which `make readme` writes from the executed pages.
+
+    Args:
+        figure: of the paper, such as "3(b), 3(d)".
+        what: the figure shows.
+        says: how well it is reproduced: a sentence written by a person, with numbers filled in by the page. As few digits as
+            it needs, so that another machine writes the same.
+        recorded: the page rests on records of heavy runs.
+
+    Returns:
+        Nothing. Outside a notebook nothing happens.
+
+    Raises:
+        ValueError: an upright stroke or a line break in a text, which would break the table.
+    """
+    row = {"figure": figure, "what": what, "says": says}
+    for name, text in row.items():
+        if "|" in text or "\n" in text:
+            raise ValueError(
+                f"{name}: wanted one line without an upright stroke, got {text!r}. It is one cell of a table."
+            )
+    if _in_notebook():
+        from IPython.display import display
+
+        display({AGREEMENT: {**row, "recorded": recorded}}, raw=True)
+
+
+def made(*paths: str | os.PathLike) -> "Markdown":
+    """When, by which version and on what records were made: a line for the page that reads them.
+
+    Args:
+        paths: of records; those that are not there are left out.
+
+    Returns:
+        What a cell displays: one sentence; for several records a summary, with a line for each of them folded below.
+
+    Raises:
+        ValueError: as `results.record`.
+    """
+    from IPython.display import Markdown
+
+    from statmech_attention import results
+
+    found = {path: results.record(path) for path in map(Path, paths) if path.is_file()}
+    if not found:
+        return Markdown("*Nothing is recorded here yet.*")
+    found = dict(sorted(found.items(), key=lambda item: item[1]["written"]))
+    records = list(found.values())
+    days = [one["written"][:10] for one in records]
+    seconds = [float(one["wall_seconds"]) for one in records if one.get("wall_seconds") is not None]
+    package, jax, device = (_all(records, name) for name in ("package", "jax", "device"))
+    by = f"by statmech_attention {package} with JAX {jax} on {device}"
+    took = f", in {_duration(sum(seconds))}" if seconds else ""
+    if len(found) == 1:
+        return Markdown(f"Recorded {days[0]} {by}{took}: {_title(*found)}.")
+    folders = {path.parent for path in found}
+    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    if seconds:
+        silent = len(found) - len(seconds)
+        took += " altogether" + (f", not counting {silent} whose time was not kept" if silent else "")
+    lines = [f"{len(found)} records, made {when} {by}{took}.", "", "<details><summary>Each of them</summary>", ""]
+    for path, one in found.items():
+        facts = [one["written"][:10], f"JAX {one['jax']}", one["device"]]
+        if one.get("wall_seconds") is not None:
+            facts.append(_duration(float(one["wall_seconds"])))
+        place = f" (`{path.parent.name}`)" if len(folders) > 1 else ""
+        lines.append(f"- {_title(path)}{place}: {', '.join(facts)}")
+    return Markdown("\n".join([*lines, "", "</details>"]))
+
+
+def images_at_hand() -> bool:
+    """Whether the image data sets can be read here without a download: decoded before, or as originals beside torch.
+
+    Returns:
+        True or False; pages that show real images show drawn glyphs instead where it is False.
+    """
+    from attention_book.tasks.images import DATA_SETS, data_root
+
+    root = data_root()
+    if all(any((root / "decoded").glob(f"{name}-*.npz")) for name in DATA_SETS):
+        return True
+    originals = all((root / folder).is_dir() for folder in ("omniglot-py", "MNIST", "FashionMNIST"))
+    return originals and importlib.util.find_spec("torch") is not None
+
+
+def versions() -> dict[str, str]:
+    """What this page was computed with, for display in a table.
+
+    Returns:
+        Texts by label: package version, Python, libraries, platform, device.
+    """
+    # Only here: what reads records is slow to import, and most pages read none.
+    from statmech_attention.results.provenance import provenance
+
+    return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, str | bool | int | float):
+        # A NumPy float64 is a float as well; its repr is not that of one.
+        return float(value) if isinstance(value, float) else value
+    if isinstance(value, numbers.Number):
+        return value.item() if hasattr(value, "item") else value
+    if hasattr(value, "dtype") and hasattr(value, "item"):
+        if value.size != 1:
+            raise ValueError(
+                f"glue {name!r}: wanted one number, got shape {tuple(value.shape)}. Glue entries one by one."
+            )
+        return value.item()
+    return value
+
+
+def _title(path: Path) -> str:
+    """A record's name in words: network-2x4-seed0.nc is "network 2x4, seed 0"."""
+    parts = re.split(r"-(?=[a-z])", path.stem)
+    return ", ".join(re.sub(r"^([a-z_]+)-?(?=\d)", r"\1 ", part).replace("_", " ") for part in parts)
+
+
+def _all(records: Iterable[dict], name: str) -> str:
+    """The distinct values of one entry, in the order of the records."""
+    *first, last = dict.fromkeys(one[name] for one in records)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _in_notebook() -> bool:
+    """True in a Jupyter kernel, without loading IPython where nobody uses it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")

@@ -1,0 +1,240 @@
+"""Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
+
+The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a kernel of the Python that
+runs this. What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
+"""
+
+import contextlib
+import difflib
+import errno
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attention_book.notebooks.execution import RunFailed, execute
+from attention_book.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
+from statmech_attention.installed import version
+from statmech_attention.results.atomic import replacing
+from statmech_attention.results.provenance import source_hash
+
+__all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
+
+_SUFFIXES = (".md", ".ipynb")
+
+
+def run(
+    chapter: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool | None = None,
+) -> Path:
+    """Execute a notebook with other parameters and keep the executed notebook.
+
+    Args:
+        chapter: a path, or a name below the book folder such as "hidden_markov/theory".
+        parameters: values by name; those not named keep the notebook's own.
+        output: where the executed notebook goes. Without it, `executed/NAME-001.ipynb` below the current folder, with
+            the first number that is free.
+        overwrite: replace `output` if it is there.
+        progress: True for a progress bar, False for none; by default a bar if standard error is a terminal.
+
+    Returns:
+        The path of the executed notebook. While it runs, it lies beside that, as `.partial-NAME.ipynb`.
+
+    Raises:
+        Refused: an unknown chapter; an unknown, ill-typed or out-of-range parameter; an output that is there already.
+        RunFailed: a cell raised an error, or the kernel died. The notebook is kept up to there.
+    """
+    need_packages()
+    source = find_chapter(chapter)
+    notebook = _read(source)
+    known = _parameters(notebook, source)
+    given = check_parameters(known, parameters or {})
+    for name, value in given.items():
+        if known[name].is_path:  # the notebook runs in its own folder
+            given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
+    target = _target(source, output, overwrite)
+    partial = target.with_name(f".partial-{target.name}")
+    try:
+        bar = sys.stderr.isatty() if progress is None else progress
+        execute(notebook, source, given, partial, target, progress=bar)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
+    finally:
+        # Whatever happened, an interrupt included: what was computed is evidence and is kept.
+        _publish(partial, target, source)
+    return target
+
+
+def need_packages() -> None:
+    """Refuse to go on without the packages that notebooks are read and executed with.
+
+    Raises:
+        Refused: some are not installed; says how they are.
+    """
+    missing = [name for name in ("jupytext", "nbformat", "papermill", "pydantic", "ipykernel") if not find_spec(name)]
+    if missing:
+        raise Refused(f"{', '.join(missing)} not installed. Write pip install 'statmech-attention[book]'.")
+
+
+def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
+    """The parameters that a notebook takes.
+
+    Args:
+        chapter: a path, or a name below the book folder.
+
+    Returns:
+        `Parameter` (type, default, help, allowed values) by name; empty if the notebook has no parameters cell.
+
+    Raises:
+        Refused: an unknown chapter, or a parameters cell that cannot be read.
+    """
+    need_packages()
+    source = find_chapter(chapter)
+    return _parameters(_read(source), source)
+
+
+def chapters() -> list[str]:
+    """Names of the notebooks that take parameters.
+
+    Returns:
+        Names below the book folder, without suffix, sorted.
+
+    Raises:
+        Refused: there is no book folder above the current folder, and the package is not in a checkout either.
+    """
+    book = book_folder()
+    # Looking for the word first keeps this quick: few pages have such a cell.
+    sources = [path for path in book.rglob("*.md") if "parameters" in path.read_text(encoding="utf-8")]
+    return sorted(_name(path) for path in sources if parameters_of(path))
+
+
+def book_folder() -> Path:
+    """The folder of the book: above the current folder, or else in the checkout that the package is in.
+
+    Returns:
+        An absolute path.
+
+    Raises:
+        Refused: neither is there.
+    """
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
+        if (folder / "_toc.yml").is_file() and (folder / "book").is_dir():
+            return folder / "book"
+    raise Refused("no book found: run this in a checkout of the project, or give the path of a notebook.")
+
+
+def find_chapter(chapter: str | Path) -> Path:
+    """The file of a chapter.
+
+    Args:
+        chapter: a path, or a name below the book folder.
+
+    Returns:
+        An absolute path of a `.md` or `.ipynb` file.
+
+    Raises:
+        Refused: no such file or name (with the nearest known name), or a file of another kind.
+    """
+    path = Path(chapter)
+    if not path.name:
+        raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")
+    if path.is_file():
+        if path.suffix not in _SUFFIXES:
+            raise Refused(f"{chapter}: wanted a notebook in MyST Markdown (.md) or .ipynb, got {path.name}.")
+        return path.resolve()
+    # The Markdown file is the source; an .ipynb beside it may be an old copy.
+    named = book_folder() / path.with_suffix(".md")
+    if named.is_file():
+        return named.resolve()
+    near = difflib.get_close_matches(str(chapter), chapters(), n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]}?" if near else "The command `list` shows those that take parameters."
+    raise Refused(f"{chapter}: no such file, and no such chapter of the book. {hint}")
+
+
+def _read(source: Path):
+    import jupytext
+
+    try:
+        return jupytext.read(source)
+    except Exception as error:  # whatever the reader stumbles over, it is this file that must be mended
+        raise Refused(f"{source.name}: cannot be read as a notebook ({error}).") from error
+
+
+def _parameters(notebook, source: Path) -> dict[str, Parameter]:
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) > 1:
+        raise Refused(f"{source.name}: wanted one cell tagged parameters, got {len(cells)}.")
+    try:
+        return read_parameters(cells[0]) if cells else {}
+    except Refused as error:
+        raise Refused(f"{source.name}: {error}") from None
+
+
+def _name(source: Path) -> str:
+    """The chapter's name below the book folder; of a file that is elsewhere only its own."""
+    with contextlib.suppress(Refused, ValueError):
+        return source.resolve().relative_to(book_folder().resolve()).with_suffix("").as_posix()
+    return source.stem
+
+
+def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
+    """Where the executed notebook goes. The empty partial file made here keeps two runs from taking the same name."""
+    if output is not None:
+        target = Path(output).absolute()
+        if target.suffix != ".ipynb":
+            raise Refused(f"output: wanted a name that ends in .ipynb, got {target.name}.")
+        if target.is_dir():
+            raise Refused(f"output: {output} is a folder. Give the name of a file.")
+        if target.exists() and not overwrite:
+            raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
+        _make_folder(target.parent)
+        return target
+    stem = Path.cwd() / "executed" / _name(source)
+    _make_folder(stem.parent)
+    number = 1
+    while True:
+        target = stem.with_name(f"{stem.name}-{number:03d}.ipynb")
+        if not target.exists():
+            with contextlib.suppress(FileExistsError), open(target.with_name(f".partial-{target.name}"), "x"):
+                return target
+        number += 1
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder that can be written to: looked at before anything is computed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise Refused(f"output: nothing can be written to {folder} ({error.strerror}).") from error
+
+
+def _publish(partial: Path, target: Path, source: Path) -> None:
+    """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
+    import nbformat
+
+    try:
+        notebook = nbformat.read(partial, as_version=4)
+        record = notebook.metadata.setdefault("papermill", {})
+        record["input_path"], record["output_path"] = _name(source), target.name
+        notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
+        with replacing(target) as temporary:
+            nbformat.write(notebook, temporary)
+    except nbformat.reader.NotJSONError:  # empty, or cut off by a full disk
+        pass
+    except FileNotFoundError:  # nothing was begun
+        return
+    except OSError as error:
+        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", partial) from error
+    partial.unlink(missing_ok=True)

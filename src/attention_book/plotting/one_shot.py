@@ -1,0 +1,182 @@
+"""Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import NullLocator, PercentFormatter
+
+from attention_book.plotting.interactive import Panel, Slider, slider
+from statmech_attention.arguments import Axes, Layers, Numbers
+from statmech_attention.model.paths import path_indices
+from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
+
+_GROUPS = ("same path", "same head in layer 1", "other pairs")
+_GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
+
+
+def against_temperature(
+    temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
+):
+    """Accuracy against temperature, one line a width, from dark (narrow) to light (wide).
+
+    Args:
+        temperatures: `(temperatures,)`.
+        values: by width `(draws, temperatures)`, drawn as means with standard errors.
+        limit: the same in the Gaussian-process limit, as a dashed line; none where None.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes, with a logarithmic temperature axis and accuracies in percent.
+
+    Raises:
+        ValueError: values that do not fit the temperatures.
+    """
+    temperatures = np.asarray(temperatures, float)
+    lines = dict(values) if limit is None else {**values, "GP limit": limit}
+    axes, shades = axes_or_new(axes), plt.get_cmap("viridis")(np.linspace(0, 0.9, max(len(values), 2)))
+    for place, (width, rows) in enumerate(lines.items()):
+        rows = np.asarray(rows)
+        if rows.ndim != 2 or rows.shape[1] != len(temperatures):
+            raise ValueError(f"values: wanted shape (draws, {len(temperatures)}), got {rows.shape} for {width}.")
+        mean, error = mean_and_error(rows)
+        last = width == "GP limit"
+        style = dict(fmt="--", color=COLOURS["gp"]) if last else dict(fmt="o-", color=shades[place])
+        label = width if last else f"$N$ = {width:g}"
+        axes.errorbar(temperatures, mean, error, markersize=3.5, linewidth=1.3, elinewidth=0.9, label=label, **style)
+    axes.set(xscale="log", xlabel="temperature $T$", ylabel="test accuracy")
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    return axes
+
+
+def best_temperatures(
+    widths: Numbers,
+    temperatures: Numbers,
+    *,
+    label: str,
+    limit: Numbers | None = None,
+    colour: str = "theory",
+    style: str = "--",
+    axes: Axes | None = None,
+):
+    """The best temperature against the width: a dot a draw, geometric means as a line.
+
+    Args:
+        widths: `(widths,)`.
+        temperatures: `(draws, widths)`.
+        label: for the legend; that of the limit's line is "GP limit, " and this.
+        limit: `(draws,)`, those of the Gaussian-process limit, whose geometric mean is a horizontal line; none where None.
+        colour: a name in `COLOURS` or a Matplotlib colour.
+        style: Matplotlib line style of the limit.
+        axes: Matplotlib axes, which keep in view what an earlier call has drawn; a new figure where None.
+
+    Returns:
+        The axes, both logarithmic; dots of draws that coincide are larger.
+
+    Raises:
+        ValueError: temperatures that do not fit the widths.
+    """
+    temperatures = np.asarray(temperatures, float)
+    before = axes.get_ylim() if axes is not None and axes.lines else ()
+    axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
+    # Means are taken of logarithms; the axis is in temperatures.
+    line, band = axes.lines[-1], axes.collections[-1]
+    line.set_ydata(10.0 ** np.asarray(line.get_ydata()))
+    band.remove()
+    for width, column in zip(np.asarray(widths, float), temperatures.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        axes.scatter(
+            np.full(len(values), width), values, s=14 * counts, color=line.get_color(), alpha=0.35, linewidths=0
+        )
+    if limit is not None:
+        middle = np.exp(np.mean(np.log(limit)))
+        axes.axhline(middle, color=COLOURS["gp"], linestyle=style, label=f"GP limit, {label}")
+    every = np.concatenate([temperatures.ravel(), np.ravel([] if limit is None else limit)])
+    ends = (*before, every.min() / 1.4, 1.4 * every.max())
+    axes.set(yscale="log", ylabel="best temperature $T$", ylim=(min(ends), max(ends)))
+    powers_of_ten(axes.yaxis)
+    return axes
+
+
+def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
+    """Entries of one order parameter against those of another, a pair of paths a dot, in units of the mean diagonal.
+
+    Args:
+        matrix: $U$, `(paths, paths)`, across.
+        other: the same shape, upwards.
+        heads: $(H_1, .., H_L)$.
+        axes: Matplotlib axes; a new figure where None.
+
+    Returns:
+        The axes; scales are linear within a tenth of the mean diagonal and logarithmic beyond.
+
+    Raises:
+        ValueError: matrices of unequal shapes, or that do not fit the heads.
+    """
+    paths = np.asarray(path_indices(heads))
+    matrix, other = (np.asarray(one, float) for one in (matrix, other))
+    if not matrix.shape == other.shape == (len(paths),) * 2:
+        wanted = (len(paths),) * 2
+        raise ValueError(f"matrix and other: wanted shape {wanted}, got {matrix.shape} and {other.shape}.")
+    axes = axes_or_new(axes, figsize=(4.4, 4.2))
+    rows, columns = np.triu_indices(len(paths))
+    group = np.where(rows == columns, 0, np.where(paths[rows, 0] == paths[columns, 0], 1, 2))
+    across, upwards = (one[rows, columns] / np.mean(np.diag(one)) for one in (matrix, other))
+    for place in (2, 1, 0):
+        mine = group == place
+        style: dict[str, Any] = dict(s=16, color=_GROUP_COLOURS[place], alpha=0.8, linewidths=0)
+        axes.scatter(across[mine], upwards[mine], label=_GROUPS[place], **style)
+    axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+    axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
+    for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+        scale("symlog", linthresh=0.1)
+        axis.set_minor_locator(NullLocator())
+    return axes
+
+
+def accuracy_slider(
+    widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
+) -> Slider:
+    """Accuracy against temperature on every test set, one width a place of a slider, with the limit beside it.
+
+    Args:
+        widths: `(widths,)`, in the slider's order.
+        temperatures: `(temperatures,)`.
+        values: by test set `(widths, temperatures)`, mean accuracies.
+        limits: by test set `(temperatures,)`, those of the Gaussian-process limit.
+        first: the width shown at first.
+        description: alternative text.
+
+    Returns:
+        `Slider`; the picture for where no script runs has a line a width, from dark (first) to light (last).
+
+    Raises:
+        ValueError: accuracies that do not fit widths and temperatures, test sets without a limit.
+    """
+    widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
+    wanted = (len(widths), len(temperatures))
+    values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
+    for name, one in values.items():
+        if one.shape != wanted or name not in limits or limits[name].shape != wanted[1:]:
+            raise ValueError(f"values, limits: wanted shapes {wanted} and {wanted[1:]} for {name!r}, got {one.shape}.")
+    drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])
+    ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
+    frames = []
+    for place in range(len(widths)):
+        panels: list[Panel] = []
+        for name, one in values.items():
+            lines = {f"{name}, this width": one[place], f"{name}, GP limit": limits[name]}
+            colours = dict(zip(lines, ("theory", "gp"), strict=True))
+            points = {label: (temperatures, 100 * line) for label, line in lines.items()}
+            look: dict[str, Any] = dict(ylim=ylim, xscale="log", colours=colours)
+            panels.append(Panel(points, f"temperature, {name}", "" if panels else "accuracy in %", **look))
+        frames.append(panels)
+    figure, axes = new_figure(1, len(values), figsize=(2.7 * len(values), 3.2), sharey=True, squeeze=False)
+    for panel, (name, one) in zip(axes[0], values.items(), strict=True):
+        lines = {width: row[None] for width, row in zip(widths, one, strict=True)}
+        against_temperature(temperatures, lines, limit=limits[name][None], axes=panel)
+        panel.set(title=name, ylabel="test accuracy" if panel is axes[0, 0] else "")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
+    return slider(frames, widths, label="width N", picture=figure, description=description, first=first)

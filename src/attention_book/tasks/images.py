@@ -1,0 +1,201 @@
+"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images.
+
+The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as one compressed array
+file a data set; from then on that file is read, and torch is not needed. Resizing is that of the paper's authors:
+bilinear with antialiasing on 8-bit grey images. The polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on
+black (0) in the others.
+"""
+
+import hashlib
+import os
+import sys
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from statmech_attention import checks
+from statmech_attention.arguments import Numbers
+
+VARIABLE = "STATMECH_ATTENTION_DATA"
+DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
+
+_SIZE = 32
+# Part of the file's name: a file of another version is another file.
+_VERSION = 1
+_VALIDATION_ALPHABETS = ("Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Drawings of a number of classes, one class after the other.
+
+    Attributes:
+        name: of the data set.
+        pixels: grey values, 0 to 255.
+        starts: the drawings of class `c` are `pixels[starts[c]:starts[c + 1]]`.
+        names: of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3".
+
+    Raises:
+        ValueError: pixels other than whole numbers from 0 to 255, `starts` that do not cut all drawings into one piece a class.
+    """
+
+    name: str
+    pixels: UInt8[np.ndarray, "drawings height width"]
+    starts: Int[np.ndarray, " boundaries"]
+    names: tuple[str, ...]
+
+    def __post_init__(self):
+        if getattr(self.pixels, "dtype", None) != np.uint8 or self.pixels.ndim != 3 or not self.pixels.size:
+            got = f"{self.pixels.dtype} of shape {self.pixels.shape}" if hasattr(self.pixels, "dtype") else self.pixels
+            raise ValueError(
+                f"pixels of {self.name}: wanted uint8, (drawings, height, width), 0 to 255, got {got}. Grey values in [0, 1] "
+                "become pixels by np.round(255 * grey).astype('uint8')."
+            )
+        starts = checks.array("starts", self.starts, "boundaries", truth=False)
+        if np.any(np.asarray(starts) % 1):
+            raise ValueError(f"starts of {self.name}: wanted whole numbers, got {self.starts!r}.")
+        object.__setattr__(self, "starts", np.asarray(self.starts, int))
+        object.__setattr__(self, "names", tuple(checks.listed("names", self.names, "texts")))
+        right_ends = self.starts.size and self.starts[0] == 0 and self.starts[-1] == len(self.pixels)
+        if not right_ends or np.any(np.diff(self.starts) < 1) or len(self.names) != self.starts.size - 1:
+            raise ValueError(
+                f"starts of {self.name}: wanted rising numbers from 0 to {len(self.pixels)}, one more than the "
+                f"{len(self.names)} classes, got {self.starts.size} numbers."
+            )
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.names)
+
+    def grey(self, drawings: Numbers) -> Float[np.ndarray, "*chosen height width"]:
+        """Some drawings as grey values in [0, 1].
+
+        Args:
+            drawings: their indices.
+
+        Returns:
+            An array `(*drawings, height, width)`.
+        """
+        return self.pixels[np.asarray(drawings)] / 255.0
+
+
+class Split(NamedTuple):
+    """Class indices for training, validation and test."""
+
+    train: Int[np.ndarray, " train"]
+    validation: Int[np.ndarray, " validation"]
+    test: Int[np.ndarray, " test"]
+
+
+def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
+    """One of the data sets, 32 x 32: 1623 characters of 20 drawings, or ten classes with 70,000 images.
+
+    Args:
+        name: "omniglot", "mnist" or "fashion_mnist". MNIST's and FashionMNIST's classes 0 to 9 are their training
+            images, 10 to 19 their test images.
+        root: the data folder, see `data_root`.
+
+    Returns:
+        `ImageSet`.
+
+    Raises:
+        ValueError: an unknown name; a truncated or altered file, which is named.
+        FileNotFoundError: the images are not there and cannot be downloaded, or torch to read them is missing; says
+            what to do.
+    """
+    checks.choice("name", name, DATA_SETS)
+    root = data_root(root)
+    path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
+    checks.refuse_folder(path)
+    if not path.exists():
+        # Only here: torch is slow to import and not needed again, and the room of results brings xarray.
+        from attention_book.tasks._decode import decode
+        from statmech_attention.results.atomic import in_turn
+
+        # One process unpacks and decodes; those that come meanwhile wait for its file.
+        with in_turn(path.with_suffix(".lock")):
+            if not path.exists():
+                images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
+                _write(images, path)
+                return images
+    return _read(name, path)
+
+
+def data_root(root: str | os.PathLike | None = None) -> Path:
+    """The folder of the data sets, each in torchvision's layout: `MNIST/raw`, `FashionMNIST/raw`, `omniglot-py`.
+
+    Args:
+        root: a folder; without it the environment variable STATMECH_ATTENTION_DATA counts, and without that the user's
+            cache folder.
+
+    Returns:
+        A path, made if it is needed.
+    """
+    chosen = os.environ.get(VARIABLE) if root is None else root
+    if chosen:
+        return checks.path("root", chosen).expanduser()
+    home = Path.home()
+    by_system = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA", home))}
+    cache = by_system.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
+    return cache / "statmech_attention"
+
+
+@checks.objects
+def omniglot_split(images: ImageSet) -> Split:
+    """The standard few-shot split of Omniglot: 1028 training, 172 validation and 423 test characters.
+
+    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character. The last 423 are for
+    test; of the first 1200, five background alphabets are for validation and the others for training.
+
+    Args:
+        images: the result of `load("omniglot")`.
+
+    Returns:
+        `Split`.
+
+    Raises:
+        ValueError: not the 1623 characters of Omniglot in that order.
+    """
+    if images.classes != 1623 or list(images.names) != sorted(images.names):
+        raise ValueError(f"images: wanted the 1623 sorted characters of Omniglot, got {images.classes} classes.")
+    alphabets = [name.split("/")[:2] for name in images.names[:1200]]
+    held_out = np.array([part == "background" and name in _VALIDATION_ALPHABETS for part, name in alphabets])
+    return Split(np.flatnonzero(~held_out), np.flatnonzero(held_out), np.arange(1200, 1623))
+
+
+def _read(name: str, path: Path) -> ImageSet:
+    try:
+        # Opened here, since NumPy leaves a file open that it cannot read.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            pixels, starts, names = archive["pixels"], archive["starts"], tuple(archive["names"].tolist())
+            whole = str(archive["checksum"]) == _checksum(pixels, starts, names)
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path}: a damaged file of images ({error}). Remove this file; it will be made again."
+        ) from error
+    if not whole:
+        raise ValueError(f"{path}: the images in it do not fit its checksum. Remove this file; it will be made again.")
+    return ImageSet(name, pixels, starts, names)
+
+
+def _write(images: ImageSet, path: Path) -> None:
+    from statmech_attention.results.atomic import replacing  # its room brings xarray, which images need not
+
+    arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
+    checksum = _checksum(images.pixels, images.starts, images.names)
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, checksum=np.array(checksum), **arrays)
+
+
+def _checksum(pixels, starts, names) -> str:
+    digest = hashlib.sha256(str(pixels.shape).encode())
+    digest.update(np.ascontiguousarray(pixels).data)
+    digest.update(np.ascontiguousarray(starts, dtype=np.int64).data)
+    digest.update("\n".join(names).encode())
+    return digest.hexdigest()

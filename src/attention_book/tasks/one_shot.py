@@ -1,0 +1,222 @@
+r"""One-shot image classification: two labelled images and a third to be labelled like one of them.
+
+Section 4.2 and appendix H of Tiberi et al. (2024). A token is a patch of an image plus a code of its position and of
+its image's label: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$ with the layer-normalised patch $u_t$ (grey, its
+channel repeated three times), $y_1 = \pm 1$ the label of the first image, $g_t = 1, -1, 0$ on the first, second and
+third image. Training uses this compact form.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Int32
+
+from attention_book.tasks._sequences import (
+    CHANNELS,
+    CompactTokens,
+    Sequences,
+    draw_sequences,
+    normalised_patches,
+    random_pairs,
+)
+from attention_book.tasks.images import ImageSet
+from statmech_attention import checks
+from statmech_attention.arguments import Numbers
+from statmech_attention.checks import Key
+from statmech_attention.compiling import quick_jit
+
+_IMAGES = 3
+_BASE = 1e4
+
+
+class OneShotSample(NamedTuple):
+    """Examples of the task.
+
+    Attributes:
+        inputs: `(examples, tokens, features)`.
+        labels: `(examples,)`, +1 and -1.
+        sequences: the drawings that the examples are made of.
+    """
+
+    inputs: Float[Array, "examples tokens features"]
+    labels: Float[Array, " examples"]
+    sequences: Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class OneShot:
+    """The task on a set of images.
+
+    Attributes:
+        images: where the drawings come from; square images.
+        patch: pixels a side of a patch; divides the image's side.
+        epsilon: added to the variance of a patch's grey values (in [0, 1]) in its layer normalisation; an empty patch
+            becomes 0.
+        label_seed: of the three random label vectors, which are the same for all examples.
+
+    Raises:
+        ValueError: images that are not square, a patch that does not divide them, numbers out of range.
+    """
+
+    images: ImageSet
+    patch: int = 8
+    epsilon: float = 1e-5
+    label_seed: int = 0
+
+    def __post_init__(self):
+        if not isinstance(self.images, ImageSet):
+            raise ValueError(f"images: wanted an ImageSet, as from glyphs or load, got {type(self.images).__name__}.")
+        height, width = self.images.pixels.shape[1:]
+        if height != width or not checks.is_whole(self.patch, 1) or height % self.patch:
+            raise ValueError(
+                f"patch: wanted a divisor of the side of square images, got {self.patch!r} for {height} x {width}."
+            )
+        object.__setattr__(self, "patch", int(self.patch))
+        checks.positive("epsilon", self.epsilon)
+        checks.seed("label_seed", self.label_seed)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens: the patches of three images, row by row."""
+        return _IMAGES * (self.images.pixels.shape[1] // self.patch) ** 2
+
+    @property
+    def features(self) -> int:
+        """$N_0$, entries of a token: pixels of a patch times three, the channel fastest."""
+        return CHANNELS * self.patch**2
+
+    @cached_property
+    def positions(self) -> Float[np.ndarray, "tokens features"]:
+        """Sines and cosines of each token's place, base 10^4, with mean 0 and variance 1 over the whole table."""
+        rate = _BASE ** -(2 * (np.arange(self.features) // 2) / self.features)
+        angle = np.arange(self.tokens)[:, None] * rate[None, :]
+        code = np.where(np.arange(self.features) % 2 == 0, np.sin(angle), np.cos(angle))
+        return (code - code.mean()) / code.std()
+
+    @cached_property
+    def label_vectors(self) -> Float[np.ndarray, "3 features"]:
+        """The vectors of "+", "-" and "?": standard normal entries."""
+        return np.random.default_rng(self.label_seed).standard_normal((3, self.features))
+
+    @cached_property
+    def compact(self) -> CompactTokens:
+        """The drawings' patches and the constant parts of the tokens, on the device."""
+        side = self.images.pixels.shape[1] // self.patch
+        patches = self.images.pixels.reshape(-1, side, self.patch, side, self.patch).swapaxes(2, 3)
+        plus, minus, unknown = self.label_vectors
+        means = np.stack([(plus + minus) / 2, (plus + minus) / 2, unknown])
+        each = self.tokens // _IMAGES
+        return CompactTokens(
+            jnp.asarray(patches.reshape(-1, side**2, self.patch**2)),
+            jnp.asarray(self.positions + np.repeat(means, each, axis=0), jnp.float32),
+            jnp.asarray(np.repeat([1, -1, 0], each), jnp.float32),
+            jnp.asarray((plus - minus) / 2, jnp.float32),
+            jnp.asarray(self.epsilon, jnp.float32),
+        )
+
+    @cached_property
+    def starts(self) -> Int32[Array, " boundaries"]:
+        """Where each class starts among the drawings, on the device."""
+        return jnp.asarray(self.images.starts, jnp.int32)
+
+    def sample(self, key: Key, examples: int, classes: Numbers, asked: Numbers | None = None) -> OneShotSample:
+        """Draw examples: pairs of different classes at random, and everything else as in `sequences`.
+
+        Args:
+            key: a JAX random key.
+            examples: how many, at least 1.
+            classes: the classes to draw from, at least two.
+            asked: for each of `classes` the class that stands for it in the third image; the same ones where None. With
+                MNIST, `classes=(0, 1), asked=(10, 11)` takes labelled digits from the training images and asks for test
+                images.
+
+        Returns:
+            `OneShotSample`, in JAX's default precision.
+
+        Raises:
+            ValueError: fewer than one example, unknown or too few classes.
+        """
+        key, examples = checks.key("key", key), checks.whole("examples", examples)
+        classes = self._classes("classes", classes)
+        asked = classes if asked is None else self._classes("asked", asked)
+        checks.same("asked", "asked", len(asked), "classes", len(classes))
+        sequences, labels = _random_sequences(key, classes, asked, self.starts, examples)
+        return OneShotSample(self.inputs(sequences), labels, sequences)
+
+    def sequences(self, key: Key, pairs: Int[Array, "examples 2"] | Int[np.ndarray, "examples 2"]) -> Sequences:
+        """One sequence for each pair of classes: order, labels, drawings and the class asked for at random.
+
+        Args:
+            key: a JAX random key.
+            pairs: `(examples, 2)`, two different classes each.
+
+        Returns:
+            `Sequences`; the third drawing is never one of the first two.
+
+        Raises:
+            ValueError: something else than pairs of different classes that there are.
+        """
+        pairs = self._pairs(pairs)
+        return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
+
+    def all_pairs(self, classes: Numbers) -> Int32[np.ndarray, "pairs 2"]:
+        """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
+
+        Args:
+            classes: at least two.
+
+        Returns:
+            `(pairs, 2)` class indices.
+
+        Raises:
+            ValueError: unknown or too few classes.
+        """
+        classes = np.asarray(self._classes("classes", classes))
+        return classes[np.stack(np.triu_indices(len(classes), 1), axis=1)]
+
+    def inputs(self, sequences: Sequences) -> Float[Array, "examples tokens features"]:
+        """The tokens of sequences, in JAX's default precision.
+
+        Args:
+            sequences: `Sequences`.
+
+        Returns:
+            `(examples, tokens, features)`.
+        """
+        return _tokens(self.compact, sequences)
+
+    def _pairs(self, pairs) -> Int32[Array, "examples 2"]:
+        found = np.asarray(checks.array("pairs", pairs, "examples 2"))
+        most = self.images.classes - 1
+        whole = np.all(found == np.rint(found)) and found.min() >= 0 and found.max() <= most
+        if found.shape[1] != 2 or not whole or np.any(found[:, 0] == found[:, 1]):
+            raise ValueError(f"pairs: wanted pairs of different indices in 0..{most}, (examples, 2), got {pairs!r}.")
+        return jnp.asarray(found, jnp.int32)
+
+    def _classes(self, name: str, classes) -> Int32[Array, " classes"]:
+        chosen = checks.indices(name, classes, self.images.classes, least=2)
+        if np.diff(self.images.starts)[chosen].min() < 2:
+            raise ValueError(f"{name}: wanted at least two drawings of every class of {self.images.name}.")
+        return jnp.asarray(chosen, jnp.int32)
+
+
+@quick_jit(static=("examples",), effort=0)
+def _random_sequences(key, classes, asked, starts, examples):
+    """Sequences of pairs of different classes, and their labels in JAX's default precision."""
+    pair, rest = jax.random.split(key)
+    pairs = random_pairs(pair, examples, len(classes))
+    sequences = draw_sequences(rest, classes[pairs], asked[pairs], starts)
+    return sequences, sequences.labels.astype(float)
+
+
+@quick_jit()
+def _tokens(compact: CompactTokens, sequences: Sequences) -> Float[Array, "examples tokens features"]:
+    dtype = jnp.result_type(float)
+    patches = jnp.repeat(normalised_patches(compact, sequences.drawings, dtype), CHANNELS, axis=-1)
+    signs = sequences.first.astype(dtype)[:, None] * compact.signs.astype(dtype)[None]
+    labels = signs[:, :, None] * compact.difference.astype(dtype)[None, None]
+    return patches + compact.constants.astype(dtype)[None] + labels

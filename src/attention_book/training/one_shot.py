@@ -1,0 +1,220 @@
+"""Gradient descent on the one-shot task, in path form: queries, keys, values, projection and readout.
+
+Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error, the weights of the best validation
+accuracy kept. Everything is in float32, whatever JAX's default. The scaling of the weights while training is that of
+`path_form`.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Shaped
+from tqdm import tqdm
+
+from attention_book.tasks.images import Split
+from attention_book.tasks.one_shot import OneShot
+from attention_book.training.path_form import Parameters, initial, trained_network
+from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
+from statmech_attention import checks
+from statmech_attention.arguments import File, Layers
+from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.kind import Kind
+from statmech_attention.results.checkpoint import load_state, save_state
+from statmech_attention.training.network import CURVE, TrainedNetwork
+
+_REPORT_EVERY = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What came out of a training run.
+
+    Attributes:
+        parameters: those with the best validation accuracy so far, in the trained scaling; `.weights()` converts them.
+        heads: the layers, as `heads` spells them.
+        best_step: after how many steps they were reached.
+        curve: one row a validation, with columns `CURVE`; losses and accuracies of training are means since the row
+            before.
+        steps: how many steps were taken.
+        finished: whether these are all the steps there are.
+        wall_seconds: how long they took, over all interruptions.
+        settings: everything that the result depends on.
+    """
+
+    parameters: Parameters
+    heads: tuple[int | Kind, ...]
+    best_step: int
+    curve: Float[np.ndarray, "validations 5"]
+    steps: int
+    finished: bool
+    wall_seconds: float
+    settings: Mapping[str, Any]
+
+    def network(self) -> TrainedNetwork:
+        """What is kept of these parameters: attention, effective weights, order parameters, learning curve.
+
+        Returns:
+            `TrainedNetwork`.
+        """
+        return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
+
+
+class _Kept(NamedTuple):
+    """What a checkpoint holds."""
+
+    state: State
+    best: Parameters
+    steps: Shaped[np.ndarray, "2"]
+    curve: Float[np.ndarray, "validations 5"]
+    seconds: Float[np.ndarray, ""]
+
+
+@checks.objects
+def train(
+    task: OneShot,
+    split: Split,
+    *,
+    width: int = 512,
+    heads: Layers,
+    seed: int,
+    dimension: int = 128,
+    epochs: int = 10,
+    batch: int = 128,
+    learning_rate: float = 3e-4,
+    weight_decay: float = 5e-5,
+    biases: bool = False,
+    validate_every: int = 1000,
+    checkpoint: File | None = None,
+    stop_after: int | None = None,
+    progress: bool | None = None,
+) -> Training:
+    r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$; readout: mean token.
+
+    An epoch has one sequence for every pair of training classes, in random order. Validation uses one sequence for
+    every pair of validation classes, always the same ones.
+
+    Args:
+        task: the images and how they become tokens.
+        split: classes for training and validation.
+        width: $N$.
+        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
+        seed: of the initial parameters and of the sequences.
+        dimension: $G$, of queries and keys.
+        epochs: how many; a finished run goes on from its checkpoint if more are asked for (its curve keeps the row that
+            was the last).
+        batch: sequences a step; the last batch of an epoch has what is left.
+        learning_rate: Adam's.
+        weight_decay: times the parameters, added to the gradient before Adam sees it.
+        biases: of the input projection and of the readout, as in the script that the paper's pruning was made with.
+        validate_every: steps between validations; there is one after the last step too.
+        checkpoint: a file (`.npz`) to write the state to at each validation, and to go on from if it is there. The
+            result is the same as without interruption.
+        stop_after: leave off after so many steps of this call, for a job with a time limit.
+        progress: True or False for a progress bar or none; by default one if standard error is a terminal.
+
+    Returns:
+        `Training`.
+
+    Raises:
+        ValueError: numbers out of range; a checkpoint that is damaged or belongs to another run.
+        FloatingPointError: the loss is not finite.
+    """
+    layers = chain(heads)
+    if layers.readout.axes:
+        raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
+    settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
+    if biases:
+        settings["biases"] = True
+    epochs = checks.whole("epochs", epochs)
+    if stop_after is not None:
+        stop_after = checks.whole("stop_after", stop_after)
+    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
+    settings["task"] = _fingerprint(task, split)
+
+    pairs = task.all_pairs(split.train)
+    width, dimension, seed, validate_every = (
+        settings[name] for name in ("width", "dimension", "seed", "validate_every")
+    )
+    batch = min(settings["batch"], len(pairs))  # a larger one has all of them, too
+    rates = settings["learning_rate"], settings["weight_decay"]
+    data = Data(task.compact, task.starts, jnp.asarray(pairs, jnp.int32))
+    begin, shuffle, draw = jax.random.split(jax.random.key(seed), 3)
+    held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
+    parameters = initial(begin, layers, width, dimension, task.features, biases)
+    state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
+    # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
+    best = jax.tree.map(np.array, parameters)
+    kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
+    if path is not None and path.exists():
+        kept = load_state(path, kept, settings)
+    state, best, curve, seconds = jax.tree.map(jnp.array, kept.state), kept.best, kept.curve, float(kept.seconds)
+    step, best_step = kept.steps.tolist()
+
+    per_epoch = -(-len(data.pairs) // batch)
+    total = epochs * per_epoch
+    last = total if stop_after is None else min(total, step + stop_after)
+    began, epoch = time.monotonic(), -1
+    hidden = None if progress is None else not progress
+    with tqdm(total=total, initial=step, disable=hidden, unit="step", mininterval=1.0) as bar:
+        while step < last:
+            if epoch != step // per_epoch:
+                epoch = step // per_epoch
+                order = shuffled(jax.random.fold_in(shuffle, epoch), len(data.pairs), per_epoch * batch)
+            # The next of: a report, a validation, the end of the epoch, the end of the run.
+            stops = (_next(step, _REPORT_EVERY), _next(step, validate_every), (epoch + 1) * per_epoch, last)
+            count = min(stops) - step
+            place = step - epoch * per_epoch
+            state = advance(state, data, order, draw, step, place, count, layers=layers, batch=batch, rates=rates)
+            step += count
+            loss, right, seen = np.asarray(state.sums, np.float64).tolist()
+            bar.update(count)
+            bar.set_postfix(loss=f"{loss / seen:.3f}", accuracy=f"{right / seen:.3f}", best=_best(curve), refresh=False)
+            if step % validate_every == 0 or step == total:
+                if not math.isfinite(loss):
+                    raise FloatingPointError(f"training diverged before step {step}. Lower learning_rate.")
+                checked = validate(state.parameters, task.compact, held_out, layers)
+                row = np.array([[step, loss / seen, right / seen, *checked]])
+                if not len(curve) or checked[1] > curve[:, 4].max():
+                    best, best_step = jax.tree.map(np.array, state.parameters), step
+                curve = np.concatenate([curve, row])
+                state = state._replace(sums=jnp.zeros(3, jnp.float32))
+                if path is not None:
+                    until = np.asarray(seconds + time.monotonic() - began)
+                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, until), settings)
+    best = jax.tree.map(jnp.asarray, best)
+    spent = seconds + time.monotonic() - began
+    return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
+
+
+def _settings(
+    layers: Chain, width, dimension, seed, batch, learning_rate, weight_decay, validate_every
+) -> dict[str, Any]:
+    """Everything that the result depends on, but for the task and how long it takes, checked."""
+    whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
+    whole = {name: checks.whole(name, value) for name, value in whole.items()}
+    rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}
+    rates["weight_decay"] = checks.at_least("weight_decay", weight_decay, 0)
+    heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
+    return {"heads": heads, "seed": checks.seed("seed", seed), **whole, **rates}
+
+
+def _next(step: int, every: int) -> int:
+    return (step // every + 1) * every
+
+
+def _best(curve) -> str:
+    return f"{curve[:, 4].max():.3f}" if len(curve) else "-"
+
+
+def _fingerprint(task: OneShot, split: Split) -> str:
+    digest = hashlib.sha256(f"{task.images.name} {task.patch} {task.epsilon} {task.label_seed}".encode())
+    for part in (task.images.pixels, task.images.starts, split.train, split.validation):
+        digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()

@@ -1,0 +1,51 @@
+"""A small suite of glyphs, networks that were not trained, and experiments on them."""
+
+import jax
+import pytest
+
+from attention_book import experiments
+from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
+from attention_book.training import trained_network
+from attention_book.training.path_form import initial
+from statmech_attention.training import save_network
+
+
+@pytest.fixture(scope="session")
+def suite():
+    """As the suite of glyphs, with few of them, and a second test set: other images, but the same programs."""
+    task = OneShot(glyphs(24, 4))
+    split = glyph_split(task.images)
+    other = OneShot(glyphs(24, 4, seed=1))
+    tests = {name: TestSet(images, split.test, split.test) for name, images in (("new", task), ("others", other))}
+    return OneShotSuite(task, split, tests)
+
+
+@pytest.fixture(scope="session")
+def small(suite):
+    """How often the suite was asked for, and an experiment of a class, without the tedious part of its parameters."""
+
+    class Small:
+        asked = 0
+
+        def suites(self, name):
+            type(self).asked += 1
+            return {"glyphs": suite}[name]
+
+        def __call__(self, experiment, folder, **parameters):
+            common = {"data": "glyphs", "kind": "heads", "seed": 0, "suites": self.suites}
+            return getattr(experiments, experiment)(folder=folder, **(common | parameters))
+
+    return Small()
+
+
+def random_network(heads, seed=7, dimension=8):
+    """A network that was not trained: the theory takes any queries and keys."""
+    return trained_network(initial(jax.random.key(seed), heads, 16, dimension, 192))
+
+
+def network_in(folder, heads, seed=7):
+    """Such a network as a record."""
+    network = random_network(heads, seed)
+    path = experiments.experiment_file("network", folder, layers=len(heads), heads=heads[0], seed=0)
+    save_network(network, path, parameters={"made": "at random"}, maker="network")
+    return network

@@ -1,0 +1,123 @@
+"""Recorded calibration at tiny size: what u is, the wrong priors' weights, and that a run goes on where it stopped."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.stats import chi, norm
+
+import statmech_attention as sma
+from attention_book.experiments import Calibration, calibration
+from attention_book.experiments.calibration import PREDICTORS, PRIORS, QUANTITIES, WRONG_VARIANCE
+from statmech_attention import results, sampling
+
+TINY = dict(seed=2, widths=[2, 5], problems=3, examples=6, temperature=0.3, chains=2, warmup=20, draws=30)
+TINY |= dict(doublings=1, batch=2)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return Calibration(folder=tmp_path_factory.mktemp("calibration"), **TINY).run(progress=False)
+
+
+def test_the_record_has_every_problem(recorded):
+    assert recorded.name == "calibration-examples6-noise0.3-seed2.nc"
+    found = results.load(recorded)
+    assert found.output_u.shape == (2, 3, len(PREDICTORS), 4) and found.order_u.shape == (2, 3, len(PRIORS), 4)
+    assert found.quantity.values.tolist() == list(QUANTITIES) and found.width.values.tolist() == [2, 5]
+    assert np.all((found.output_u >= 0) & (found.output_u <= 1)) and np.all(found.draws.values == 60)  # doubled once
+    np.testing.assert_allclose(
+        found.output_u.sel(predictor="exact"), found.prior_output_u.sel(prior="true"), rtol=1e-12
+    )
+    assert np.all(found.weights_worth.sel(prior="true") > 1 - 1e-9)
+    again = Calibration(folder=recorded.parent, **TINY).again()
+    assert again.difference == 0
+
+
+@pytest.mark.parametrize("width", [2, 5])
+def test_a_problem_is_judged_by_its_own_posterior(recorded, width):
+    experiment = Calibration(folder=recorded.parent, **TINY)
+    problem = experiment.problem(width, 1)
+    options = dict(
+        width=width, temperature=0.3, chains=2, warmup=20, draws=60, attentioned_test=problem.test, warn=False
+    )
+    sample = sampling.tempered_posterior if width == 2 else sampling.posterior
+    drawn = sample(problem.train, problem.labels, key=problem.key, **options)
+    found = results.load(recorded).sel(width=width, problem=1)
+    ranks = [
+        np.mean(drawn.order_parameter[..., i, j] < value)
+        for (i, j), value in zip([(0, 0), (0, 1), (3, 3)], problem.order[:3], strict=True)
+    ]
+    np.testing.assert_allclose(found.order_u.sel(prior="true")[:3], ranks, rtol=1e-12)
+    solved = sma.solve(problem.train, problem.labels, width=width, temperature=0.3).predict(problem.test)
+    u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance))
+    np.testing.assert_allclose(found.output_u.sel(predictor="theory"), u, rtol=1e-6)
+    u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance + drawn.output.var(("chain", "draw"))))
+    np.testing.assert_allclose(found.output_u.sel(predictor="theory and Var_U m"), u, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_psi_of_order_parameters_is_that_of_the_factors(width):
+    """Order parameters made of known factors give their diagonals back."""
+    rng, draws = np.random.default_rng(1), 5
+    above, wanted, order = np.ones((draws, 1, 1)), np.zeros(draws), []
+    for heads in (1, 2, 2):
+        rows = heads * above.shape[2]
+        rank = min(width, rows)
+        factor = np.tril(rng.normal(size=(draws, rows, rank)))
+        diagonal = chi(3).rvs(size=(draws, rank), random_state=rng)
+        factor[:, np.arange(rank), np.arange(rank)] = diagonal
+        wanted += np.log(diagonal) @ np.arange(rank)
+        above = np.stack([np.kron(np.eye(heads), one) for one in above]) @ factor
+        order.insert(0, (above @ above.transpose(0, 2, 1))[None])
+    names = ["order_parameter", "order_parameter_2", "order_parameter_3"]
+    order[-1] = order[-1][..., 0, 0]
+    drawn = xr.Dataset(
+        {n: (("chain", "draw", f"a_{n}", f"b_{n}")[: one.ndim], one) for n, one in zip(names, order, strict=True)}
+    )
+    np.testing.assert_allclose(calibration.order_one_term(drawn, width), wanted, atol=1e-8)
+
+
+def test_the_weights_of_the_wrong_variance_are_a_ratio_of_densities():
+    """Under weights the readout's order parameter has the mean of the narrower prior: chi^2 of N over N, times it."""
+    width, draws = 6, 200_000
+    readout = np.random.default_rng(3).chisquare(width, draws) / width
+    weights = np.exp(-0.5 * width * (1 / WRONG_VARIANCE - 1) * readout)
+    assert weights @ readout / weights.sum() == pytest.approx(WRONG_VARIANCE, rel=0.01)
+
+
+def test_u_is_uniform_for_the_prior_itself():
+    """Without labels worth the name the posterior is the prior, and the truth one more draw from it."""
+    keys = jax.random.split(jax.random.key(0), 60)
+    problems = [calibration.draw_problem(key, 3, 2, 1e4) for key in keys]
+    drawn = np.array([one.order[-1] for one in problems])
+    assert abs(drawn.mean() - 1) < 4 * math.sqrt(2 / 3 / 60)
+    assert all(one.outputs.shape == (4,) and one.labels.shape == (2,) for one in problems)
+
+
+def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
+    calls, original = [], calibration.judge
+
+    def stopped(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(calibration, "judge", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        Calibration(folder=tmp_path, **TINY).run(progress=False)
+    path = Calibration(folder=tmp_path, **TINY).run(progress=False)
+    assert len(calls) == 7  # three problems, the interrupted one, and the rest: it, and two more of three
+    first, second = results.load(path), results.load(recorded)
+    np.testing.assert_array_equal(first.output_u, second.output_u)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"problems": 1}, {"widths": [0]}, {"temperature": 0.0}, {"draws": 2}, {"batch": 0}]
+)
+def test_wrong_parameters_are_refused(tmp_path, changed):
+    with pytest.raises(ValueError, match=next(iter(changed))):
+        Calibration(folder=tmp_path, **{**TINY, **changed}).run()

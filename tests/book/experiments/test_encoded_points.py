@@ -1,0 +1,89 @@
+"""The theory on an encoder's attention at chosen points, at tiny size with a random encoder and made-up sentences."""
+
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from attention_book import experiments, tasks
+from attention_book.experiments import EncodedPoints
+from attention_book.experiments.encoded_tasks import STEP, words
+from statmech_attention import results
+
+TINY = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
+TINY |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    return EncodedPoints(folder=tmp_path_factory.mktemp("points"), **TINY).run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def experiment(recorded):
+    return experiments.experiment_of(recorded)
+
+
+@pytest.fixture(scope="module")
+def problem(experiment):
+    return experiment.problem()
+
+
+def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
+    read = words("made", 0, 60, 40)
+    parts = read.tokens[np.arange(20)], read.tokens[np.arange(60, 100)]
+    wanted = tasks.encoded_sentences(read.encoder, *parts, [0, 1], directions=6, skips=True)
+    assert problem.train.heads == wanted.train.heads == (sma.SkipHeads(3),) * 2
+    assert problem.train.values.shape == (30, 16, 6) and problem.validation.values.shape == (20, 16, 6)
+    # A path through one head of three has a third of the weight, one through two a ninth: (2) with unit variances.
+    weights = np.outer([1, 1 / 3, 1 / 3, 1 / 3], [1, 1 / 3, 1 / 3, 1 / 3]).ravel()
+    fitted = np.asarray(problem.train.values)[:20]
+    assert np.einsum("epi,epi,p->", fitted, fitted, weights) == pytest.approx(20 * 6)
+    # Directions have a sign that nothing decides, and inputs are rounded before they are scaled.
+    seen, expected = np.asarray(problem.test.values), np.asarray(wanted.test.values)
+    signs = np.sign(np.sum(seen * expected, axis=(0, 1)))
+    rounded = STEP * np.round(np.asarray(wanted.train.values) / STEP)
+    factor = np.einsum("epi,epi,p->", rounded, rounded, weights) / (20 * 6)
+    assert np.abs(seen * np.sqrt(factor) - signs * expected).max() < 0.51 * STEP
+    np.testing.assert_array_equal(problem.labels, read.labels[:30])
+    np.testing.assert_array_equal(problem.validation_labels, read.labels[40:60])
+    np.testing.assert_array_equal(problem.test_labels, read.labels[60:])
+
+
+def test_points_are_those_of_solver_and_predictor(recorded, problem):
+    found = results.load(recorded)
+    assert found["temperature"].values.tolist() == [0.1, 1.0] and sorted(found["width"].values) == [10, np.inf]
+    for width in (10, np.inf):
+        solution = sma.solve(problem.train, problem.labels, width=width, temperature=0.1)
+        here = found.sel(width=width, temperature=0.1)
+        assert float(here["log_evidence"]) == pytest.approx(float(solution.log_evidence()), abs=1e-5)
+        np.testing.assert_allclose(here["score"].sel(definition="both"), solution.head_scores(), atol=1e-3)
+        outputs = np.asarray(solution.predict(problem.test).mean)
+        assert float(here["accuracy"]) == np.mean(np.sign(outputs) == problem.test_labels)
+        np.testing.assert_array_equal(here["right"], 2 * (np.sign(outputs) == problem.test_labels))
+
+
+def test_a_point_computed_again_is_the_same_and_tells_another(experiment, recorded, tmp_path):
+    assert experiment.again().difference < 1e-4
+    dataset, made = results.load(recorded), results.record(recorded)
+    dataset["log_evidence"] *= 1.01
+    kept = {name: made[name] for name in ("parameters", "inputs", "revision", "maker")}
+    again = experiments.experiment_of(results.save(dataset, tmp_path / recorded.name, **kept)).again()
+    assert again.difference > again.tolerance
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"task": "weather"}, "task: wanted one of"),
+        ({"split": [60]}, "split: wanted"),
+        ({"examples": 41}, "examples: wanted a whole number of at least 2 and at most 40"),
+        ({"fitted": 1}, "fitted: wanted"),
+        ({"validation_examples": 60}, "validation_examples: wanted"),
+        ({"temperatures": [1.0, 1.0]}, "temperatures: wanted different positive numbers"),
+        ({"widths": []}, "widths: wanted different"),
+        ({"directions": 0}, "directions: wanted"),
+    ],
+)
+def test_wrong_parameters_are_refused(tmp_path, changed, message):
+    with pytest.raises(ValueError, match=message):
+        EncodedPoints(folder=tmp_path, **{**TINY, **changed}).run(progress=False)

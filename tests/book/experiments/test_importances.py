@@ -1,0 +1,153 @@
+"""Measures of importance read from records, and how their rank correlations are pooled over networks."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import xarray as xr
+
+from attention_book import pruning
+from attention_book.experiments import importances
+from statmech_attention import results
+from statmech_attention.training import save_network
+
+from .conftest import random_network
+
+HEADS = 4
+WIDTHS = [10.0, 100.0]
+
+
+def write(folder, name, seed, *, evidence=True, widths=WIDTHS):
+    """Records of a pruning and an evidence lost, with random numbers in them."""
+    random = np.random.default_rng(seed)
+    pruned = xr.Dataset(
+        {
+            "theory_score": (
+                ("definition", "draw", "width", "head"),
+                random.random((3, 2, len(widths), HEADS)),
+            ),
+            "score": (("criterion", "head"), random.random((5, HEADS))),
+            "drop": (("test_set", "head"), random.random((2, HEADS))),
+            "drop_error": (("test_set", "head"), random.random((2, HEADS))),
+            "theory_accuracy": (("test_set", "draw", "width"), random.random((2, 2, len(widths)))),
+            "theory_drop": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
+            "theory_drop_fitted": (("test_set", "draw", "width", "head"), random.random((2, 2, len(widths), HEADS))),
+            "theory_anew_accuracy": (("test_set", "draw", "head"), random.random((2, 2, HEADS))),
+            "accuracy": (("test_set",), random.random(2)),
+            "choice_removed": (("choice", "of_choice"), [[0, 2], [3, 0], [1, 2], [1, 3]]),
+            "choice_accuracy": (("test_set", "choice"), random.random((2, 4))),
+        },
+        coords={
+            "definition": ["both", "either", "weighted"],
+            "width": widths,
+            "criterion": ["weights", "values", "Taylor", "leave one out", "trained, both"],
+            "test_set": ["inside", "outside"],
+        },
+    )
+    results.save(pruned, folder / f"pruning-{name}.nc", parameters={})
+    layers, heads = map(int, name.split("-")[0].split("x"))
+    save_network(random_network((heads,) * layers), folder / f"network-{name}.nc", parameters={})
+    if not evidence:
+        return pruned, None
+    lost = xr.Dataset(
+        {"lost": (("draw", "width", "coefficients", "head"), random.normal(size=(2, 1, 2, HEADS)))},
+        coords={"width": [10.0], "coefficients": ["kept", "rescaled"]},
+    )
+    results.save(lost, folder / f"evidence-{name}.nc", parameters={})
+    return pruned, lost
+
+
+def test_measures_and_drops_are_those_recorded(tmp_path):
+    pruned, lost = write(tmp_path, "2x2-seed0", 0)
+    write(tmp_path, "1x4-seed1", 1, evidence=False)
+    found = importances.recorded_heads(tmp_path, [100])
+    assert list(found) == ["1x4-seed1", "2x2-seed0"]
+    one = found["2x2-seed0"]
+    wanted = {f"theory, {kind}, N = 100" for kind in ("both", "either", "weighted")}
+    wanted |= {"own drop, N = 100", "own drop, fitted, N = 100", "own drop, anew"}
+    wanted |= {"weights", "values", "Taylor", "leave one out", "trained, both"}
+    assert set(found["1x4-seed1"].measures) == wanted and found["1x4-seed1"].heads == (4,)
+    assert set(one.measures) == wanted | {"evidence lost, N = 10", "evidence lost (rescaled), N = 10"}
+    assert one.heads == (2, 2)
+    own = pruned["theory_drop"].values[0, :, 1].mean(axis=0)
+    np.testing.assert_allclose(one.measures["own drop, N = 100"], own)
+    anew = pruned["theory_accuracy"].values[0, :, :1] - pruned["theory_anew_accuracy"].values[0]
+    np.testing.assert_allclose(one.measures["own drop, anew"], anew.mean(axis=0))
+    np.testing.assert_allclose(
+        one.measures["theory, either, N = 100"], pruned["theory_score"].values[1, :, 1].mean(axis=0)
+    )
+    np.testing.assert_allclose(one.measures["evidence lost, N = 10"], lost["lost"].values[:, 0, 0].mean(axis=0))
+    np.testing.assert_allclose(
+        one.measures["evidence lost (rescaled), N = 10"], lost["lost"].values[:, 0, 1].mean(axis=0)
+    )
+    everything = importances.recorded_heads(tmp_path)["2x2-seed0"].measures
+    assert set(everything) == set(one.measures) | {name.replace("100", "10") for name in wanted}
+    np.testing.assert_array_equal(one.measures["Taylor"], pruned["score"].values[2])
+    np.testing.assert_array_equal(one.drops["outside"], pruned["drop"].values[1])
+    np.testing.assert_array_equal(one.errors["inside"], pruned["drop_error"].values[0])
+
+
+def test_measures_order_heads_by_drops_and_by_each_other(tmp_path):
+    pruned, _ = write(tmp_path, "2x2-seed0", 0)
+    write(tmp_path, "1x4-seed1", 1, evidence=False)
+    networks = importances.recorded_heads(tmp_path, [100])
+    found = importances.ordered(networks, "Taylor", "outside")
+    wanted = scipy.stats.spearmanr(pruned["score"].values[2], pruned["drop"].values[1]).statistic
+    assert found.each[1] == pytest.approx(wanted) and found.value == pytest.approx(found.each.mean())
+    # Evidence lost is there for one network alone.
+    one = importances.ordered(networks, "evidence lost, N = 10", "own drop, anew", within=True)
+    parts = [networks["2x2-seed0"].measures[name] for name in ("evidence lost, N = 10", "own drop, anew")]
+    assert one.each.tolist() == pruning.ordering([parts[0]], [parts[1]], heads=[(2, 2)], within=True).each.tolist()
+    with pytest.raises(ValueError, match="measure: wanted one that a network has together with 'outside'"):
+        importances.ordered(networks, "shoe size", "outside")
+
+
+def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):
+    pruned, _ = write(tmp_path, "2x2-seed0", 0)
+    one = importances.recorded_heads(tmp_path, [100])["2x2-seed0"]
+    costs = pruned["accuracy"].values[1] - pruned["choice_accuracy"].values[1]
+    np.testing.assert_array_equal(one.costs("outside"), costs)
+    cost, cheaper = one.cost([0, 3], "outside")  # in any order
+    assert cost == costs[1] and cheaper == sum(costs[1] > other for other in costs) / 4
+    scores = one.measures["Taylor"]
+    first = np.argmin(scores)
+    # The last head of a layer stays: the second one comes from the other layer.
+    assert one.lowest("Taylor").tolist() == [
+        first,
+        2 * (first < 2) + np.argmin(scores[2:] if first < 2 else scores[:2]),
+    ]
+
+
+def test_missing_records_and_widths_are_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no recorded pruning. Run `make reproduce`"):
+        importances.recorded_heads(tmp_path, [10])
+    write(tmp_path, "2x2-seed0", 0)
+    with pytest.raises(ValueError, match="widths: wanted some that a theory was solved at.*no theory, both, N = 55"):
+        importances.recorded_heads(tmp_path, [10, 55])
+
+
+def test_pooled_intervals_are_those_of_scipy():
+    values = np.array([0.1, 0.4, np.nan, -0.2, 0.3])
+    found = importances.pooled(values)
+    kept = values[np.isfinite(values)]
+    wanted = scipy.stats.ttest_1samp(kept, 0).confidence_interval(0.95)
+    assert found.networks == 4 and found.value == pytest.approx(kept.mean())
+    np.testing.assert_allclose([found.low, found.high], wanted)
+    assert importances.pooled([0.9, -0.9, 0.5]).high == 1 and importances.pooled([0.9, -0.9], bounds=(-9, 9)).high > 1
+    alone = importances.pooled([0.5, np.nan])
+    assert alone.value == 0.5 and math.isnan(alone.low) and alone.networks == 1
+    none = importances.pooled([np.nan])
+    assert math.isnan(none.value) and none.networks == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: importances.pooled([0.1], confidence_level=1), "confidence_level: wanted"),
+        (lambda: importances.pooled([0.1, np.inf]), "values: wanted finite"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

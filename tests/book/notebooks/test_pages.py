@@ -1,0 +1,127 @@
+"""What the pages of the book call."""
+
+import importlib.util
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from attention_book.notebooks import pages
+from statmech_attention import results
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_glued_values_are_plain():
+    for value in (np.float64(0.5), np.float32(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
+        plain = pages._plain("half", value)
+        assert type(plain) is float
+        assert f"{plain:.1f}" == "0.5"
+    assert type(pages._plain("n", np.int64(3))) is int
+    assert type(pages._plain("yes", np.bool_(True))) is bool
+    assert pages._plain("word", "last") == "last"
+    with pytest.raises(ValueError, match="wanted one number"):
+        pages.glue("several", np.zeros(3))
+    assert pages.glue("outside a book", 1.0) is None
+
+
+def test_a_mean_is_glued_with_its_error(monkeypatch):
+    kept = {}
+    monkeypatch.setattr(pages, "glue", kept.__setitem__)
+    values = np.array([1.0, 2.0, 6.0])
+    assert pages.glue_mean("gain", values) == (3.0, pytest.approx(values.std(ddof=1) / 3**0.5))
+    assert kept == {"gain": 3.0, "gain_error": pytest.approx(scipy.stats.sem(values))}
+
+
+def test_begin_switches_to_double_precision():
+    jax.config.update("jax_enable_x64", False)
+    try:
+        pages.begin()
+        assert jax.numpy.ones(1).dtype == "float64"
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_versions_name_no_place():
+    facts = pages.versions()
+    assert facts["jax"] == jax.__version__
+    assert "source" not in facts
+    assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
+    assert str(ROOT) not in str(facts)
+
+
+def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
+    assert not pages.images_at_hand()
+    for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
+    assert pages.images_at_hand()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not pages.images_at_hand()
+    (tmp_path / "decoded").mkdir()
+    for name in ("omniglot", "mnist", "fashion_mnist"):
+        assert not pages.images_at_hand()
+        (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
+    assert pages.images_at_hand()
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """Makes files of records, which say of themselves what is given."""
+    said = {}
+
+    def make(name, **facts):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        said[path] = {"package": "0.1.0", "jax": "0.9.2", "device": "cpu x 1", "wall_seconds": None, **facts}
+        return path
+
+    monkeypatch.setattr(results, "record", said.__getitem__)
+    return make
+
+
+def test_one_record_is_a_sentence(recorded):
+    path = recorded("network-2x4-seed0.nc", written="2026-11-21T10:55:21Z", wall_seconds=2939)
+    said = "Recorded 2026-11-21 by statmech_attention 0.1.0 with JAX 0.9.2 on cpu x 1, in 49 min: network 2x4, seed 0."
+    assert pages.made(path).data == said
+    assert pages.made(path, path.with_name("gone.nc"), str(path)).data == said
+    silent = recorded("benchmarks_dmft.nc", written="2026-11-21T10:55:21Z")
+    assert pages.made(silent).data.endswith(" on cpu x 1: benchmarks dmft.")
+    assert "Nothing is recorded" in pages.made(path.with_name("gone.nc")).data
+    assert "Nothing is recorded" in pages.made().data
+
+
+def test_several_records_are_summed_up(recorded):
+    one = recorded("a/weights-2x4-skip-seed0.nc", written="2026-11-22T08:00:00Z", wall_seconds=7200, jax="0.12.0")
+    other = recorded("a/exponents-seed1-beta0-3.nc", written="2026-11-21T08:00:00Z", wall_seconds=36)
+    said = pages.made(one, other).data
+    summary = "2 records, made 2026-11-21 to 2026-11-22 by statmech_attention 0.1.0 with JAX 0.9.2 and 0.12.0 on cpu x 1, in 2.0 h altogether."
+    assert said.splitlines()[0] == summary
+    assert (
+        "- exponents, seed 1, beta 0-3: 2026-11-21, JAX 0.9.2, cpu x 1, 36 s\n- weights 2x4, skip, seed 0: 2026-11-22"
+        in said
+    )
+    silent = recorded("b/weights-2x4-skip-seed0.nc", written="2026-11-21T09:00:00Z")
+    said = pages.made(one, other, silent).data
+    assert "in 2.0 h altogether, not counting 1 whose time was not kept." in said
+    assert "seed 0 (`a`)" in said and "seed 0 (`b`)" in said
+
+
+def test_a_row_of_the_readme_is_one_line_and_shown_to_nobody(monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.display, "display", lambda data, raw: shown.append(data))
+    pages.agreement("3(c)", "a matrix", "yes")
+    assert shown == []
+    monkeypatch.setattr(pages, "_in_notebook", lambda: True)
+    pages.agreement("3(c)", "a matrix", "yes", recorded=True)
+    assert shown == [{pages.AGREEMENT: {"figure": "3(c)", "what": "a matrix", "says": "yes", "recorded": True}}]
+    for says in ("either | or", "two\nlines"):
+        with pytest.raises(ValueError, match="says: wanted one line"):
+            pages.agreement("3(c)", "a matrix", says)

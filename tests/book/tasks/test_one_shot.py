@@ -1,0 +1,164 @@
+"""The one-shot task: tokens against explicit loops, and what every sequence must be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from attention_book.tasks._sequences import CHANNELS, normalised_patches
+from attention_book.tasks.glyph_images import glyphs
+from attention_book.tasks.images import ImageSet
+from attention_book.tasks.one_shot import OneShot
+
+KEY = jax.random.key(5)
+
+
+@pytest.fixture(scope="module")
+def task():
+    return OneShot(glyphs(12, 6, seed=1))
+
+
+@pytest.fixture(scope="module")
+def sample(task):
+    return task.sample(KEY, 2000, classes=range(2, 12))
+
+
+def classes_of(task, sequences):
+    return np.searchsorted(task.images.starts, np.asarray(sequences.drawings), side="right") - 1
+
+
+def plain_token(task, sequences, example, image, row, column):
+    """One token, entry by entry."""
+    drawing = task.images.grey(int(sequences.drawings[example, image]))
+    patch = drawing[8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+    entries = np.array([patch[y, x] for y in range(8) for x in range(8) for _ in range(3)])
+    entries = (entries - entries.mean()) / np.sqrt(entries.var() + 1e-5)
+    label = {1.0: 0, -1.0: 1, 0.0: 2}[[float(sequences.first[example]), -float(sequences.first[example]), 0.0][image]]
+    return entries + task.positions[16 * image + 4 * row + column] + task.label_vectors[label]
+
+
+def test_tokens_agree_with_loops_over_entries(task, sample):
+    assert sample.inputs.shape == (2000, 48, 192) == (2000, task.tokens, task.features)
+    rng = np.random.default_rng(0)
+    for example, image, row, column in rng.integers(0, (2000, 3, 4, 4), (40, 4)):
+        wanted = plain_token(task, sample.sequences, example, image, row, column)
+        found = sample.inputs[example, 16 * image + 4 * row + column]
+        # The constant parts are kept in float32.
+        np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def test_positions_are_sines_and_cosines_standardised_over_the_table(task):
+    plain = np.empty((48, 192))
+    for token in range(48):
+        for pair in range(96):
+            angle = token / 10000 ** (2 * pair / 192)
+            plain[token, 2 * pair], plain[token, 2 * pair + 1] = np.sin(angle), np.cos(angle)
+    np.testing.assert_allclose(task.positions, (plain - plain.mean()) / plain.std(), atol=1e-12)
+
+
+def test_every_sequence_is_a_one_shot_question(task, sample):
+    chosen = classes_of(task, sample.sequences)
+    assert np.all(chosen[:, 0] != chosen[:, 1]) and chosen.min() >= 2
+    as_first = chosen[:, 2] == chosen[:, 0]
+    assert np.all(as_first | (chosen[:, 2] == chosen[:, 1]))
+    first = np.asarray(sample.sequences.first)
+    np.testing.assert_array_equal(sample.labels, np.where(as_first, first, -first))
+    drawings = np.asarray(sample.sequences.drawings)
+    assert np.all(drawings[:, 2] != drawings[:, 0]) and np.all(drawings[:, 2] != drawings[:, 1])
+
+
+def test_order_labels_question_and_drawings_are_fair(task, sample):
+    chosen, first = classes_of(task, sample.sequences), np.asarray(sample.sequences.first)
+    as_first = chosen[:, 2] == chosen[:, 0]
+    for share in (
+        first > 0,
+        as_first,
+        np.asarray(sample.labels) > 0,
+        chosen[:, 0] < chosen[:, 1],
+        (first > 0) == as_first,
+    ):
+        assert abs(share.mean() - 0.5) < 4 * 0.5 / np.sqrt(2000)
+    shown = np.where(as_first, sample.sequences.drawings[:, 0], sample.sequences.drawings[:, 1])
+    steps = np.bincount((np.asarray(sample.sequences.drawings[:, 2]) - shown) % 6, minlength=6)
+    assert steps[0] == 0 and np.all(abs(steps[1:] - 400) < 4 * np.sqrt(400))
+    assert np.all(abs(np.bincount(chosen[:, :2].ravel(), minlength=12)[2:] - 400) < 4 * np.sqrt(400))
+
+
+def test_same_key_same_sequences_in_both_precisions(task, sample):
+    with jax.enable_x64(False):
+        single = OneShot(task.images).sample(KEY, 2000, classes=range(2, 12))
+    assert single.inputs.dtype == jnp.float32 and sample.inputs.dtype == jnp.float64
+    np.testing.assert_array_equal(single.sequences.drawings, sample.sequences.drawings)
+    np.testing.assert_array_equal(single.labels, sample.labels)
+    np.testing.assert_allclose(single.inputs, sample.inputs, atol=1e-4)
+    other = task.sample(jax.random.key(6), 2000, classes=range(2, 12))
+    assert np.any(other.sequences.drawings != sample.sequences.drawings)
+
+
+def test_asked_images_come_from_their_own_classes(task):
+    sequences = task.sample(KEY, 200, classes=(0, 1), asked=(10, 11)).sequences
+    chosen = classes_of(task, sequences)
+    assert set(chosen[:, :2].ravel()) == {0, 1}
+    as_first = np.asarray(sequences.labels == sequences.first)
+    np.testing.assert_array_equal(chosen[:, 2] - 10, np.where(as_first, chosen[:, 0], chosen[:, 1]))
+
+
+def test_compact_form_is_the_token(task, sample):
+    few = jax.tree.map(lambda array: array[:5], sample.sequences)
+    compact = task.compact
+    patches = normalised_patches(compact, few.drawings, jnp.float32)
+    assert patches.shape == (5, 48, 64) and patches.dtype == jnp.float32
+    label = few.first[:, None, None] * compact.signs[None, :, None] * compact.difference[None, None]
+    tokens = jnp.repeat(patches, CHANNELS, axis=-1) + compact.constants[None] + label
+    np.testing.assert_allclose(tokens, sample.inputs[:5], atol=1e-4)
+
+
+def test_patches_are_layer_normalised_and_empty_ones_vanish(task, sample):
+    patches = normalised_patches(task.compact, sample.sequences.drawings[:50], jnp.float64).reshape(-1, 64)
+    empty = np.all(np.asarray(patches) == 0, axis=1)
+    assert empty.any()
+    np.testing.assert_allclose(patches.mean(axis=1), 0, atol=1e-12)
+    inked = np.asarray(patches.var(axis=1))[~empty]
+    assert np.median(inked) > 0.999 and inked.max() <= 1
+
+
+def test_one_sequence_a_pair_of_classes(task):
+    pairs = task.all_pairs(range(3, 12))
+    assert len(pairs) == len({*map(tuple, pairs)}) == 36 and np.all(pairs[:, 0] < pairs[:, 1])
+    sequences = task.sequences(KEY, pairs)
+    np.testing.assert_array_equal(np.sort(classes_of(task, sequences)[:, :2], axis=1), pairs)
+    again = task.sequences(jax.random.key(8), pairs)
+    assert np.any(again.drawings != sequences.drawings)
+
+
+def test_number_of_pairs_of_omniglots_training_classes():
+    blank = ImageSet("blank", np.zeros((2 * 1028, 8, 8), np.uint8), 2 * np.arange(1029), tuple(map(str, range(1028))))
+    assert OneShot(blank).all_pairs(np.arange(1028)).shape == (527_878, 2)
+
+
+@pytest.mark.parametrize(
+    "classes, message",
+    [
+        ((3,), "classes: wanted different indices out of 0.*, at least 2, got"),
+        ((3, 3), "classes: wanted different indices out of 0.*, at least 2, got"),
+        ((3, 12), r"0\.\.11"),
+        ((0.5, 1.5), "classes: wanted different indices out of 0.*, at least 2, got"),
+    ],
+)
+def test_wrong_classes_are_refused(task, classes, message):
+    with pytest.raises(ValueError, match=f"classes: wanted {message}" if message[0] == "a" else message):
+        task.sample(KEY, 3, classes=classes)
+
+
+def test_other_bad_input_is_refused(task):
+    with pytest.raises(ValueError, match="examples: wanted a whole number"):
+        task.sample(KEY, 0, classes=(0, 1))
+    with pytest.raises(ValueError, match="asked: wanted the same number"):
+        task.sample(KEY, 3, classes=(0, 1), asked=(2, 3, 4))
+    with pytest.raises(ValueError, match="patch: wanted a divisor"):
+        OneShot(task.images, patch=7)
+    with pytest.raises(ValueError, match="epsilon: wanted a positive"):
+        OneShot(task.images, epsilon=0.0)
+    single = ImageSet("single", np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 3]), ("one", "two"))
+    with pytest.raises(ValueError, match="at least two drawings"):
+        OneShot(single).sample(KEY, 3, classes=(0, 1))

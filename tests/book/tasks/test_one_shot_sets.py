@@ -1,0 +1,67 @@
+"""Training and test sets of the one-shot task."""
+
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from attention_book.tasks import OneShotSuite, one_shot_suite
+from attention_book.tasks.one_shot_sets import _two_classes
+
+
+@pytest.fixture(scope="module")
+def suite() -> OneShotSuite:
+    return one_shot_suite("glyphs")
+
+
+def classes_of(task, drawings):
+    return np.searchsorted(task.images.starts, np.asarray(drawings), side="right") - 1
+
+
+def test_the_first_test_set_is_in_distribution_with_classes_that_are_not_trained_on(suite):
+    name, *others = suite.test_sets
+    train = suite.train(jax.random.key(0), 200)
+    test = suite.test(jax.random.key(1), 200, name)
+    assert name == "glyphs" and len(others) == 2
+    assert set(classes_of(suite.task, train.sequences.drawings).ravel()) <= set(suite.split.train)
+    assert set(classes_of(suite.task, test.sequences.drawings).ravel()) <= set(suite.split.test)
+    assert not set(suite.split.train) & set(suite.split.test)
+
+
+def test_out_of_distribution_the_labelled_pair_and_the_third_image_are_of_different_parts(suite):
+    for name in list(suite.test_sets)[1:]:
+        chosen = suite.test_sets[name]
+        sample = suite.test(jax.random.key(2), 300, name)
+        drawn = classes_of(chosen.task, sample.sequences.drawings)
+        assert {frozenset(row[:2]) for row in drawn} == {frozenset(chosen.classes)}
+        assert set(drawn[:, 2]) == set(chosen.asked) and not set(chosen.asked) & set(chosen.classes)
+        # The right answer is the label of the image whose class the third one's class stands for.
+        shown = dict(zip(chosen.asked, chosen.classes, strict=True))
+        first = np.where([shown[row[2]] == row[0] for row in drawn], 1, -1)
+        np.testing.assert_array_equal(first * np.asarray(sample.sequences.first), np.asarray(sample.labels))
+
+
+def test_all_sets_share_codes_of_position_and_label(suite):
+    for chosen in suite.test_sets.values():
+        np.testing.assert_array_equal(chosen.task.positions, suite.task.positions)
+        np.testing.assert_array_equal(chosen.task.label_vectors, suite.task.label_vectors)
+
+
+def test_mnist_takes_classes_0_and_1_with_test_images_behind_the_training_images(suite):
+    test_set = _two_classes(suite.task.images, 10)
+    assert test_set.classes.tolist() == [0, 1] and test_set.asked.tolist() == [10, 11]
+
+
+def test_unknown_names_are_refused(suite):
+    with pytest.raises(ValueError, match="wanted one of omniglot, glyphs, got 'mnist'"):
+        one_shot_suite("mnist")
+    with pytest.raises(ValueError, match="wanted one of glyphs, white glyphs, two glyphs, got 'MNIST'"):
+        suite.test(jax.random.key(0), 5, "MNIST")
+
+
+def test_tasks_are_imported_without_what_decodes_draws_and_records():
+    code = "import sys, attention_book.tasks; print(*{'torch', 'matplotlib', 'xarray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

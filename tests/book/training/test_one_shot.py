@@ -1,0 +1,192 @@
+"""Training on the one-shot task: single steps, learning curves, interruptions, what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import statmech_attention as sma
+from attention_book.tasks.glyph_images import glyph_split
+from attention_book.tasks.images import ImageSet
+from attention_book.tasks.one_shot import OneShot
+from attention_book.training import one_shot, train
+from attention_book.training.path_form import initial
+from statmech_attention.layers import Heads, Outputs, SkipHeads
+
+TINY = {"heads": (2, 2), "width": 16, "dimension": 4, "seed": 3, "batch": 8, "validate_every": 10, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def whole_run(task, split):
+    return train(task, split, epochs=3, **TINY)
+
+
+def test_a_step_is_adam_on_the_layer_by_layer_gradient(task, split):
+    done = train(task, split, epochs=1, **{**TINY, "validate_every": 1}, stop_after=1)
+    assert done.steps == 1 and not done.finished
+    begin, shuffle, draw = jax.random.split(jax.random.key(3), 3)
+    parameters = initial(begin, (2, 2), 16, 4, 192)
+    pairs = task.all_pairs(split.train)[
+        jax.random.permutation(jax.random.fold_in(shuffle, 0), len(task.all_pairs(split.train)))
+    ]
+    sequences = task.sequences(jax.random.fold_in(draw, 0), pairs[:8])
+    inputs, labels = task.inputs(sequences).astype(jnp.float32), sequences.labels
+
+    def loss(parameters):
+        attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
+        return jnp.mean((sma.forward(parameters.weights(), inputs, attention, readout="mean") - labels) ** 2)
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(parameters)
+    assert done.curve[0, 1] == pytest.approx(float(value), rel=1e-5)
+    gradient = jax.tree.map(lambda g, p: g + 5e-5 * p, gradient, parameters)
+    optimiser = optax.adam(3e-4)
+    updates, _ = optimiser.update(gradient, optimiser.init(parameters))
+    leaves = (jax.tree.leaves(tree) for tree in (done.parameters, optax.apply_updates(parameters, updates), gradient))
+    for found, wanted, slope in zip(*leaves, strict=True):
+        # Adam's first step is the gradient's sign times the learning rate: that of a gradient near zero is anyone's.
+        clear = jnp.abs(slope) > 1e-4 * jnp.max(jnp.abs(slope))
+        assert float(jnp.mean(clear)) > 0.99
+        assert float(jnp.max(jnp.where(clear, jnp.abs(found - wanted), 0))) < 1e-7
+
+
+def test_the_curve_and_the_best_parameters(whole_run, split):
+    pairs = len(split.train) * (len(split.train) - 1) // 2
+    total = 3 * -(-pairs // 8)
+    assert whole_run.finished and whole_run.steps == total
+    assert whole_run.curve[:, 0].tolist() == [*range(10, total, 10), total]
+    assert np.all(np.isfinite(whole_run.curve)) and np.all(
+        (whole_run.curve[:, [2, 4]] >= 0) & (whole_run.curve[:, [2, 4]] <= 1)
+    )
+    best = whole_run.curve[np.argmax(whole_run.curve[:, 4])]
+    assert whole_run.best_step == whole_run.network().best_step == best[0]
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(whole_run.parameters))
+
+
+def assert_same(one, other):
+    for left, right in zip(jax.tree.leaves(one.parameters), jax.tree.leaves(other.parameters), strict=True):
+        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(one.curve, other.curve)
+    assert (one.best_step, one.steps, one.finished, one.settings) == (
+        other.best_step,
+        other.steps,
+        other.finished,
+        other.settings,
+    )
+
+
+def test_a_resumed_run_ends_as_an_uninterrupted_one(task, split, whole_run, tmp_path):
+    path = tmp_path / "run" / "state.npz"
+    # Twice in the middle of things: between validations, and in another epoch.
+    first = train(task, split, epochs=3, **TINY, checkpoint=path, stop_after=24)
+    assert not first.finished and first.steps == 24 and len(first.curve) == 2
+    train(task, split, epochs=3, **TINY, checkpoint=path, stop_after=17)
+    assert_same(train(task, split, epochs=3, **TINY, checkpoint=path), whole_run)
+    # What is finished is not done again.
+    assert_same(train(task, split, epochs=3, **TINY, checkpoint=path), whole_run)
+    assert [entry.name for entry in path.parent.iterdir()] == ["state.npz"]
+
+
+def test_an_interrupt_in_the_middle_loses_nothing_but_time(task, split, whole_run, tmp_path, monkeypatch):
+    path = tmp_path / "state.npz"
+    advance, calls = one_shot.advance, []
+
+    def interrupted(*arguments, **settings):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return advance(*arguments, **settings)
+
+    monkeypatch.setattr(one_shot, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(task, split, epochs=3, **TINY, checkpoint=path)
+    monkeypatch.undo()
+    assert path.exists()
+    assert_same(train(task, split, epochs=3, **TINY, checkpoint=path), whole_run)
+
+
+def test_stopping_before_the_first_validation_gives_the_initial_parameters(task, split):
+    done = train(task, split, epochs=1, **TINY, stop_after=2)
+    start = initial(jax.random.split(jax.random.key(3), 3)[0], (2, 2), 16, 4, 192)
+    np.testing.assert_array_equal(done.parameters.readout, start.readout)
+    assert done.best_step == 0 and done.curve.shape == (0, 5)
+
+
+def test_seeds_matter(task, split, whole_run):
+    other = train(task, split, epochs=1, **{**TINY, "seed": 4}, stop_after=10)
+    assert np.any(other.parameters.readout != whole_run.parameters.readout)
+    assert other.curve[0, 1] != whole_run.curve[0, 1]
+
+
+def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp_path):
+    path = tmp_path / "state.npz"
+    train(task, split, epochs=1, **TINY, checkpoint=path, stop_after=10)
+    with pytest.raises(
+        ValueError, match=r"another run: learning_rate 0.0003 there and 0.001 here, seed 3 there and 7 here"
+    ):
+        train(task, split, epochs=1, **{**TINY, "seed": 7}, learning_rate=1e-3, checkpoint=path)
+    with pytest.raises(ValueError, match="another run: task"):
+        train(OneShot(task.images, label_seed=1), split, epochs=1, **TINY, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(ValueError, match="state.npz: a damaged checkpoint"):
+        train(task, split, epochs=1, **TINY, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("heads", ()),
+        ("heads", (2, Outputs(3))),
+        ("width", 0),
+        ("batch", -1),
+        ("epochs", 0),
+        ("learning_rate", 0.0),
+        ("weight_decay", -1.0),
+        ("stop_after", 0),
+    ],
+)
+def test_numbers_out_of_range_are_refused(task, split, name, value):
+    with pytest.raises(ValueError, match=f"{name}: wanted"):
+        train(task, split, **{**TINY, name: value})
+
+
+def test_divergence_is_said(task, split):
+    with pytest.raises(FloatingPointError, match="Lower learning_rate"):
+        train(task, split, epochs=2, **TINY, learning_rate=1e9)
+
+
+def test_it_learns_to_compare_images_of_new_classes():
+    # One patch an image: each class a texture, each drawing of it a little noisy. Glyphs take thousands of steps.
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (60, 1, 8, 8)) + rng.normal(0, 10, (60, 6, 8, 8))
+    pixels = np.clip(pixels, 0, 255).astype(np.uint8).reshape(-1, 8, 8)
+    images = ImageSet("textures", pixels, 6 * np.arange(61), tuple(map(str, range(60))))
+    done = train(
+        OneShot(images),
+        glyph_split(images),
+        heads=(2, 2),
+        width=64,
+        dimension=16,
+        seed=0,
+        epochs=100,
+        batch=64,
+        learning_rate=3e-3,
+        stop_after=200,
+        validate_every=200,
+        progress=False,
+    )
+    assert done.curve[0, 2] > 0.8 and done.curve[0, 4] > 0.8
+
+
+def test_a_network_with_skips_and_narrow_heads_is_trained_interrupted_and_gone_on_with(task, split, tmp_path):
+    options = {**TINY, "heads": (SkipHeads(2), Heads(2, values=3)), "epochs": 1, "validate_every": 4}
+    whole = train(task, split, **options, stop_after=8)
+    path = tmp_path / "state.npz"
+    train(task, split, **options, stop_after=5, checkpoint=path)
+    parts = train(task, split, **options, stop_after=4, checkpoint=path)
+    written = ["SkipHeads(count=2)", "Heads(count=2, values=3)"]
+    assert whole.heads == options["heads"] and whole.settings["heads"] == written
+    assert whole.parameters.values[1].outputs.shape == (2, 16, 3)
+    assert_same(parts, whole)
+    with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):
+        train(task, split, **{**options, "heads": (2, 2)}, checkpoint=path)
