@@ -1,0 +1,159 @@
+"""The problem: labelled examples seen along attention paths, and the network that learns them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+
+_NAMES = ("attentioned", "labels", "width", "temperature", "variance")
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Problem:
+    r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$ by a network of given widths, temperature and prior.
+
+    All arguments are checked here, once, before anything is compiled. A problem is a pytree: `jax.vmap` maps over a batch
+    of them, `jax.grad` differentiates in any of its numbers.
+
+    Args:
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
+        width: $N$ or $(N_1, .., N_{L+1})$. Infinity is the Gaussian-process limit, except for heads of a finite value
+            dimension, whose order parameters still move. It may be left out where no function needs it.
+        temperature: $T > 0$, in units of a squared label. It may be left out where no function needs it.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, prior variances of the weights.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2))`.
+
+    Attributes:
+        attentioned: the training inputs, `AttentionedInputs`.
+        labels: $Y$ in float64.
+        width: $(N_1, .., N_{L+1})$, or None.
+        temperature: $T$, or None.
+        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32.
+    """
+
+    attentioned: AttentionedInputs
+    labels: Float[Array, "*batch examples *outputs"]
+    width: tuple | None
+    temperature: Any
+    variance: tuple
+
+    def __init__(
+        self,
+        attentioned: AttentionedInputs | ArrayLike,
+        labels: ArrayLike,
+        *,
+        width: ArrayLike | Sequence[ArrayLike] | None = None,
+        temperature: ArrayLike | None = None,
+        variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+        layers: Layers | None = None,
+    ):
+        inputs = as_attentioned("attentioned", attentioned, layers)
+        labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
+        architecture = Architecture.of(inputs.layers, 1.0 if width is None else width, variance)
+        if temperature is not None:
+            temperature = checks.positive("temperature", temperature)
+        widths = None if width is None else architecture.widths
+        self._set(inputs, labels, widths, temperature, architecture.variances)
+
+    @property
+    def layers(self) -> tuple:
+        """The layers, as in `(2, SkipHeads(2), Outputs(3))`."""
+        return self.attentioned.layers
+
+    @property
+    def architecture(self) -> Architecture:
+        """Layers, widths and prior variances; a missing width is refused."""
+        if self.width is None:
+            raise ValueError("width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..).")
+        return Architecture(self.layers, self.width, self.variance)
+
+    @property
+    def heat(self):
+        """The temperature; a missing one is refused."""
+        if self.temperature is None:
+            raise ValueError("temperature: not set in this problem. Write problem.replace(temperature=0.1), or use fit.")
+        return self.temperature
+
+    def replace(self, **changes) -> "Problem":
+        """The same problem with other arguments, checked again.
+
+        Args:
+            changes: arguments of `Problem` by name.
+
+        Raises:
+            ValueError: as `Problem`; an unknown name.
+        """
+        if unknown := set(changes) - {*_NAMES, "layers"}:
+            raise ValueError(f"replace: wanted some of {', '.join(_NAMES)}, got {', '.join(sorted(unknown))}.")
+        given = {name: getattr(self, name) for name in _NAMES}
+        return Problem(**(given | changes))
+
+    def __add__(self, other: "Problem") -> "Problem":
+        """The problem of both sets of examples; layers, widths, temperature and prior variances must agree."""
+        if not isinstance(other, Problem):
+            return NotImplemented
+        for name in ("layers", *_NAMES[2:]):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if checks.concrete(*jax.tree.leaves((mine, theirs))) and mine != theirs:
+                raise ValueError(f"{name}: wanted the same in both problems, got {mine} and {theirs}.")
+        checks.same("sum of problems", "features", self._features, "features", other._features)
+        values = jnp.concatenate([self.attentioned.values, other.attentioned.values])
+        joined = AttentionedInputs(values, self.layers)
+        return self._like(joined, jnp.concatenate([self.labels, other.labels]))
+
+    def __repr__(self) -> str:
+        inputs, known = self.attentioned, checks.concrete(*jax.tree.leaves(self))
+        what = f"layers={inputs.layers}, {inputs.values.shape[-3]} examples of {self._features} features"
+        if not known:
+            return f"Problem({what}, traced)"
+        return f"Problem({what}, width={self.width}, temperature={self.temperature}, variance={self.variance})"
+
+    def tree_flatten(self):
+        return tuple(getattr(self, name) for name in _NAMES), None
+
+    @classmethod
+    def tree_unflatten(cls, _, parts) -> "Problem":
+        problem = object.__new__(cls)
+        problem._set(*parts)
+        return problem
+
+    @property
+    def _features(self) -> int:
+        return self.attentioned.values.shape[-1]
+
+    def _like(self, attentioned: AttentionedInputs, labels) -> "Problem":
+        """The same network on other examples, which are known to be right."""
+        return Problem.tree_unflatten(None, (attentioned, labels, self.width, self.temperature, self.variance))
+
+    def _set(self, *parts) -> None:
+        for name, part in zip(_NAMES, parts, strict=True):
+            object.__setattr__(self, name, part)
+
+
+def need_problem(value) -> Problem:
+    """The argument itself, refused unless it is a `Problem`."""
+    if isinstance(value, Problem):
+        return value
+    found = getattr(value, "problem", None)  # of a Solution
+    if isinstance(found, Problem):
+        return found
+    raise ValueError(
+        f"problem: wanted a Problem, got {type(value).__name__}. Write sma.Problem(attentioned, labels, width=.., temperature=..)."
+    )
+
+
