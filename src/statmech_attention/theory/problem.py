@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -79,14 +78,18 @@ class Problem:
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
         if self.width is None:
-            raise ValueError("width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..).")
+            raise ValueError(
+                "width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..)."
+            )
         return Architecture(self.layers, self.width, self.variance)
 
     @property
     def heat(self):
         """The temperature; a missing one is refused."""
         if self.temperature is None:
-            raise ValueError("temperature: not set in this problem. Write problem.replace(temperature=0.1), or use fit.")
+            raise ValueError(
+                "temperature: not set in this problem. Write problem.replace(temperature=0.1), or use fit."
+            )
         return self.temperature
 
     def replace(self, **changes) -> "Problem":
@@ -155,5 +158,3 @@ def need_problem(value) -> Problem:
     raise ValueError(
         f"problem: wanted a Problem, got {type(value).__name__}. Write sma.Problem(attentioned, labels, width=.., temperature=..)."
     )
-
-
