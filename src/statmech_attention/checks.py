@@ -285,7 +285,7 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
     if not axes and getattr(value, "ndim", 1) == 2:
         raise ValueError(
-            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end heads with Outputs(C)."
+            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end layers with Outputs(C)."
         )
     result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)

@@ -97,9 +97,9 @@ def _check_forms(layer: Layer, rng) -> None:
         beside = [jnp.asarray(rng.normal(size=(_EXAMPLES, 2, _TOKENS, _TOKENS))) for _ in heads[1:]]
         matrices = [*beside[:1], *([_attention(layer, rng)] if layer.heads else []), *beside[1:]]
         key = jax.random.key(int(rng.integers(2**31)))
-        weights = sample_weights(key, heads=heads, width=_WIDTH, features=_FEATURES)
-        by_layers = forward(weights, inputs, matrices, heads=heads)
-        by_paths = forward_paths(weights, attentioned_inputs(inputs, matrices, heads=heads))
+        weights = sample_weights(key, layers=heads, width=_WIDTH, features=_FEATURES)
+        by_layers = forward(weights, inputs, matrices, layers=heads)
+        by_paths = forward_paths(weights, attentioned_inputs(inputs, matrices, layers=heads))
         if not np.allclose(by_layers, by_paths, **_TOLERANCE):
             raise ValueError(
                 f"{layer}: `forward` and the sum over paths differ by up to {float(jnp.abs(by_layers - by_paths).max()):.1e} "

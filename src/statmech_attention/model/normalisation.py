@@ -19,7 +19,7 @@ def normalisation_scales(
     inputs: Numbers,
     attention: Attention,
     *,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     norm: str = "post",
     epsilon: Numbers = 0.0,
     layout: str = "key_query",
@@ -36,7 +36,7 @@ def normalisation_scales(
         weights: `Weights`, of a trained network or drawn.
         inputs: `(examples, tokens, features)`.
         attention: anything `attention_matrices` takes.
-        heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        layers: the layers, where they are not of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$, as in the norms of the network; transformers have 1e-12 to 1e-5.
         layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
@@ -51,7 +51,7 @@ def normalisation_scales(
     Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
     epsilon = checks.at_least("epsilon", epsilon, 0)

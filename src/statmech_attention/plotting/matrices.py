@@ -17,7 +17,7 @@ _NAMED = 16  # paths that still have room for their names
 def order_parameter(
     matrix: Numbers,
     *,
-    heads: Layers,
+    layers: Layers,
     limit: float | None = None,
     axes: Axes | None = None,
     annotate: bool | None = None,
@@ -26,7 +26,7 @@ def order_parameter(
 
     Args:
         matrix: $U$, `(paths, paths)`.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         limit: largest absolute value on the colour scale; that of the matrix where None.
         axes: Matplotlib axes; a new figure where None.
         annotate: write the values into the cells; only for up to 6 paths where None.
@@ -37,10 +37,10 @@ def order_parameter(
     Raises:
         ValueError: a matrix whose size does not fit the heads.
     """
-    matrix, paths = np.ma.asarray(matrix), path_indices(heads)
+    matrix, paths = np.ma.asarray(matrix), path_indices(layers)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(
-            f"matrix: wanted shape {(len(paths),) * 2} for heads {chain(heads).spelled}, got {matrix.shape}."
+            f"matrix: wanted shape {(len(paths),) * 2} for heads {chain(layers).spelled}, got {matrix.shape}."
         )
     return _coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
 
@@ -48,7 +48,7 @@ def order_parameter(
 def chain_order_parameter(
     matrix: Numbers,
     *,
-    heads: Layers,
+    layers: Layers,
     layer: int = 1,
     limit: float | None = None,
     axes: Axes | None = None,
@@ -61,7 +61,7 @@ def chain_order_parameter(
 
     Args:
         matrix: $U^{(l)}$, `(rows, rows)`.
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
         layer: $l$, from 1 to $L + 1$.
         limit: largest absolute value on the colour scale; that of the matrix where None.
         axes: Matplotlib axes; a new figure where None.
@@ -73,7 +73,7 @@ def chain_order_parameter(
     Raises:
         ValueError: a layer that the chain does not have, or a matrix whose size does not fit it.
     """
-    layers, matrix = chain(heads), np.asarray(matrix)
+    layers, matrix = chain(layers), np.asarray(matrix)
     if layer not in range(1, len(layers.kinds) + 1):
         raise ValueError(f"layer: wanted a whole number from 1 to {len(layers.kinds)}, got {layer!r}.")
     names = _partial_paths(layers, layer)
@@ -86,12 +86,12 @@ def chain_order_parameter(
     return axes
 
 
-def output_order_parameter(matrix: Numbers, *, heads: Layers, limit: float | None = None, axes: Axes | None = None):
+def output_order_parameter(matrix: Numbers, *, layers: Layers, limit: float | None = None, axes: Axes | None = None):
     """An order parameter over pairs (path, output) as a matrix of colours, zero in white; lines part the paths.
 
     Args:
         matrix: $U$, `(paths * outputs, paths * outputs)`, the output being the faster index.
-        heads: number of heads in every layer, with `Outputs` last.
+        layers: number of heads in every layer, with `Outputs` last.
         limit: largest absolute value on the colour scale; that of the matrix where None.
         axes: Matplotlib axes; a new figure where None.
 
@@ -101,7 +101,7 @@ def output_order_parameter(matrix: Numbers, *, heads: Layers, limit: float | Non
     Raises:
         ValueError: a matrix whose size does not fit the heads.
     """
-    matrix, layers = np.asarray(matrix), chain(heads)
+    matrix, layers = np.asarray(matrix), chain(layers)
     size, outputs = layers.paths * layers.outputs, layers.outputs
     if matrix.shape != (size, size):
         raise ValueError(f"matrix: wanted shape {(size, size)} for heads {layers.spelled}, got {matrix.shape}.")
@@ -115,13 +115,13 @@ def output_order_parameter(matrix: Numbers, *, heads: Layers, limit: float | Non
 
 
 def path_blocks(
-    matrix: Numbers, *, heads: Layers, limit: float | None = None, axes: Axes | None = None, title: str = ""
+    matrix: Numbers, *, layers: Layers, limit: float | None = None, axes: Axes | None = None, title: str = ""
 ):
     """An order parameter as colours, with a frame around every block of paths through the same head, or skip, of layer 1.
 
     Args:
         matrix: $U$, `(paths, paths)`.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         limit: largest absolute value on the colour scale; that of the matrix where None.
         axes: Matplotlib axes; a new figure where None.
         title: above the panel.
@@ -132,8 +132,8 @@ def path_blocks(
     Raises:
         ValueError: a matrix whose size does not fit the heads.
     """
-    axes = order_parameter(matrix, heads=heads, limit=limit, axes=axes, annotate=False)
-    blocks = chain(heads).branches[0]
+    axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
+    blocks = chain(layers).branches[0]
     side = len(np.asarray(matrix)) // blocks
     for block in range(blocks):
         _framed(axes, block * side, side, edgecolor="0.25", linewidth=0.9)
@@ -142,13 +142,13 @@ def path_blocks(
 
 
 def path_correlations(
-    matrix: Numbers, *, heads: Layers, limit: float = 1.0, axes: Axes | None = None, annotate: bool | None = None
+    matrix: Numbers, *, layers: Layers, limit: float = 1.0, axes: Axes | None = None, annotate: bool | None = None
 ):
     r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as a matrix of colours, the diagonal left blank.
 
     Args:
         matrix: $U$, `(paths, paths)`, with a positive diagonal.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         limit: largest absolute value on the colour scale.
         axes: Matplotlib axes; a new figure where None.
         annotate: write the values into the cells; only for up to 6 paths where None.
@@ -166,7 +166,7 @@ def path_correlations(
         )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
-    return order_parameter(correlations, heads=heads, limit=limit, axes=axes, annotate=annotate)
+    return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)
 
 
 def kernel_matrix(

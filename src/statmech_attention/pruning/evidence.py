@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
+from statmech_attention.pruning.layers import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -39,14 +39,14 @@ class HeadEvidence(NamedTuple):
 
 
 def without_head(
-    attentioned: Attentioned, head: int, *, heads: Layers | None = None, coefficients: str = "kept"
+    attentioned: Attentioned, head: int, *, layers: Layers | None = None, coefficients: str = "kept"
 ) -> AttentionedInputs:
     r"""The attentioned inputs of the network that lacks one head.
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         head: its number, counted through the network as in `head_indices`.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         coefficients: "kept": a path that is left weighs in the kernel what it did, so that the network is the whole one with
             $V^{(l,h)} = 0$; "rescaled": it has the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
 
@@ -57,14 +57,14 @@ def without_head(
     Raises:
         ValueError: no such head, the only one of its layer, or an unknown choice of coefficients.
     """
-    whole = as_attentioned("attentioned", attentioned, heads)
+    whole = as_attentioned("attentioned", attentioned, layers)
     checks.choice("coefficients", coefficients, COEFFICIENTS)
-    smaller = whole.keep_heads(kept_heads(whole.heads, [head]))
+    smaller = whole.keep_heads(kept_heads(whole.layers, [head]))
     if coefficients == "rescaled":
         return smaller
-    kept = np.arange(len(head_indices(whole.heads))) != head
-    gates = path_gates(whole.heads, kept[None])[0]
-    return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.heads)
+    kept = np.arange(len(head_indices(whole.layers))) != head
+    gates = path_gates(whole.layers, kept[None])[0]
+    return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.layers)
 
 
 def head_evidence(
@@ -74,7 +74,7 @@ def head_evidence(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     coefficients: str = "kept",
     start: Begin | None = None,
     tolerance: Number = 1e-8,
@@ -85,12 +85,12 @@ def head_evidence(
     Each smaller network starts from what the whole one's order parameters are on the paths that are left.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         coefficients: of the paths that are left, see `without_head`.
         start: where the whole network begins, as for `solve`.
         tolerance: as for `solve`. The evidence is wrong by the square of the gradient.
@@ -103,7 +103,7 @@ def head_evidence(
         ValueError: as `solve`; a layer whose only head is all that lets anything through.
         NotConverged: as `solve`.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
+    inputs = as_attentioned("attentioned", attentioned, layers)
     options: dict[str, Any] = {
         "width": width,
         "temperature": temperature,
@@ -111,7 +111,7 @@ def head_evidence(
         "tolerance": tolerance,
         "throw": throw,
     }
-    smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
+    smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.layers)))]
     whole = solve(inputs, labels, start=start, **options)
     without = tuple(
         solve(seen, labels, start=order_parameters_left(whole, head), **options) for head, seen in enumerate(smaller)

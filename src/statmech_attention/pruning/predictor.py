@@ -78,13 +78,13 @@ def predictor_contributions(
     return jnp.einsum("epi,pi->ep", attentioned_test.values, vectors)
 
 
-def without_layers(contributions: Numbers, labels: Numbers, *, heads: Layers) -> Estimate:
+def without_layers(contributions: Numbers, labels: Numbers, *, layers: Layers) -> Estimate:
     """Accuracy of the whole network, and without all heads of one layer or of all, where skips let the rest through.
 
     Args:
         contributions: what every path adds to the output, `(examples, paths)`.
         labels: `(examples,)`, every one +1 or -1.
-        heads: number of heads in every layer, or layers of other kinds; without a skip nothing passes a layer without heads.
+        layers: number of heads in every layer, or layers of other kinds; without a skip nothing passes a layer without heads.
 
     Returns:
         `Estimate`, each `(layers + 2,)`: whole, without the heads of layer 1, 2, .., without any.
@@ -92,11 +92,11 @@ def without_layers(contributions: Numbers, labels: Numbers, *, heads: Layers) ->
     Raises:
         ValueError: as for `pruning_curve`.
     """
-    layer = head_indices(heads)[:, 0]
+    layer = head_indices(layers)[:, 0]
     orders: list[Any] = [
         [],
         *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
         np.arange(len(layer)),
     ]
-    curves = [pruning_curve(contributions, labels, order, heads=heads) for order in orders]
+    curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
     return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))

@@ -47,7 +47,7 @@ def select_heads(
     *,
     width: PerLayer = 10,
     temperature: Number | Sequence[Number] = 0.1,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     readout: Readouts = "first",
     seed: int = 0,
     keep: int,
@@ -75,7 +75,7 @@ def select_heads(
         labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         width: $N$, see `solve`.
         temperature: $T$.
-        heads: layers, where they are not of heads alone, as in `(SkipHeads(12), SkipHeads(12))`.
+        layers: layers, where they are not of heads alone, as in `(SkipHeads(12), SkipHeads(12))`.
         readout: the token read out, as for `attentioned_inputs`.
         seed: of the deal.
         keep: how many heads to keep, of all layers together.
@@ -100,9 +100,9 @@ def select_heads(
     # Else a shift of the inputs would not be one of what is seen of them.
     attention = matrices_from("attention", attention, layout, mask, softmax=True)
     labels = checks.known("labels", labels, "examples outputs" if checks.axes(labels) == 2 else "examples")
-    if heads is None and labels.ndim == 2:
-        heads = (*(layer.shape[1] for layer in attention), Outputs(labels.shape[1]))
-    seen = attentioned_inputs(inputs, attention, readout=readout, heads=heads, mask=mask)
+    if layers is None and labels.ndim == 2:
+        layers = (*(layer.shape[1] for layer in attention), Outputs(labels.shape[1]))
+    seen = attentioned_inputs(inputs, attention, readout=readout, layers=layers, mask=mask)
     chain, examples = seen.chain, len(seen.values)
     labels = np.asarray(checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes))
     keep, folds = checks.whole("keep", keep), checks.whole("folds", folds, 2)
@@ -115,7 +115,7 @@ def select_heads(
     outputs = np.zeros((2, *labels.shape))
     for fold in range(folds):
         learned, held_out = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
-        train, test = (AttentionedInputs(seen.values[chosen], seen.heads) for chosen in (learned, held_out))
+        train, test = (AttentionedInputs(seen.values[chosen], seen.layers) for chosen in (learned, held_out))
         outputs[:, held_out], nearby = problem.predictions(train, test, labels[learned])
     hits = right(outputs, labels)
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
@@ -145,14 +145,14 @@ class _Problem(NamedTuple):
 
     def selected(self, solution):
         """Scores of all heads, and the numbers of those that go."""
-        heads = solution.attentioned.heads
-        scores = np.asarray(head_scores(solution.order_parameter, heads=heads, definition=self.definition))
-        return scores, removal_order(scores, heads=heads)[: len(scores) - self.keep]
+        heads = solution.attentioned.layers
+        scores = np.asarray(head_scores(solution.order_parameter, layers=heads, definition=self.definition))
+        return scores, removal_order(scores, layers=heads)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
         """Outputs on test examples with the heads that the training examples choose and with all, and the order parameters."""
         whole, features = self.solution(train, labels)
-        kept = kept_heads(train.heads, self.selected(whole)[1])
+        kept = kept_heads(train.layers, self.selected(whole)[1])
         smaller, fewer = self.solution(train.keep_heads(kept), labels)
         pairs = ((smaller, fewer.of(test.keep_heads(kept))), (whole, features.of(test)))
         return np.stack([solution.predict(inputs).mean for solution, inputs in pairs]), whole.order_parameters

@@ -10,11 +10,11 @@ from statmech_attention.theory.kernels import check_pair, checked_problem
 
 
 def checked(
-    attentioned, labels, test, *, width, temperature, variance, heads, key
+    attentioned, labels, test, *, width, temperature, variance, layers, key
 ) -> tuple[AttentionedInputs, Array, float, Architecture, AttentionedInputs | None]:
     """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
     checks.key("key", key)
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
+    inputs, labels, architecture = checked_problem(attentioned, labels, layers, width, variance)
     temperature = checks.positive("temperature", temperature)
     return inputs, labels, temperature, architecture, checked_test(test, inputs)
 
@@ -23,7 +23,7 @@ def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
     """Test inputs that fit the training inputs, of the same heads where they are a plain array; None stays None."""
     if test is None:
         return None
-    test = as_attentioned("attentioned_test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
+    test = as_attentioned("attentioned_test", test, None if isinstance(test, AttentionedInputs) else inputs.layers)
     check_pair(inputs, test, "attentioned_test")
     return test
 

@@ -70,7 +70,7 @@ class Laplace(NamedTuple):
 
 def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
     """The density's data, with the pairs' kernels where they fit."""
-    architecture = Architecture.of(inputs.heads, tuple(widths), tuple(variances))
+    architecture = Architecture.of(inputs.layers, tuple(widths), tuple(variances))
     data = reduced(inputs, labels)
     dense = is_dense("auto", data.inputs)
     action = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense)) if dense else None

@@ -74,7 +74,7 @@ def by_output(values, inputs: AttentionedInputs):
 
 @checks.objects
 def predictors(
-    draws: xr.Dataset, attentioned: Attentioned, labels: Numbers, *, heads: Layers | None = None
+    draws: xr.Dataset, attentioned: Attentioned, labels: Numbers, *, layers: Layers | None = None
 ) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
@@ -85,7 +85,7 @@ def predictors(
         draws: what `posterior` returned.
         attentioned: the training inputs, as for `posterior`.
         labels: the training labels.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         `(chains, draws, paths, features)`.
@@ -93,7 +93,7 @@ def predictors(
     Raises:
         ValueError: training inputs or labels that do not fit.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
+    inputs = as_attentioned("attentioned", attentioned, layers)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
         raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")

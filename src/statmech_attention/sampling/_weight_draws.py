@@ -39,9 +39,9 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " arrays"]
 
 
-def prepared(attentioned, labels, test, *, width, temperature, variance, heads, key, settings):
+def prepared(attentioned, labels, test, *, width, temperature, variance, layers, key, settings):
     """The posterior and the architecture, all arguments checked."""
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
     whole_widths(architecture)
     check_chains(**settings)
@@ -72,7 +72,7 @@ def starts(start, key, chains: int, features: int, architecture: Architecture) -
 @partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def _unit_weights(key, chains: int, features: int, chain: Chain, widths: tuple[int, ...]) -> Weights:
     """Weights of every chain from a prior of variance 1."""
-    draw = partial(sample_weights, heads=chain, width=widths, features=features)
+    draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.
     return jax.lax.map(lambda own: draw(own), jax.random.split(key, chains))
 
@@ -93,7 +93,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights, heads=data.inputs.heads), data.inputs.chain.stages)
+    found = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:

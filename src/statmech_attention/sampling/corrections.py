@@ -66,7 +66,7 @@ def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -
     if not all(jnp.isfinite(jnp.asarray(widths))):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs = solution.attentioned
-    architecture = Architecture(inputs.heads, widths, solution.variance)
+    architecture = Architecture(inputs.layers, widths, solution.variance)
     factors = full_rank(architecture)
     for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
         if places.size and width <= places[-1]:

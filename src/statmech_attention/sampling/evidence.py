@@ -56,7 +56,7 @@ def importance(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     points: Whole = 512,
     attentioned_test: Attentioned | None = None,
@@ -69,12 +69,12 @@ def importance(
     randomly shifted Sobol sequences, whose spread gives the standard errors.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         key: a JAX random key.
         points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
         attentioned_test: test inputs, in the form of `attentioned`.
@@ -88,7 +88,7 @@ def importance(
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
     return _averaged(*_prepared(attentioned, labels, attentioned_test, points=points, **options), key=key, warn=warn)
 
 
@@ -99,7 +99,7 @@ def evidence_by_temperature(
     width: PerLayer,
     temperatures: Numbers,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     points: Whole = 512,
     warn: bool = True,
@@ -112,7 +112,7 @@ def evidence_by_temperature(
         width: as for `importance`.
         temperatures: temperatures in any order.
         variance: as for `importance`.
-        heads: as for `importance`.
+        layers: as for `importance`.
         key: a JAX random key.
         points: as for `importance`.
         warn: as for `importance`; where False, look at `effective_size`.
@@ -126,7 +126,7 @@ def evidence_by_temperature(
     """
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
-    options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": heads, "key": key}
+    options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": layers, "key": key}
     # Kernels of the pairs are the same at all temperatures.
     data, *rest = _prepared(attentioned, labels, None, points=points, **options)
     keys = jax.random.split(key, len(temperatures))

@@ -31,7 +31,7 @@ def posterior(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     draws: Whole = 1000,
     chains: Whole = 4,
@@ -50,12 +50,12 @@ def posterior(
     at low temperature need `tempered_posterior`.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         key: a JAX random key.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2, so that they can be compared.
@@ -83,7 +83,7 @@ def posterior(
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors = bartlett(architecture)
     settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}

@@ -35,7 +35,7 @@ def tempered_posterior(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     draws: Whole = 1000,
     chains: Whole = 4,
@@ -60,7 +60,7 @@ def tempered_posterior(
         width: as for `posterior`.
         temperature: as for `posterior`.
         variance: as for `posterior`.
-        heads: as for `posterior`.
+        layers: as for `posterior`.
         key: a JAX random key.
         draws: as for `posterior`.
         chains: as for `posterior`; each is a ladder of its own.
@@ -81,7 +81,7 @@ def tempered_posterior(
 
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    options = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
     inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
     factors, widths = bartlett(architecture), whole_widths(architecture)
     settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}

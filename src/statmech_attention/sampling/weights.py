@@ -53,7 +53,7 @@ def weights_posterior(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     draws: Whole = 1000,
     chains: Whole = 4,
@@ -70,12 +70,12 @@ def weights_posterior(
     r"""Draws from $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$, (8), by NUTS.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         key: a JAX random key.
         draws: draws a chain that are kept, at least 4.
         chains: chains side by side, at least 2, so that they can be compared.
@@ -100,7 +100,7 @@ def weights_posterior(
     Source: Tiberi et al. (2024), appendix F.
     """
     settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
-    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
+    about = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
     data, architecture = _weight_draws.prepared(
         attentioned, labels, attentioned_test, **about, settings=settings | {"chains": chains}
     )

@@ -20,7 +20,7 @@ from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
 
 
 def entropy(
-    order_parameters: Arrays, *, width: PerLayer = 1, variance: PerLayer = 1.0, heads: Layers
+    order_parameters: Arrays, *, width: PerLayer = 1, variance: PerLayer = 1.0, layers: Layers
 ) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
@@ -37,7 +37,7 @@ def entropy(
             $G^{(l)}$, `(heads, partial, partial)`. All positive definite.
         width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
     Returns:
         A scalar.
@@ -47,7 +47,7 @@ def entropy(
 
     Source: Tiberi et al. (2024), equations (32), (33).
     """
-    architecture = Architecture.of(heads, width, variance)
+    architecture = Architecture.of(layers, width, variance)
     shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
     return coordinates.entropy(point_of(order_parameters, factors), shares, factors)
 
@@ -59,7 +59,7 @@ def energy(
     *,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
 ) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
@@ -67,12 +67,12 @@ def energy(
     over pairs (example, output), and so does $K$; $P$ remains the number of examples.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
         temperature: $T > 0$.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         A scalar; NaN where $K + T I$ is not positive definite.
@@ -82,7 +82,7 @@ def energy(
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    attentioned = as_attentioned("attentioned", attentioned, heads)
+    attentioned = as_attentioned("attentioned", attentioned, layers)
     labels = checks.labels(labels, attentioned.values.shape[0], axes=attentioned.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = check_order_parameter(order_parameter, attentioned)
@@ -104,18 +104,18 @@ def action(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
 ) -> Float[Array, ""]:
     r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
         width: $N$ or $(N_1, .., N_{L+1})$.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         A scalar.
@@ -125,20 +125,20 @@ def action(
 
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
-    attentioned = as_attentioned("attentioned", attentioned, heads)
-    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).unit
-    return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
+    attentioned = as_attentioned("attentioned", attentioned, layers)
+    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.layers, width, variance).unit
+    return entropy(order_parameters, layers=attentioned.layers, width=width, variance=variance) + alpha * energy(
         attentioned, labels, order_parameters[0], temperature=temperature, variance=variance
     )
 
 
-def gp_order_parameters(heads: Layers, *, variance: PerLayer = 1.0) -> tuple[Float[Array, "..."], ...]:
+def gp_order_parameters(layers: Layers, *, variance: PerLayer = 1.0) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters of the Gaussian-process limit $\alpha \to 0$: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
 
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
 
     Args:
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
 
     Returns:
@@ -147,7 +147,7 @@ def gp_order_parameters(heads: Layers, *, variance: PerLayer = 1.0) -> tuple[Flo
     Raises:
         ValueError: numbers out of range or of the wrong count.
     """
-    factors = coordinates.full_rank(Architecture.of(heads, 1, variance))
+    factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
     return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
 
 

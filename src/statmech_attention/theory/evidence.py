@@ -49,7 +49,7 @@ def evidence_slopes(
     *,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
 ) -> Float[Array, " stages"]:
     r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats that finite widths bring, to first order.
 
@@ -62,11 +62,11 @@ def evidence_slopes(
     blocks of it.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         One number for each order parameter, in the order of `Solution.order_parameters`; to be divided by $N_l$, or $d$.
@@ -74,7 +74,7 @@ def evidence_slopes(
     Raises:
         ValueError: as `energy`.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, 1.0, variance)
+    inputs, labels, architecture = checked_problem(attentioned, labels, layers, 1.0, variance)
     temperature = checks.positive("temperature", temperature)
     factors, options = full_rank(architecture), {"temperature": temperature, "variance": architecture.variances}
 

@@ -79,7 +79,7 @@ def fit(
     width: PerLayer,
     temperature: Number = 0.1,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     chosen: Sequence[str] = CHOSEN,
     temperature_range: Sequence[float] = (1e-4, 1e2),
     variance_range: Sequence[float] = (1e-4, 1e4),
@@ -94,13 +94,13 @@ def fit(
     evidence of the theory lacks is on the book's page on evidence.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
         temperature: $T > 0$ to start from.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$ to start from. Chosen are $\sigma_0^2$, for the product, and those
             of layers beside a skip; the others stay.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         chosen: "temperature", "variance", or both; the other stays as given.
         temperature_range: smallest and largest $T$.
         variance_range: smallest and largest variance.
@@ -118,7 +118,7 @@ def fit(
 
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; its gradient through the saddle point is ours.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
+    inputs, labels, architecture = checked_problem(attentioned, labels, layers, width, variance)
     heat = checks.positive("temperature", temperature)
     if not checks.concrete(inputs.values, labels, heat, *architecture.widths, *architecture.variances):
         raise ValueError(

@@ -24,7 +24,7 @@ def kernel(
     order_parameter: Numbers,
     *,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
@@ -34,11 +34,11 @@ def kernel(
     $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
         order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        layers: only for plain arrays, $(H_1, .., H_L)$.
 
     Returns:
         `(examples, others)`, or `(examples, outputs, others, outputs)`.
@@ -48,7 +48,7 @@ def kernel(
 
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
-    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
     check_pair(left, right, "others")
     axes = left.chain.readout.axes
     flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
@@ -56,16 +56,16 @@ def kernel(
 
 
 def path_kernel(
-    attentioned: Attentioned, others: Attentioned, path: Whole, other_path: Whole, *, heads: Layers | None = None
+    attentioned: Attentioned, others: Attentioned, path: Whole, other_path: Whole, *, layers: Layers | None = None
 ) -> Float[Array, "examples others"]:
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
         path: index of $\pi$.
         other_path: index of $\pi'$.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         `(examples, others)`.
@@ -73,7 +73,7 @@ def path_kernel(
     Raises:
         ValueError: wrong shapes, or a path that is not there.
     """
-    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
     check_pair(left, right, "others")
     paths, features = left.values.shape[1:]
     for name, index in (("path", path), ("other_path", other_path)):
@@ -221,10 +221,10 @@ def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter
 
 def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
     """Refuse inputs with other paths or features than `left`."""
-    if (left.heads, left.values.shape[1:]) != (right.heads, right.values.shape[1:]):
+    if (left.layers, left.values.shape[1:]) != (right.layers, right.values.shape[1:]):
         raise ValueError(
-            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
-            f"got {right.values.shape[1:]} and {right.heads}."
+            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.layers}, "
+            f"got {right.values.shape[1:]} and {right.layers}."
         )
 
 
@@ -234,8 +234,8 @@ def _square(kernel) -> Float[Array, "examples examples"]:
     return kernel
 
 
-def checked_problem(attentioned, labels, heads, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
+def checked_problem(attentioned, labels, layers, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
     """Training inputs, labels and architecture, checked."""
-    inputs = as_attentioned("attentioned", attentioned, heads)
+    inputs = as_attentioned("attentioned", attentioned, layers)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, Architecture.of(inputs.heads, width, variance)
+    return inputs, labels, Architecture.of(inputs.layers, width, variance)

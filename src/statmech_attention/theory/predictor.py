@@ -93,20 +93,20 @@ def predict(
     *,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     paths: Numbers | None = None,
     joint: bool = False,
 ) -> Prediction | JointPrediction:
     r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         attentioned_test: test inputs in the same form.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
         temperature: $T > 0$.
         variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         paths: use only the pairs within this subset of paths, by index; all of them where None.
         joint: give the covariance of the outputs on all test examples, from which `samples` are drawn, in place of the variances.
 
@@ -123,8 +123,8 @@ def predict(
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
     train, test = (
-        as_attentioned("attentioned", attentioned, heads),
-        as_attentioned("attentioned_test", attentioned_test, heads),
+        as_attentioned("attentioned", attentioned, layers),
+        as_attentioned("attentioned_test", attentioned_test, layers),
     )
     check_pair(train, test, "attentioned_test")
     chain = train.chain

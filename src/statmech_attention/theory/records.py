@@ -10,7 +10,7 @@ import xarray as xr
 
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
-from statmech_attention.layers.written import read_heads, written_heads
+from statmech_attention.layers.written import layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.solution import Solution
 
@@ -40,7 +40,7 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     variables["variance"] = ((*batch, "variance_layer"), variances)
     variables["attentioned"] = ((*own, "example", "seen_path", "feature"), np.asarray(solution.attentioned.values))
     variables["labels"] = ((*own, "example", *outputs), np.asarray(solution.labels))
-    attributes = {"heads": json.dumps(written_heads(solution.attentioned.heads))}
+    attributes = {"heads": json.dumps(layers_to_json(solution.attentioned.layers))}
     return xr.Dataset(variables, attrs=attributes)
 
 
@@ -61,7 +61,7 @@ def load(path) -> Solution:
         return tuple(jnp.asarray(column) for column in np.moveaxis(dataset[name].values, -1, 0))
 
     numbers = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
-    heads = read_heads(json.loads(dataset.attrs["heads"]))
+    heads = layers_from_json(json.loads(dataset.attrs["heads"]))
     overlaps = (stage.variable for stage in chain(heads).stages)
     return Solution(
         order_parameters=tuple(jnp.asarray(dataset[name].values) for name in overlaps),

@@ -31,7 +31,7 @@ def solve(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     start: Begin | None = None,
     tolerance: Number = 1e-8,
     max_steps: Whole = 200,
@@ -46,12 +46,12 @@ def solve(
     function theorem, see `theory.minimum`: NaN where it did not converge, none in a head's value dimension.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
         width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
             Gaussian-process limit where None. There are no derivatives in it.
         tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of the
@@ -72,7 +72,7 @@ def solve(
 
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
+    inputs, labels, architecture = checked_problem(attentioned, labels, layers, width, variance)
     temperature = checks.positive("temperature", temperature)
     _check_options(tolerance, max_steps, method)
     factors = full_rank(architecture)
@@ -94,7 +94,7 @@ def solve_sweep(
     widths: Widths,
     temperatures: Numbers,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     tolerance: Number = 1e-8,
     max_steps: Whole = 200,
     method: Word = "auto",
@@ -104,12 +104,12 @@ def solve_sweep(
     """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
         variance: as for `solve`.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         tolerance: as for `solve`.
         max_steps: as for `solve`.
         method: as for `solve`.
@@ -126,7 +126,7 @@ def solve_sweep(
     widths = checks.listed("widths", widths, "widths")
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     _check_options(tolerance, max_steps, method)
-    checked = [checked_problem(attentioned, labels, heads, width, variance) for width in widths]
+    checked = [checked_problem(attentioned, labels, layers, width, variance) for width in widths]
     (inputs, labels, _), architectures = checked[0], [architecture for *_, architecture in checked]
     heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
     data, pairs, dense = prepared(inputs, labels, method)

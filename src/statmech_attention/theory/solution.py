@@ -117,7 +117,7 @@ class Solution:
 
         def one(order_parameter):
             return head_scores(
-                order_parameter, heads=self.attentioned.heads, definition=definition, normalised=normalised
+                order_parameter, layers=self.attentioned.layers, definition=definition, normalised=normalised
             )
 
         return self._batched(one, self.order_parameter)
@@ -230,7 +230,7 @@ class Solution:
     def _like_training(self, name: str, value) -> AttentionedInputs:
         """Inputs, with or without the leading axes that the training inputs have."""
         values = value.values if isinstance(value, AttentionedInputs) else value
-        heads = value.heads if isinstance(value, AttentionedInputs) else self.attentioned.heads
+        heads = value.layers if isinstance(value, AttentionedInputs) else self.attentioned.layers
         if self._own_axes and getattr(values, "ndim", 3) == 3 + self._own_axes:
             flat = as_attentioned(name, values.reshape(-1, *values.shape[-2:]), heads)
             return AttentionedInputs(flat.values.reshape(values.shape), heads)

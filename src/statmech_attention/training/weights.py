@@ -41,7 +41,7 @@ def train_weights(
     width: PerLayer,
     temperature: Number,
     variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     key: Key,
     steps: int = 2000,
     learning_rate: float = 0.03,
@@ -53,12 +53,12 @@ def train_weights(
     averages over networks with all the noise that the temperature and the prior leave in their weights.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`.
         width: $N$ or $(N_1, .., N_{L+1})$, whole numbers.
         temperature: $T > 0$.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
         key: a JAX random key, for the initial weights.
         steps: how many, at least 1.
         learning_rate: Adam's first, in units of $\sigma_l$.
@@ -69,14 +69,14 @@ def train_weights(
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width or a number of steps that is not whole.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
+    inputs = as_attentioned("attentioned", attentioned, layers)
     labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     learning_rate = checks.positive("learning_rate", learning_rate)
     steps = checks.whole("steps", steps)
-    key, architecture = checks.key("key", key), Architecture.of(inputs.heads, width, variance)
+    key, architecture = checks.key("key", key), Architecture.of(inputs.layers, width, variance)
     features = inputs.values.shape[-1]
-    start = sample_weights(key, heads=inputs.heads, width=architecture.widths, features=features)
+    start = sample_weights(key, layers=inputs.layers, width=architecture.widths, features=features)
     return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.stage_variances)
 
 
