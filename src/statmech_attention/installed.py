@@ -73,3 +73,12 @@ def report() -> str:
 
 def _mend(extra: str) -> str:
     return f"pip install '{NAME}[{extra}]'"
+
+
+def progress_bar(iterable, what: str, shown: bool | None):
+    """`iterable` with a bar while it runs: on a terminal where `shown` is None; without tqdm there is none."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return iterable
+    return tqdm(iterable, desc=what, disable=None if shown is None else not shown)

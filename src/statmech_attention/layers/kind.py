@@ -51,10 +51,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Number
 
 
 class Kind(ABC):
@@ -148,7 +148,7 @@ class Layer(Kind):
         """How the layer is written in `heads`."""
         return self
 
-    def check_widths(self, layer: int, width_in: Number, width_out: Number) -> None:
+    def check_widths(self, layer: int, width_in: ArrayLike, width_out: ArrayLike) -> None:
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":

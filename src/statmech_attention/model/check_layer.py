@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.arguments import OneLayer
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.network import forward, forward_paths, sample_weights
 from statmech_attention.model.paths import attentioned_inputs
@@ -19,7 +18,7 @@ _TOLERANCE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
 _FEW_HEADS = 4
 
 
-def check_layer(layer: OneLayer, *, seed: int = 0) -> None:
+def check_layer(layer: Layer, *, seed: int = 0) -> None:
     r"""Raise ValueError where a layer of a new kind contradicts itself.
 
     Checked are its fields and numbers, $M$ among them; its `forward`, alone and between layers of two heads, against the sum

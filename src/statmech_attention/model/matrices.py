@@ -1,17 +1,17 @@
 """The attention matrices of inputs, whichever way they are given, and the chain of layers that they belong to."""
 
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Numbers
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.model.attention import Attention, ProductAttention, QueryKeyAttention
 from statmech_attention.model.layouts import LAYOUTS, matrices_from
 from statmech_attention.model.padding import padded
 
 
 def attention_matrices(
-    inputs: Numbers, attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
+    inputs: ArrayLike, attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """The attention matrices of `inputs`, whichever way they are given.
 

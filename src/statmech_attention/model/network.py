@@ -4,20 +4,22 @@ Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the
 a number for attention heads (2), or a kind of `statmech_attention.layers`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Layers, Numbers, PerLayer, Readouts, Scales, Whole, Word
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
@@ -39,7 +41,14 @@ class Weights(NamedTuple):
     readout: Float[Array, "..."]
 
 
-def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, layers: Layers, features: Whole) -> Weights:
+def sample_weights(
+    key: Key,
+    *,
+    width: ArrayLike | Sequence[ArrayLike],
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+    layers: Layers,
+    features: int,
+) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$, those of $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
 
     Args:
@@ -84,15 +93,15 @@ def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, layer
 @checks.objects
 def forward(
     weights: Weights,
-    inputs: Numbers,
+    inputs: ArrayLike,
     attention: Attention,
     *,
     layers: Layers | None = None,
-    readout: Readouts = "last",
-    scales: Scales | None = None,
-    norm: Word = "post",
+    readout: str | int = "last",
+    scales: Sequence[ArrayLike | None] | None = None,
+    norm: str = "post",
     layout: str = "key_query",
-    mask: Numbers | None = None,
+    mask: ArrayLike | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 

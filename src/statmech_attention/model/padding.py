@@ -1,13 +1,14 @@
 """Sequences of unequal length: padded to one, with a mask that is true where there are tokens."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays
 from statmech_attention.layers.outputs import readout_weights
 
 
@@ -23,7 +24,7 @@ class Padded(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"]
 
 
-def pad_sequences(sequences: Arrays) -> Padded:
+def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
     """Sequences of unequal length as one array and a mask.
 
     Args:

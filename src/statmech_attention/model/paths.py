@@ -3,18 +3,20 @@
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Kept, Layers, Numbers, Readouts, Scales, Word
 from statmech_attention.compiling import quick_jit
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
@@ -44,7 +46,7 @@ class AttentionedInputs:
         """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
         return AttentionedInputs(self.values, self.chain.form.spelled)
 
-    def keep_heads(self, kept: Kept) -> "AttentionedInputs":
+    def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
         Args:
@@ -63,15 +65,15 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: Numbers,
+    inputs: ArrayLike,
     attention: Attention,
     *,
     layers: Layers | None = None,
-    readout: Readouts = "last",
-    scales: Scales | None = None,
-    norm: Word = "post",
+    readout: str | int = "last",
+    scales: Sequence[ArrayLike | None] | None = None,
+    norm: str = "post",
     layout: str = "key_query",
-    mask: Numbers | None = None,
+    mask: ArrayLike | None = None,
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 

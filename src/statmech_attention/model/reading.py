@@ -4,7 +4,7 @@ Nothing here imports either library: who has such a network has loaded them alre
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Indices
 
 
 class ReadAttention(NamedTuple):
@@ -29,7 +28,9 @@ class ReadAttention(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"] | None
 
 
-def attention_from_torch(model: Any, inputs: Any, *, layers: Indices | None = None, **options: Any) -> ReadAttention:
+def attention_from_torch(
+    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, **options: Any
+) -> ReadAttention:
     r"""Attention of a PyTorch network made of `torch.nn.MultiheadAttention`, as it is in evaluation, without dropout.
 
     The network is run once on the batch. Every self-attention is asked for the matrices of its heads, in the order in which
@@ -82,7 +83,7 @@ def attention_from_torch(model: Any, inputs: Any, *, layers: Indices | None = No
     return ReadAttention(_array(tokens), _chosen(matrices, layers), None if padding is None else ~_padding(padding))
 
 
-def attention_from_transformers(model: Any, *, layers: Indices | None = None, **batch: Any) -> ReadAttention:
+def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> ReadAttention:
     r"""Attention of an encoder of Hugging Face's transformers, or of a decoder alone, as GPT-2 is.
 
     Args:

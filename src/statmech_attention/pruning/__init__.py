@@ -8,6 +8,7 @@ from statmech_attention.pruning.evidence import (
     order_parameters_left,
     without_head,
 )
+from statmech_attention.pruning.heads import head_indices, heads_left
 from statmech_attention.pruning.importance import (
     DEFINITIONS,
     head_confidence,
@@ -17,7 +18,6 @@ from statmech_attention.pruning.importance import (
     path_covariance,
     taylor_importance,
 )
-from statmech_attention.pruning.layers import head_indices, heads_left
 from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors, without_layers
 from statmech_attention.pruning.removal import (
     Removals,

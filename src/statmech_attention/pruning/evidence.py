@@ -7,17 +7,20 @@ $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 
 It is negative where the labels are likelier without the head.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.pruning.layers import head_indices, kept_heads, order_parameters_on, path_gates
+from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -39,7 +42,7 @@ class HeadEvidence(NamedTuple):
 
 
 def without_head(
-    attentioned: Attentioned, head: int, *, layers: Layers | None = None, coefficients: str = "kept"
+    attentioned: AttentionedInputs | ArrayLike, head: int, *, layers: Layers | None = None, coefficients: str = "kept"
 ) -> AttentionedInputs:
     r"""The attentioned inputs of the network that lacks one head.
 
@@ -68,16 +71,11 @@ def without_head(
 
 
 def head_evidence(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    layers: Layers | None = None,
     coefficients: str = "kept",
-    start: Begin | None = None,
-    tolerance: Number = 1e-8,
+    start: Solution | Sequence[ArrayLike] | None = None,
+    tolerance: float = 1e-8,
     throw: bool = True,
 ) -> HeadEvidence:
     r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
@@ -85,15 +83,10 @@ def head_evidence(
     Each smaller network starts from what the whole one's order parameters are on the paths that are left.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        layers: only for plain arrays.
+        problem: a `Problem` with width and temperature.
         coefficients: of the paths that are left, see `without_head`.
-        start: where the whole network begins, as for `solve`.
-        tolerance: as for `solve`. The evidence is wrong by the square of the gradient.
+        start: where the whole network begins, as in `solve`.
+        tolerance: as in `solve`. The evidence is wrong by the square of the gradient.
         throw: raise where a saddle point was not reached.
 
     Returns:
@@ -103,25 +96,27 @@ def head_evidence(
         ValueError: as `solve`; a layer whose only head is all that lets anything through.
         NotConverged: as `solve`.
     """
-    inputs = as_attentioned("attentioned", attentioned, layers)
-    options: dict[str, Any] = {
-        "width": width,
-        "temperature": temperature,
-        "variance": variance,
-        "tolerance": tolerance,
-        "throw": throw,
-    }
-    smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.layers)))]
-    whole = solve(inputs, labels, start=start, **options)
+    problem = need_problem(problem, "width", "temperature")
+    inputs = problem.attentioned
+    smaller = [
+        without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.layers)))
+    ]
+    whole = solve(problem, start=start, tolerance=tolerance, throw=throw)
     without = tuple(
-        solve(seen, labels, start=order_parameters_left(whole, head), **options) for head, seen in enumerate(smaller)
+        solve(
+            problem.replace(attentioned=seen),
+            start=order_parameters_left(whole, head),
+            tolerance=tolerance,
+            throw=throw,
+        )
+        for head, seen in enumerate(smaller)
     )
     lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
     return HeadEvidence(lost, whole, without)
 
 
 @checks.objects
-def order_parameters_left(solution: Solution, head: Numbers) -> tuple[Float[Array, "..."], ...]:
+def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that do not go through a head, or through some of them.
 
     Args:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind, Part
 
 
@@ -63,7 +63,7 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
     return kept
 
 
-def heads_left(layers: Layers, removed: Numbers) -> tuple[int | Kind, ...]:
+def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
     """The layers of the smaller network, as `layers` spells them.
 
     Args:

@@ -2,13 +2,15 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Layers, Numbers
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.layouts import matrices_from
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.layers import head_indices
+from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
 from statmech_attention.training.network import TrainedNetwork
@@ -49,7 +51,7 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def taylor_importance(
-    contributions: Numbers, labels: Numbers, *, layers: Layers, signed: bool = False, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, signed: bool = False, bias: float = 0.0
 ) -> Float[np.ndarray, " heads"]:
     r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
 
@@ -80,7 +82,7 @@ def taylor_importance(
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
 
 
-def normalised_by_layer(scores: Numbers, *, layers: Layers) -> Float[np.ndarray, " heads"]:
+def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
     r"""Scores over the root of the sum of squares of their layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
 
     Args:
@@ -103,7 +105,7 @@ def normalised_by_layer(scores: Numbers, *, layers: Layers) -> Float[np.ndarray,
 
 
 def head_confidence(
-    attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
+    attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
     r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
 

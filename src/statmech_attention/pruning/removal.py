@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
@@ -63,7 +63,7 @@ def path_contributions(
 
 
 def masked_outputs(
-    contributions: Numbers, kept: Numbers, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, kept: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Float[np.ndarray, "networks examples *outputs"]:
     r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
 
@@ -86,7 +86,7 @@ def masked_outputs(
     return _gated(contributions, layers, kept, bias)
 
 
-def head_drops(contributions: Numbers, labels: Numbers, *, layers: Layers, bias: float = 0.0) -> Estimate:
+def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0) -> Estimate:
     """By how much the accuracy falls when one head is removed, for every head.
 
     Args:
@@ -108,7 +108,7 @@ def head_drops(contributions: Numbers, labels: Numbers, *, layers: Layers, bias:
     return _estimate(hits[:1] - hits[1:])
 
 
-def removal_order(scores: Numbers, *, layers: Layers) -> Int[np.ndarray, " removals"]:
+def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
     """In which order heads are removed: the lowest score first; the last head of a layer is passed over.
 
     Args:
@@ -133,7 +133,7 @@ def removal_order(scores: Numbers, *, layers: Layers) -> Int[np.ndarray, " remov
 
 
 def greedy_order(
-    contributions: Numbers, labels: Numbers, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Int[np.ndarray, " removals"]:
     """Heads in the order that costs least accuracy at every step, given those removed before.
 
@@ -164,7 +164,7 @@ def greedy_order(
 
 
 def pruning_curve(
-    contributions: Numbers, labels: Numbers, order: Numbers, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
     """Accuracy against the number of heads removed.
 
@@ -182,14 +182,16 @@ def pruning_curve(
         ValueError: as `head_drops`; a head that is not there or named twice.
     """
     contributions, layers = checked_contributions(contributions, layers)
-    labels, order = _labels(labels, len(contributions), layers), different_heads("order", order, layers)
-    kept = np.ones((len(order) + 1, sum(layers.heads)), bool)
-    for removals, number in enumerate(order, start=1):
+    labels, removed = _labels(labels, len(contributions), layers), different_heads("order", order, layers)
+    kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)
+    for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False
     return _estimate(right(_gated(contributions, layers, kept, bias), labels))
 
 
-def every_removal(contributions: Numbers, labels: Numbers, *, layers: Layers, count: int, bias: float = 0.0) -> Removals:
+def every_removal(
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
+) -> Removals:
     """Accuracy without any so many heads: all choices, of which an order of heads can name but one.
 
     Args:

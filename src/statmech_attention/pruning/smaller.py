@@ -6,20 +6,20 @@ from typing import TypeVar
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers.chains import Layers, chain
 from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights, spelled_by
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.layers import kept_heads, order_parameters_on, partial_paths_left
+from statmech_attention.pruning.heads import kept_heads, order_parameters_on, partial_paths_left
 from statmech_attention.training.network import TrainedNetwork
 
 _Network = TypeVar("_Network")
 
 
-def prune(network: _Network, removed: Numbers, *, layers: Layers | None = None) -> _Network:
+def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
     r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
 
     A layer with a skip may lose all its heads: the skip is left alone, the layer is then `SkipHeads(0)`, and attention has

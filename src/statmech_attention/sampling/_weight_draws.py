@@ -19,7 +19,7 @@ from statmech_attention.model.network import (
     weights_order_parameters,
 )
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
+from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._chains import run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 
@@ -39,15 +39,16 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " arrays"]
 
 
-def prepared(attentioned, labels, test, *, width, temperature, variance, layers, key, settings):
+def prepared(problem, test, key):
     """The posterior and the architecture, all arguments checked."""
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": layers, "key": key}
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    problem, test = checked(problem, test, key)
+    architecture = problem.architecture
     whole_widths(architecture)
-    check_chains(**settings)
-    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.stage_variances, float)
+    temperature = jnp.asarray(problem.temperature, float)
+    variances = jnp.asarray(architecture.stage_variances, float)
+    inputs = problem.attentioned
     flat = inputs.values.reshape(len(inputs.values), -1)
-    return WeightPosterior(inputs, flat, labels, temperature, test, variances), architecture
+    return WeightPosterior(inputs, flat, problem.labels, temperature, test, variances), architecture
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:

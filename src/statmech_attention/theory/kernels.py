@@ -3,6 +3,7 @@
 Equation (10), and how well a kernel is aligned with the labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,20 +11,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Numbers, PerLayer, Whole
-from statmech_attention.model.architecture import Architecture, variances
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
 
 def kernel(
-    attentioned: Attentioned,
-    others: Attentioned,
-    order_parameter: Numbers,
+    attentioned: AttentionedInputs | ArrayLike,
+    others: AttentionedInputs | ArrayLike,
+    order_parameter: ArrayLike,
     *,
-    variance: PerLayer = 1.0,
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
     layers: Layers | None = None,
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
@@ -56,7 +58,12 @@ def kernel(
 
 
 def path_kernel(
-    attentioned: Attentioned, others: Attentioned, path: Whole, other_path: Whole, *, layers: Layers | None = None
+    attentioned: AttentionedInputs | ArrayLike,
+    others: AttentionedInputs | ArrayLike,
+    path: int,
+    other_path: int,
+    *,
+    layers: Layers | None = None,
 ) -> Float[Array, "examples others"]:
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
@@ -82,7 +89,9 @@ def path_kernel(
     return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 
 
-def principal_overlaps(kernel: Numbers, labels: Numbers) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+def principal_overlaps(
+    kernel: ArrayLike, labels: ArrayLike
+) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
     r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
 
     Args:
@@ -101,7 +110,7 @@ def principal_overlaps(kernel: Numbers, labels: Numbers) -> tuple[Float[Array, "
     return eigenvalues[::-1], overlaps[::-1]
 
 
-def centred_alignment(kernel: Numbers, labels: Numbers) -> Float[Array, ""]:
+def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
 
     $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
@@ -228,14 +237,14 @@ def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> 
         )
 
 
+def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs:
+    """`value` checked as inputs of the same layers, paths and features as the training inputs."""
+    value = as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else train.layers)
+    check_pair(train, value, name)
+    return value
+
+
 def _square(kernel) -> Float[Array, "examples examples"]:
     kernel = checks.array("kernel", kernel, "examples examples", double=True)
     checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
     return kernel
-
-
-def checked_problem(attentioned, labels, layers, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
-    """Training inputs, labels and architecture, checked."""
-    inputs = as_attentioned("attentioned", attentioned, layers)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, Architecture.of(inputs.layers, width, variance)

@@ -2,17 +2,17 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers.chains import Layers, chain
 
 DEFINITIONS = ("both", "either")
 
 
 def head_scores(
-    order_parameter: Numbers, *, layers: Layers, definition: str = "both", normalised: bool = True
+    order_parameter: ArrayLike, *, layers: Layers, definition: str = "both", normalised: bool = True
 ) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 

@@ -1,18 +1,20 @@
 """What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, File, Numbers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
@@ -69,6 +71,18 @@ class Solution:
     temperature: Float[Array, "*batch"]
     width: tuple
     variance: tuple
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that a single solution solves; not of a batch."""
+        if self.temperature.ndim:
+            raise ValueError(
+                "problem: wanted a single solution, got a batch. Take one of its solutions, as in solution[0]."
+            )
+        numbers = self.width, self.temperature, self.variance
+        if checks.concrete(*jax.tree.leaves(numbers)):
+            numbers = jax.tree.map(float, numbers)
+        return Problem.tree_unflatten(None, (self.attentioned, self.labels, *numbers))
 
     @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:
@@ -135,7 +149,7 @@ class Solution:
 
         return to_dataset(self)
 
-    def save(self, path: File) -> Path:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to one small netCDF file, whole or not at all.
 
         Args:
@@ -153,7 +167,7 @@ class Solution:
         return save(self, path)
 
     @staticmethod
-    def load(path: File) -> "Solution":
+    def load(path: str | os.PathLike[str]) -> "Solution":
         """Read what `save` wrote.
 
         Args:
@@ -178,12 +192,12 @@ class Solution:
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
     def predict(
-        self, attentioned_test: Attentioned, *, paths: Numbers | None = None, joint: bool = False
+        self, test: AttentionedInputs | ArrayLike, *, paths: ArrayLike | None = None, joint: bool = False
     ) -> Prediction | JointPrediction:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
-            attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
+            test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
             paths: use only the pairs within this subset of paths.
             joint: give the covariance between test examples, too, from which `samples` are drawn.
 
@@ -195,13 +209,17 @@ class Solution:
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
-            options = {"temperature": temperature, "variance": variance, "paths": paths, "joint": joint}
-            return predict(train, labels, test, order_parameter, **options)
+            problem = Problem.tree_unflatten(None, (train, labels, None, temperature, variance))
+            return predict(problem, test, order_parameter, paths=paths, joint=joint)
 
-        test, numbers = self._like_training("attentioned_test", attentioned_test), (self.temperature, self.variance)
+        test, numbers = self._like_training("test", test), (self.temperature, self.variance)
         return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, *numbers)
 
-    def kernel(self, attentioned: Attentioned | None = None, others: Attentioned | None = None) -> Float[Array, "..."]:
+    def kernel(
+        self,
+        attentioned: AttentionedInputs | ArrayLike | None = None,
+        others: AttentionedInputs | ArrayLike | None = None,
+    ) -> Float[Array, "..."]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
 
         Args:
@@ -254,8 +272,7 @@ def raise_unless_converged(solution: Solution) -> None:
     """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
     if not checks.concrete(solution.outcome):
         raise ValueError(
-            "throw: wanted throw=False inside jax.jit, jax.vmap and the like, where nothing can be raised when the numbers "
-            "come, got True. Pass throw=False, and look at .converged of what comes out."
+            "throw: throw=True cannot raise inside jax.jit, jax.vmap or jax.grad. Write throw=False and look at .converged."
         )
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
