@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from statmech_attention.installed import need
+
+need("io", "saving and loading")
+
 import xarray as xr
 
 from statmech_attention import checks, results

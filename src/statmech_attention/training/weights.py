@@ -9,8 +9,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
+
+from statmech_attention.installed import need
+
+need("train", "train_weights")
+
+import optax
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
