@@ -69,7 +69,9 @@ def need_double(name: str, value) -> None:
             "Call statmech_attention.enable_x64() before the first array is made."
         )
     if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype != jnp.float64:
-        raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it with {name}.astype('float64').")
+        raise ValueError(
+            f"{name}: wanted float64, got {value.dtype}. Make its numbers float64 first: np.asarray(.., float)."
+        )
 
 
 def real(value) -> float | None:

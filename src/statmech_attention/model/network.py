@@ -100,7 +100,6 @@ def forward(
     readout: str | int = "last",
     scales: Sequence[ArrayLike | None] | None = None,
     norm: str = "post",
-    layout: str = "key_query",
     mask: ArrayLike | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
@@ -116,7 +115,6 @@ def forward(
         readout: "first", "last", a token's index, or "mean".
         scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
         norm: "post" or "pre".
-        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
         mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
 
     Returns:
@@ -126,7 +124,7 @@ def forward(
         ValueError: shapes that do not fit each other, scales that are not positive.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
     check_fit(weights, inputs.shape[2], chain)
     around = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])

@@ -138,12 +138,11 @@ def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
 
 
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
-    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `heads`."""
-    if isinstance(value, AttentionedInputs):
-        if layers is not None and Chain.of(layers) != value.chain:
-            raise ValueError(f"layers: {name} already has heads {value.layers}, got {layers!r}. Leave layers out.")
-        layers, value = value.layers, value.values
-    chain = Chain.of(layers)
-    value = checks.array(name, value, "examples paths features", double=True)
-    checks.same(name, "the paths axis", value.shape[1], f"the paths of layers={chain.spelled}", chain.paths)
-    return AttentionedInputs(value, chain.spelled)
+    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
+    own = value.layers if isinstance(value, AttentionedInputs) else None
+    values = checks.array(name, value if own is None else value.values, "examples paths features", double=True)
+    if own is not None and layers is not None and Chain.of(layers) != value.chain:
+        raise ValueError(f"layers: {name} already has layers {own}, got {layers!r}. Leave layers out.")
+    chain = Chain.of(layers if own is None else own)
+    checks.same(name, "the paths axis", values.shape[1], f"the paths of layers={chain.spelled}", chain.paths)
+    return AttentionedInputs(values, chain.spelled)
