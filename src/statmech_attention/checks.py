@@ -116,7 +116,7 @@ def whole(name: str, value, least: int = 1, most: int | None = None) -> int:
 
 
 def is_whole(number, least: int) -> bool:
-    """Whether `number` is a whole number, of any type but bool, and not too small."""
+    """True for a whole number of any type but bool that is at least `least`."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
         return False
     # In this order, since the largest of Python's whole numbers are no floats.
@@ -201,7 +201,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def axes(value) -> int:
-    """How many axes an array has, or would have; 0 of what is none, which the check of the array refuses."""
+    """Number of axes of `value` as an array; 0 if it cannot be converted (`array` raises later)."""
     try:
         return np.ndim(value)
     except (TypeError, ValueError):

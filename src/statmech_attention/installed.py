@@ -67,7 +67,7 @@ def need(extra: str, what: str) -> None:
 
 
 def report() -> str:
-    """What is not installed and what it would serve: a text of two lines for every such extra, empty if all is there."""
+    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
     lines = []
     for extra, serves in _SERVES.items():
         if missing := absent(extra):

@@ -33,19 +33,19 @@ class Stage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its order parameter."""
+        """Symbol of the stage's order parameter."""
         return f"{'G' if self.inner else 'U'}^({self.place + 1})"
 
     @property
     def variable(self) -> str:
-        """Of its order parameter in a Dataset: the first layer's without a number, and of an inner stage that of its heads."""
+        """Variable of the stage's order parameter in a Dataset: without a number for the first layer, with `head_` for an inner stage."""
         if self.inner:
             return f"head_order_parameter_{self.place + 1}"
         return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
 
     @property
     def width_name(self) -> str:
-        """Of its width."""
+        """Symbol of the stage's width."""
         return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"
 
 
@@ -85,7 +85,7 @@ class Chain:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """One for every order parameter and every array of weights but the projection: each kind, and after it its inner stage."""
+        """The stages, one per order parameter and per array of weights above the projection: each kind, then its inner stage."""
         each = (
             (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
             for place, kind in enumerate(self.kinds)
@@ -99,12 +99,12 @@ class Chain:
 
     @cached_property
     def form(self) -> "Chain":
-        """What decides shapes of the theory's arrays, and what is compiled: inner widths are left out."""
+        """The chain without inner widths, which determines all shapes and hence what is compiled."""
         return Chain(tuple(layer.form for layer in self.layers), self.readout.form)
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """Number of outputs."""
         return self.readout.branches
 
     @property
@@ -119,7 +119,7 @@ class Chain:
 
     @cached_property
     def paths(self) -> int:
-        """How many paths there are, outputs not counted."""
+        """Number of paths, outputs not counted."""
         return math.prod(self.branches)
 
     @property
@@ -146,7 +146,7 @@ class Chain:
 
     @cached_property
     def divisor(self) -> int:
-        """What divides the kernel: the product of the numbers of heads where there are heads alone."""
+        """Divisor of the kernel: the product of the numbers of heads in a chain of heads alone."""
         return math.prod(layer.divisor for layer in self.layers)
 
     def keep(self, kept: Sequence[Sequence[int]]) -> tuple["Chain", tuple[Part, ...]]:
@@ -175,7 +175,7 @@ def chain(layers: Layers) -> Chain:
 
 
 def _listed(layers) -> tuple:
-    """What stands for the layers, whatever it is."""
+    """The entries of `layers` as a tuple, refused if there are none."""
     if layers is None:
         raise ValueError(
             "layers: plain arrays do not say which layers they pass. Pass layers=(H_1, .., H_L), or the result of attentioned_inputs."

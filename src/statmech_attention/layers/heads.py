@@ -10,7 +10,7 @@ from statmech_attention.layers.kind import Layer, Narrow, root
 
 
 class ValueDimension:
-    """What kinds with a field `values`, the dimension $d$ of a head's values or None, have in common."""
+    """Base of kinds with a field `values`: the dimension $d$ of a head's values, or None."""
 
     count: int
     values: int | float | None

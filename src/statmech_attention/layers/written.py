@@ -13,7 +13,7 @@ _KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
 
 
 def layers_to_json(layers) -> list:
-    """What `layers` spells, kinds by their names and fields.
+    """Return `layers` as JSON can hold it, kinds by their names and fields.
 
     Args:
         layers: number of heads in every layer, or layers of other kinds among them.

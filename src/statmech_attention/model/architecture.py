@@ -24,7 +24,7 @@ class Architecture:
 
     @classmethod
     def of(cls, layers, width, variance=1.0) -> "Architecture":
-        """All of it checked; a scalar stands for one number a layer."""
+        """Check layers, widths and variances; a scalar stands for one number per layer."""
         chain = Chain.of(layers)
         widths = _per_layer("width", width, len(chain.kinds), "(N_1, .., N_{L+1})", infinite=True)
         infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
@@ -59,7 +59,7 @@ class Architecture:
 
     @property
     def unit(self):
-        """What the action is measured in, and stands for $N_{max}$ there: the largest $d$ where the $N_l$ are infinite and heads narrow."""
+        """Width in whose units the action is expressed: $N_{max}$, or the largest head dimension if all $N_l$ are infinite."""
         widest = self.widest
         dimensions = [kind.inner for kind in self.chain.kinds if kind.inner is not None]
         if not dimensions:

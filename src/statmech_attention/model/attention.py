@@ -194,7 +194,7 @@ def _finite(matrices: tuple) -> tuple:
 
 
 def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
-    """Where attention may go, key by query: by the attention's own mask, and to no padding. What padding asks is left to itself."""
+    """Boolean mask (key, query) of allowed attention; padding queries may attend anywhere and are zeroed later."""
     if mask is None:
         return None if own is None else own[None]
     allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))

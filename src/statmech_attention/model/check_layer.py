@@ -1,4 +1,4 @@
-"""Whether a kind of layer agrees with itself: what the author of a new one should ask before using it."""
+"""Consistency checks of a new kind of layer."""
 
 import itertools
 from typing import Any

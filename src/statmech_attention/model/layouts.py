@@ -27,7 +27,7 @@ _SUM = 5e-3
 
 
 def attention_layers(name: str, values, axes: str) -> tuple:
-    """One array a layer, each with `axes`."""
+    """Arrays, one per layer, each with `axes`."""
     return tuple(
         checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(_layers(name, values, axes))
     )

@@ -27,7 +27,7 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 
 
 class Weights(NamedTuple):
-    r"""All learned weights of (8); queries and keys are not among them.
+    r"""Learned weights of (8), without queries and keys.
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
@@ -166,7 +166,7 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
-    """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    """Vectors that multiply the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
     rows = stage_weights(weights, chain)[0] @ weights.projection

@@ -15,7 +15,7 @@ from statmech_attention import checks
 
 
 class ReadAttention(NamedTuple):
-    """What a network makes of a batch, named as the arguments of `attentioned_inputs` and `select_heads`.
+    """Tokens, attention and mask of a batch; `read._asdict()` has the names of `attentioned_inputs`' arguments.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`, in double precision.
@@ -134,7 +134,7 @@ _ARGUMENTS = (
 
 
 class _Call(NamedTuple):
-    """One use of a self-attention."""
+    """A single use of a self-attention."""
 
     query: Any
     padding: Any
@@ -143,7 +143,7 @@ class _Call(NamedTuple):
 
 
 class _Heard:
-    """What happened while the network ran."""
+    """Record of the calls while the network ran."""
 
     def __init__(self) -> None:
         self.calls: list[_Call] = []
@@ -208,6 +208,6 @@ def _array(tensor) -> Float[np.ndarray, "..."]:
 
 
 def _padding(mask) -> Bool[np.ndarray, "examples tokens"]:
-    """Where PyTorch's mask of keys leaves them out: booleans, or what is added to the logits."""
+    """Boolean padding from PyTorch's mask of keys, which is boolean or added to the logits."""
     mask = mask.detach().cpu()
     return np.isneginf(mask.float().numpy()) if mask.is_floating_point() else mask.numpy()

@@ -1,4 +1,4 @@
-r"""How much likelier a head makes the labels: the theory's evidence with it and, solved anew, without it.
+r"""Evidence of a head: the theory's evidence of the labels with the head minus that without it, solved again.
 
 To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the paths that are left keep
 their coefficients. The smaller model is then the larger one at a point of its prior, and the evidence lost is, exactly, the

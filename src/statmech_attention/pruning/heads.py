@@ -36,7 +36,7 @@ def different_heads(name: str, value, layers) -> list[int]:
 
 
 def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """What a removal leaves of every layer.
+    """Heads of every layer that a removal leaves.
 
     Args:
         layers: number of heads in every layer, or layers of other kinds among them.
@@ -110,7 +110,7 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
 
 
 def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
-    """Which heads are there in the whole network, the first row, and without each of them.
+    """Masks of heads: the whole network, then the network without each head.
 
     Args:
         layers: number of heads in every layer, or layers of other kinds among them.
@@ -120,7 +120,7 @@ def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
 
 
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
-    r"""What a path's coefficient is multiplied with in networks that have only some of the heads; 0 for paths that are gone.
+    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
 

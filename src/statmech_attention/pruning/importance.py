@@ -1,4 +1,4 @@
-"""How important a head is, by its score of section 4.2 of Tiberi et al. (2024) and otherwise, and how well that orders the heads."""
+"""Importance of heads: the score of section 4.2 of Tiberi et al. (2024), and scores of other authors."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -107,7 +107,7 @@ def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarra
 def head_confidence(
     attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
-    r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
+    r"""Confidence of a head: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$, without labels.
 
     Args:
         attention: matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.

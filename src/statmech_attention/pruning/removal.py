@@ -1,4 +1,4 @@
-r"""What the removal of heads costs, from the contributions of the paths alone; the network is not run again.
+r"""Cost of removing heads, from the contributions of the paths alone; the network is not run again.
 
 Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions $c^\pi$ and
 $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer $l$, 0 where it is not. Along a skip
@@ -26,7 +26,7 @@ _AT_ONCE = 100  # networks; their outputs are in memory together
 
 
 class Removals(NamedTuple):
-    """What is left of the accuracy without some heads.
+    """Accuracies without some heads.
 
     Attributes:
         removed: numbers of the heads that are gone.
@@ -41,7 +41,7 @@ class Removals(NamedTuple):
 def path_contributions(
     network: TrainedNetwork | Weights, attentioned: AttentionedInputs
 ) -> Float[Array, "examples paths *outputs"]:
-    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
+    r"""Contribution of each path to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 
     Args:
         network: a `TrainedNetwork` or `Weights`.
@@ -87,7 +87,7 @@ def masked_outputs(
 
 
 def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0) -> Estimate:
-    """By how much the accuracy falls when one head is removed, for every head.
+    """Drop of the accuracy when one head is removed, for every head.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
@@ -109,7 +109,7 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
 
 
 def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
-    """In which order heads are removed: the lowest score first; the last head of a layer is passed over.
+    """Order of removal: the lowest score first; the last head of a layer is passed over.
 
     Args:
         scores: `(all heads,)`; of equal ones the first head goes first.

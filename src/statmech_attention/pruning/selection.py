@@ -1,4 +1,4 @@
-"""Which heads to keep of an encoder of one's own, from its attention matrices and labelled examples alone."""
+"""Selection of an encoder's heads from its attention matrices and labelled examples alone."""
 
 import math
 from typing import NamedTuple

@@ -83,7 +83,7 @@ def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -
 
 
 def _attention_kept(counts, layers, removed) -> list[tuple[int, ...]]:
-    """What a removal leaves of attention that has `counts` heads in the layers that have any."""
+    """Heads left by a removal in attention with `counts` heads in the layers that have any."""
     layers = chain(counts if layers is None else layers)
     wanted = [count for count in layers.heads if count]
     if counts != wanted:
@@ -93,14 +93,14 @@ def _attention_kept(counts, layers, removed) -> list[tuple[int, ...]]:
 
 
 def _values_left(values, part: Part):
-    """What is left of a layer's weights."""
+    """Weights of a layer after a removal."""
     left = jax.tree.map(lambda one: one.take(np.asarray(part.matrices, int), axis=-3), values)
     # A skip alone has no matrices, and none that are narrow.
     return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
 
 
 def _left(layers, kept, axis: int = 0) -> tuple:
-    """What is kept of every layer, without the layers of which nothing is."""
+    """Kept parts of every layer, without the layers that keep none."""
     pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
     return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
 

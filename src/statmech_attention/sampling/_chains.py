@@ -157,7 +157,7 @@ def run(
 
 @lru_cache(maxsize=64)
 def _compiled(transition: Transition, together: bool):
-    """To begin, and to go on by some draws, at most `_BLOCK`: one chain, or all of them at once."""
+    """Compile the start and a block of at most `_BLOCK` draws, of one chain or of all at once."""
 
     def go_on(state, data, count, thinning):
         numbers = jax.eval_shape(transition.advance, state, data)[1]
@@ -192,7 +192,7 @@ def _raw_keys(key, chains: int):
 
 
 def _chain(every, number: int):
-    """One chain of a pytree of all."""
+    """A single chain out of a pytree of all."""
     return jax.tree.map(lambda leaf: leaf[number], every)
 
 

@@ -30,7 +30,7 @@ _AT_ONCE = 16  # columns of a Hessian that are computed together
 
 
 class Posterior(NamedTuple):
-    """Everything the density depends on besides the point; only arrays, and one of `products` and `inputs` is None.
+    """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
 
     With several outputs, every pair (example, output) is an example here, and every pair (path, output) a path.
 
@@ -204,7 +204,7 @@ def _both_orders(product, p: int, q: int):
 
 
 def _positions(size: int, upper: bool = False) -> np.ndarray:
-    """Where the entries of a symmetric matrix stand in its packed triangle."""
+    """Positions of a symmetric matrix' entries in its packed triangle."""
     found = np.zeros((size, size), dtype=np.int32)
     rows, columns = np.triu_indices(size) if upper else np.tril_indices(size)
     found[rows, columns] = found[columns, rows] = np.arange(len(rows))

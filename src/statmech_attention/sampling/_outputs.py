@@ -19,7 +19,7 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class CrossKernels(NamedTuple):
-    """What the kernels of test inputs are made from.
+    """Factors of the kernels of test inputs.
 
     Attributes:
         products: of every pair of paths the kernel between training and test examples; or else

@@ -1,4 +1,4 @@
-"""What the two samplers of weights share: their arguments, where they start, what they keep of a draw."""
+"""Arguments, starts and records that the two samplers of weights share."""
 
 from functools import partial
 from typing import NamedTuple

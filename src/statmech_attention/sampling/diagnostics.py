@@ -39,7 +39,7 @@ def estimate(draws: ArrayLike) -> Estimate:
 
 
 def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
-    r"""How often the sign of a mean output is that of the label, and what Monte Carlo errors leave in doubt of it.
+    r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
     $\sqrt{\sum p (1 - p)} / n$, doubts counted as independent. The error that comes from few test inputs is not in it.
@@ -67,7 +67,7 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
 
 def effective_size(draws: ArrayLike) -> np.ndarray:
-    r"""How many independent draws would give the mean the same error.
+    r"""Number of independent draws that give the mean the same error.
 
     Args:
         draws: `(chain, draw, ..)`.

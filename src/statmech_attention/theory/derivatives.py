@@ -43,7 +43,7 @@ _LARGEST_DOUBLE = 2**22
 
 
 class ActionProblem(NamedTuple):
-    """Everything the action depends on besides the point; only arrays, so that it can be vmapped.
+    """Arrays that the action depends on besides the point; all can be vmapped.
 
     Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
 
@@ -133,7 +133,7 @@ def _pair_kernels(inputs):
 
 
 def is_dense(method: str, values) -> bool:
-    """Whether forming the Hessian costs less than the products that would replace it."""
+    """True if forming the Hessian costs less than the products that would replace it."""
     if method != "auto":
         return method == "dense"
     rows, paths, features = values.shape
@@ -145,7 +145,7 @@ def is_dense(method: str, values) -> bool:
 
 
 def rough_hessian(problem: ActionProblem) -> bool:
-    """Whether parts of the dense Hessian are in single precision."""
+    """True if parts of the dense Hessian are in single precision."""
     _, features, paths = problem.inputs.shape
     return problem.pairs is None and (features * paths) ** 2 > _LARGEST_DOUBLE
 
@@ -268,7 +268,7 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     sums = (left @ inner.reshape(paths**2, features**2).T).astype(chol.dtype)
 
     def contracted(b, c, a, d):
-        """Of all orders; the blocks of both matrices are each other's transposes."""
+        """Sum for all orders of the pairs; the blocks of both matrices are each other's transposes."""
         swapped = b > c
         low, high = np.minimum(b, c), np.maximum(b, c)
         row = low * paths - low * (low - 1) // 2 + high - low

@@ -30,7 +30,7 @@ _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 
 
 class Trial(NamedTuple):
-    """One evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
+    """An evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
 
     temperature: float
     variance: tuple[float, ...]

@@ -146,7 +146,7 @@ def kernel_scale(attentioned: AttentionedInputs, variance):
 
 
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
-    """What the kernel is a product of: inputs times the gains of their paths, one row and one path for every output.
+    """Factors of the kernel: inputs times the gains of their paths, one row and one path per output.
 
     Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
     example's values on the paths (path, output) of the same output, and zeros elsewhere.

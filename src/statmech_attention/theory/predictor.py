@@ -50,7 +50,7 @@ class JointPrediction(NamedTuple):
 
     @property
     def variance(self) -> Float[Array, "..."]:
-        """That of each output alone, in the shape of the mean."""
+        """Variance of each output, in the shape of the mean."""
         diagonal = jnp.diagonal(self._matrix, axis1=-2, axis2=-1)
         return jnp.maximum(diagonal, 0.0).reshape(self.mean.shape)
 

@@ -143,7 +143,7 @@ def solve_sweep(
 def _minimise_batch(
     problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool
 ) -> ActionMinimum:
-    """One compiled loop over the temperatures of a small problem; those of a large one one after the other."""
+    """Minimise at all temperatures: a small problem in one compiled loop, a large one after another."""
     options = (tolerance, max_steps, factors, dense)
     if not dense or problem.inputs.size > _LARGEST_BATCHED:
         each = zip(problem.temperature, starts, strict=True)
@@ -166,7 +166,7 @@ def _stacked(found: list) -> ActionMinimum:
 
 
 def _extrapolated(track: list, width, points):
-    """Where to start at a width: along the line in ln N through the two next larger ones, from the next where there is one."""
+    """Start at a width: on the line in ln N through the two next larger widths, or at the next larger one."""
     if not track:
         return points
     (*_, (near, point)) = track

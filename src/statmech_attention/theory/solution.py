@@ -1,4 +1,4 @@
-"""What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
+"""The result of a minimisation of the action: order parameters, outcome, and predictions from them."""
 
 import os
 from dataclasses import dataclass, replace
@@ -91,14 +91,14 @@ class Solution:
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether the tolerance was reached; of a batch, each."""
+        """True where the tolerance was reached."""
         return self.outcome == Outcome.CONVERGED
 
     def __repr__(self) -> str:
         return f"Solution({theory_summary.line(self)})"
 
     def summary(self) -> str:
-        """What was solved, how it went and what came out, on one screen; of a batch, its ranges.
+        """Problem, outcome and results on one screen; for a batch their ranges.
 
         Returns:
             A text of some lines, to be printed.
@@ -116,7 +116,7 @@ class Solution:
         return log_evidence(self)
 
     def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
-        """How important each head is, by the order parameter; see `statmech_attention.head_scores`.
+        """Importance of each head by the order parameter; see `statmech_attention.head_scores`.
 
         Args:
             definition: "both" or "either".
@@ -137,7 +137,7 @@ class Solution:
         return self._batched(one, self.order_parameter)
 
     def to_xarray(self):
-        """All of it as an `xarray.Dataset`: order parameters, action and its parts, how it went, inputs, labels, physics.
+        """Convert to an `xarray.Dataset`: order parameters, action and its parts, outcome, inputs, labels, numbers.
 
         Returns:
             Dataset with the leading axes of the solution first, named `batch_1` .. ; `heads` is an attribute.
@@ -185,7 +185,7 @@ class Solution:
         return load(path)
 
     def __getitem__(self, index) -> "Solution":
-        """One solution, or a smaller batch, out of a batch."""
+        """Take one solution, or a smaller batch, out of a batch."""
         checks.index("solution", index, self.temperature.shape)
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
         names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)

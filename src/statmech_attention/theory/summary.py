@@ -12,7 +12,7 @@ _MOST_HEADS = 16  # whose scores are shown
 
 
 def line(solution) -> str:
-    """What was solved and how it ended, without any of the arrays."""
+    """Problem and outcome in one line, without any of the arrays."""
     inputs = solution.attentioned
     shape = "" if not solution.temperature.shape else f"batch {solution.temperature.shape}, "
     what = f"{shape}layers={inputs.layers}, {inputs.values.shape[-3]} examples"
@@ -62,6 +62,6 @@ def _widths(solution) -> str:
 
 
 def _range(values) -> str:
-    """One number, or the smallest and largest of several."""
+    """A number, or the smallest and largest of several."""
     least, most = np.min(np.asarray(values)), np.max(np.asarray(values))
     return f"{least:.6g}" if least == most or np.isnan(least) else f"{least:.6g}..{most:.6g}"

@@ -24,7 +24,7 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class TrainedWeights(NamedTuple):
-    """What gradient descent came to.
+    """End of a gradient descent.
 
     Attributes:
         weights: `Weights`, for `forward_paths` on test inputs.
