@@ -53,7 +53,7 @@ def sample_weights(
 
     Args:
         key: a JAX random key.
-        width: $N$, or one whole number a layer, $(N_1, .., N_{L+1})$.
+        width: $N$, or one whole number per layer, $(N_1, .., N_{L+1})$.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.

@@ -98,8 +98,8 @@ def run(
         starts: positions to start from, with a leading axis of chains.
         key: a JAX random key.
         warmup: iterations that are not kept.
-        draws: draws a chain that are kept.
-        thinning: iterations a draw.
+        draws: draws per chain that are kept.
+        thinning: iterations per draw.
         chain_method: "parallel", "vectorized" or "auto".
         checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
         settings: what else tells this run from others, as JSON can hold it.

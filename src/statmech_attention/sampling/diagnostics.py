@@ -31,7 +31,7 @@ def estimate(draws: ArrayLike) -> Estimate:
         `Estimate(mean, error)`, each with the remaining axes.
 
     Raises:
-        ValueError: fewer than four draws a chain.
+        ValueError: fewer than four draws per chain.
     """
     values = _values(draws)
     spread = values.std(axis=(0, 1), ddof=1)
@@ -161,7 +161,7 @@ def dataset(
 
 
 def named_overlaps(overlaps, stages) -> dict:
-    """The order parameters of a draw, one a stage of the chain, under the names that they have in the Dataset."""
+    """The order parameters of a draw, one per stage of the chain, under the names that they have in the Dataset."""
     return {stage.variable: overlap for stage, overlap in zip(stages, overlaps, strict=True)}
 
 

@@ -91,7 +91,7 @@ def full_rank(architecture: Architecture) -> Factors:
 
 
 def factor_shapes(architecture: Architecture, most) -> Factors:
-    """Shapes of the factors with `most` columns at most, a number a stage."""
+    """Shapes of the factors with `most` columns at most, a number per stage."""
     chain = architecture.chain.form
     sizes: list[int] = []
     ranks: list[int] = []

@@ -39,7 +39,7 @@ def kernel(
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
         order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
-        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
+        variance: $\sigma^2$, or one number per layer with $\sigma_0^2$ first.
         layers: only for plain arrays, $(H_1, .., H_L)$.
 
     Returns:

@@ -31,7 +31,7 @@ _ROUNDING = 1e-6  # of the largest entry of U
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
+    """Mean and variance of the network's output under the posterior, one number per test example, or one per output."""
 
     mean: Float[Array | np.ndarray, "..."]
     variance: Float[Array | np.ndarray, "..."]
