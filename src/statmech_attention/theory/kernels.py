@@ -10,7 +10,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -180,12 +179,14 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
     rows, paths, features = inputs.shape
     if rows <= paths * features or not checks.concrete(inputs, labels):
         return Reduced(inputs, labels)
+    from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
+
     # The labels are a last column of what is triangulated, block by block: what is below is never needed.
     columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
     triangle = np.zeros((0, columns.shape[1]))
     for start in range(0, rows, 2 * columns.shape[1]):
         block = columns[start : start + 2 * columns.shape[1]]
-        (triangle,) = scipy.linalg.qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
+        (triangle,) = qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
         triangle = triangle[: columns.shape[1]]
     rows = paths * features
     kept = triangle[:rows, :rows].reshape(rows, paths, features)
