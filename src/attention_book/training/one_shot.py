@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
+from statmech_attention.training.network import CURVE, TrainedNetwork
 from tqdm import tqdm
 
 from attention_book.tasks.images import Split
@@ -27,7 +28,6 @@ from statmech_attention.arguments import File, Layers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
-from statmech_attention.training.network import CURVE, TrainedNetwork
 
 _REPORT_EVERY = 50
 

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from statmech_attention.training.network import CURVE, TrainedNetwork
 
 from attention_book.tasks._sequences import CompactTokens
 from attention_book.training.compact import affine, matrices, over_channels
@@ -26,7 +27,6 @@ from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, Narrow
 from statmech_attention.model.network import Weights, spelled_by, stage_weights, weights_order_parameters
-from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
 class Parameters(NamedTuple):

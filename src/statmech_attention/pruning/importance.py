@@ -13,13 +13,11 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
-from statmech_attention.training.network import TrainedNetwork
 
 __all__ = [
     "DEFINITIONS",
     "head_confidence",
     "head_scores",
-    "head_weight_norms",
     "normalised_by_layer",
     "path_covariance",
     "taylor_importance",
@@ -128,23 +126,3 @@ def head_confidence(
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]
     return np.concatenate([layer.sum(axis=(0, 2)) / count for layer, count in zip(largest, queries, strict=True)])
-
-
-@checks.objects
-def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
-    r"""Frobenius norm of a head's weights, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, as they are while training.
-
-    Args:
-        network: a `TrainedNetwork`, whose values are $\sqrt N$ times those of training.
-        values_only: that of $V^{(l,h)}$ alone.
-
-    Returns:
-        `(all heads,)`.
-    """
-    squares = []
-    for norms, queries, keys in zip(network.value_norms, network.queries, network.keys, strict=True):
-        square = np.asarray(norms, float) ** 2 / network.width
-        if not values_only:
-            square = square + sum(np.sum(np.asarray(side, float) ** 2, axis=(1, 2)) for side in (queries, keys))
-        squares.append(square)
-    return np.sqrt(np.concatenate(squares))
