@@ -27,8 +27,6 @@ from statmech_attention.theory.kernels import (
     kernel_scale,
 )
 
-_ROUNDING = 1e-6  # of the largest entry of U
-
 
 class Prediction(NamedTuple):
     """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
@@ -131,26 +129,9 @@ def predict(
     labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
     temperature = checks.positive("temperature", temperature)
     order_parameter = check_order_parameter(order_parameter, train)
-    _check_semi_definite(order_parameter)
     order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
     prior = variances(variance, len(chain.layers))[0]
     return (_predict_jointly if joint else _predict)(train.form, labels, test.form, order_parameter, temperature, prior)
-
-
-def _check_semi_definite(order_parameter) -> None:
-    """Refuse a $U$ that no weights have, but for rounding."""
-    if not checks.concrete(order_parameter):
-        return
-    known = np.asarray(order_parameter)
-    size = _ROUNDING * np.max(np.abs(known))
-    if np.max(np.abs(known - known.T)) > size:
-        raise ValueError("order_parameter: wanted a symmetric U, got one that is not. Take 0.5 * (U + U.T).")
-    try:
-        np.linalg.cholesky(known + (size + np.finfo(float).tiny) * np.eye(len(known)))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "order_parameter: wanted a positive semi-definite U, got one with negative eigenvalues. It is that of no weights."
-        ) from None
 
 
 @quick_jit()
