@@ -227,8 +227,11 @@ def test_zeros_are_let_through_where_nothing_is_read_or_a_function_returns_them(
     low[..., -1] = 0
     sma.attentioned_inputs(inputs, [low, top])
     top[..., -1] = 0
+    with pytest.raises(ValueError, match="attention of layer 2: .* from token 4 of example 0"):
+        sma.attentioned_inputs(inputs, [low, top])
     found = sma.attentioned_inputs(inputs, lambda _: [low, top]).values
     np.testing.assert_array_equal(found, 0)
+    sma.attentioned_inputs(inputs[:, :1], [np.zeros((5, 2, 1, 1))])  # no padding, since nothing is left beside it
     top[:] = reference.random_attention(rng, (1,), len(LENGTHS), TOKENS)[0]
     low[:, 0] = 0  # one head of two
     sma.attentioned_inputs(inputs, [top, low[..., ::-1]])

@@ -121,10 +121,11 @@ def _sum_error(matrix) -> float:
 
 
 def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queries"] | None, let: str = "") -> None:
-    """Refuse a matrix in which one of the tokens that count, or of all, attends to nothing in any head, as padding does."""
-    nothing = (True if counts is None else counts) & ~np.any(np.asarray(matrix) != 0, axis=(1, 2))
-    if nothing.any():
-        example, token = np.argwhere(nothing)[0]
+    """Refuse a matrix in which one of the tokens that count, or of all, attends to nothing, and others of its example do not."""
+    attends = np.any(np.asarray(matrix) != 0, axis=(1, 2))
+    padding = (True if counts is None else counts) & ~attends & attends.any(axis=1, keepdims=True)
+    if padding.any():
+        example, token = np.argwhere(padding)[0]
         raise ValueError(
             f"{where}: wanted attention from every token that counts, got zeros alone from token {token} of example {example}, as "
             f"on padding. Pass mask=, false on padding.{let}"
