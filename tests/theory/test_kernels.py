@@ -117,7 +117,7 @@ def test_an_order_parameter_of_no_weights_is_refused(take):
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32"])
-def test_the_precision_of_an_order_parameter_says_how_far_it_may_be_off(precision):
+def test_an_order_parameter_may_be_off_by_its_precision(precision):
     factor = np.random.default_rng(40).normal(size=(16, 3))
     rounded = jnp.asarray(factor @ factor.T, precision)  # of rank 3: some eigenvalues become negative
     assert np.linalg.eigvalsh(np.asarray(rounded, float))[0] < 0

@@ -101,7 +101,7 @@ def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None
     sums = [
         matrix.sum(axis=axis, dtype=float)[tokens] for axis in (2, 3)
     ]  # not in bfloat16, whose sums stop short of one
-    # Lines of zeros, as padding has them, tell nothing of the order.
+    # Lines of zeros, as padding has them, show nothing of the order.
     columns, rows = (np.allclose(one[one != 0], 1, rtol=0, atol=_sum_error(matrix)) for one in sums)
     order, other, mend = _ORDERS[layout]
     if rows and not columns and matrix.min() >= 0:
@@ -114,7 +114,7 @@ def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None
 
 
 def _sum_error(matrix) -> float:
-    """How far from one a sum of these entries may be: by their precision, also after they were converted to a finer one."""
+    """Return the largest deviation of a sum from one, by the precision of the entries, also where they were made finer since."""
     with np.errstate(over="ignore"):
         short = np.all(matrix == matrix.astype(jnp.bfloat16))
     return max(_SUM, 2 * float(jnp.finfo(jnp.bfloat16 if short else matrix.dtype).eps))

@@ -237,7 +237,7 @@ def check_symmetric(name: str, matrix) -> None:
 
 
 def _rounding(matrix: np.ndarray) -> float:
-    """How far off entries may be: by their precision, single precision too that was made double."""
+    """Return the largest error of rounding in an entry, that of single precision too where it was made double since."""
     with np.errstate(over="ignore"):
         single = np.all(matrix == matrix.astype(np.float32))
     precision = max(float(jnp.finfo(matrix.dtype).eps), single * float(np.finfo(np.float32).eps))
