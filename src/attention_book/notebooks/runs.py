@@ -8,6 +8,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from statmech_attention.results.provenance import source_hash
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
 
 _SUFFIXES = (".md", ".ipynb")
+_GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 
 def run(
@@ -70,7 +72,7 @@ def run(
         raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
     finally:
         # Whatever happened, an interrupt included: what was computed is evidence and is kept.
-        _publish(partial, target, source)
+        _publish(partial, target, source, _notice(known, given))
     return target
 
 
@@ -220,7 +222,40 @@ def _make_folder(folder: Path) -> None:
         raise Refused(f"output: nothing can be written to {folder} ({error.strerror}).") from error
 
 
-def _publish(partial: Path, target: Path, source: Path) -> None:
+def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
+    """The values that the text was not written for, in a sentence; empty where all are the defaults."""
+    others = {name: value for name, value in given.items() if value != known[name].default}
+    if not others:
+        return ""
+    defaults = {name: known[name].default for name in others}
+    here, before = (", ".join(f"`{name} = {value}`" for name, value in each.items()) for each in (others, defaults))
+    return f"Executed with {here}; the sentences and verdicts were written for the defaults ({before})."
+
+
+def _write_glued(notebook) -> None:
+    """Write glued values into the text, as the build of the book does: Jupyter shows the roles as they are."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    glued = [
+        (output.metadata.scrapbook, output.data) for output in outputs if "scrapbook" in output.get("metadata", {})
+    ]
+    if not glued:
+        return
+    from myst_nb.core.variables import format_plain_text
+
+    values = {key.name: data.get(f"{key.mime_prefix}text/plain", "") for key, data in glued}
+
+    def written(role: re.Match) -> str:
+        try:
+            return format_plain_text(values[role[1]], role[2])
+        except (KeyError, TypeError, ValueError):  # of a cell that was not reached, or of another kind
+            return role[0]
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _GLUED.sub(written, cell.source)
+
+
+def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
     """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
     import nbformat
 
@@ -229,6 +264,9 @@ def _publish(partial: Path, target: Path, source: Path) -> None:
         record = notebook.metadata.setdefault("papermill", {})
         record["input_path"], record["output_path"] = _name(source), target.name
         notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
+        _write_glued(notebook)
+        if notice:
+            notebook.cells.insert(0, nbformat.v4.new_markdown_cell(notice))
         with replacing(target) as temporary:
             nbformat.write(notebook, temporary)
     except nbformat.reader.NotJSONError:  # empty, or cut off by a full disk

@@ -11,6 +11,7 @@ from statmech_attention import checks
 from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning.heads import head_indices
+from statmech_attention.theory.kernels import check_semi_definite
 
 
 def path_weights(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, "paths paths"]:
@@ -24,12 +25,13 @@ def path_weights(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray
         `(paths, paths)`.
 
     Raises:
-        ValueError: a matrix that does not fit the heads.
+        ValueError: a matrix that does not fit the heads or is not positive semi-definite.
     """
     layers = chain(heads)
     matrix = checks.known("order_parameter", order_parameter, "paths paths")
     if matrix.shape != (layers.paths,) * 2:
         raise ValueError(f"order_parameter: wanted shape {(layers.paths,) * 2}, got {matrix.shape}.")
+    check_semi_definite("order_parameter", matrix)
     coefficients = layers.path_gains / np.sqrt(layers.divisor)
     return np.outer(coefficients, coefficients) * matrix
 
@@ -86,7 +88,7 @@ def kernel_shares(weights: Numbers, covariance: Numbers, *, heads: Layers) -> Fl
         Three shares, which sum to 1; the last one can be negative.
 
     Raises:
-        ValueError: matrices that do not fit each other or the heads.
+        ValueError: matrices that do not fit each other or the heads, or are not positive semi-definite.
     """
     layers = chain(heads)
     parts, wanted = (
@@ -95,6 +97,8 @@ def kernel_shares(weights: Numbers, covariance: Numbers, *, heads: Layers) -> Fl
     )
     if any(one.shape != wanted for one in parts):
         raise ValueError(f"weights, covariance: wanted shape {wanted}, got {parts[0].shape} and {parts[1].shape}.")
+    for name, one in zip(("weights", "covariance"), parts, strict=True):
+        check_semi_definite(name, one)
     whole = parts[0] * parts[1] / np.sum(parts[0] * parts[1])
     skips, through = (layers.path_heads < 0).all(axis=1), (layers.path_heads >= 0).all(axis=1)
     alone, inside = whole[np.ix_(skips, skips)].sum(), whole[np.ix_(through, through)].sum()

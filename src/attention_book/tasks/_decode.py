@@ -53,7 +53,7 @@ def decode(name: str, root: Path, size: int, variable: str):
     except ImportError as error:
         raise FileNotFoundError(
             f"{name}: no decoded images in {root / 'decoded'}; {error}, "
-            f"or set {variable} to a folder whose subfolder `decoded` was made elsewhere."
+            f"or set {variable} to a folder whose subfolder `decoded` was made elsewhere: its files are checked as they are read."
         ) from error
     try:
         root.mkdir(parents=True, exist_ok=True)

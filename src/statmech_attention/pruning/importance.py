@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.layouts import matrices_from
+from statmech_attention.model.layouts import check_attending, matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
@@ -116,12 +116,15 @@ def head_confidence(
         `(all heads,)`, between one over the number of keys and 1.
 
     Raises:
-        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said.
+        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said, a token that attends to
+            nothing.
 
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
     """
     mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
     matrices = matrices_from("attention", attention, layout, mask)
+    for number, layer in enumerate(matrices, start=1):
+        check_attending(f"attention of layer {number}", layer, mask)
     largest = [np.asarray(layer).max(axis=2) for layer in matrices]
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]

@@ -271,6 +271,36 @@ def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys)
     assert [entry.name for entry in executed.parent.iterdir()] == ["small-001.ipynb"]
 
 
+def test_a_copy_has_its_own_numbers_in_its_text_and_says_what_it_was_not_written_for(results_root):
+    pytest.importorskip("myst_nb")
+    glue = "from attention_book.notebooks import pages\npages.glue('twice', 2 * width)\npages.glue('shape', 'bent')"
+    path = write(results_root, glue, "if shift == 3: raise ArithmeticError", "pages.glue('late', shift / 7)")
+    path.write_text(
+        path.read_text()
+        + "\nTwice {glue:text}`twice`, or {glue:text}`twice:+.1f`: {glue:text}`shape`, {glue:text}`late:.3f`; `{{glue}}`.\n"
+    )
+
+    def copy(*pairs):
+        status = command(
+            "run", str(path), "--output", "x.ipynb", "--overwrite", *(part for pair in pairs for part in ("-p", pair))
+        )
+        cells = json.loads(Path("x.ipynb").read_text())["cells"]
+        return status, [cell["source"] for cell in cells if cell["cell_type"] == "markdown"]
+
+    status, (notice, *_, last) = copy("width=7", "widths=3,4", "readout=last")
+    assert status == 0
+    assert "".join(notice) == (
+        "Executed with `width = 7`, `widths = [3, 4]`; the sentences and verdicts were written for the defaults "
+        "(`width = 30`, `widths = [1000, 500]`)."
+    )
+    assert "".join(last) == "Twice 14, or +14.0: bent, -0.214; `{{glue}}`."
+    _, (top, *_, last) = copy("width=30")
+    assert "".join(top) == "# A small notebook" and "".join(last).startswith("Twice 60, or +60.0: bent")
+    status, (notice, *_, last) = copy("shift=3")
+    assert status == 1 and "(`shift = -1.5`)" in "".join(notice)
+    assert "".join(last) == "Twice 60, or +60.0: bent, {glue:text}`late:.3f`; `{{glue}}`."
+
+
 def test_a_failing_notebook_is_kept(results_root, capsys):
     path = write(results_root, "print('so far')", "raise ArithmeticError(f'width {width}')", "print('never')")
     (results_root / "executed").mkdir()
