@@ -13,7 +13,7 @@ from statmech_attention.dmft import Regime, diagrams
 def pair(published):
     """Two values of beta and a start."""
     model = dmft.dynamics(published, beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), steps=5000)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=5000)
 
 
 def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
@@ -51,7 +51,7 @@ def _rounded(series, limit, levels):
 def test_continuation_starts_each_network_where_its_neighbour_ended(pair):
     model, window = pair
     betas = np.array([2.7, 2.9, 3.0])
-    model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.start(model.at(beta=3.0))
+    model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.initial_window(model.at(beta=3.0))
     measure = partial(dmft.bifurcation_diagram, transient=20, steps=30, levels=101)
     found = dmft.continuation(model, window, measure)
     assert found.visited.shape == (2, 3, 3, 101) and found.values.shape == (101,)
@@ -66,7 +66,7 @@ def test_continuation_starts_each_network_where_its_neighbour_ended(pair):
 
 def test_attractors_over_two_parameters(published):
     model = dmft.dynamics(published, beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02)
-    found = dmft.attractors(model, dmft.start(model), transient=5000, steps=2000, longest=64)
+    found = dmft.attractors(model, dmft.initial_window(model), transient=5000, steps=2000, longest=64)
     assert found.regime.shape == (2, 2) and found.exponents.shape == (2, 2, 2)
     assert found.regime[1].tolist() == [Regime.PERIODIC, Regime.PERIODIC]
     assert found.period[:, 0].tolist() == [4, 4] and found.period[1, 1] == 24
@@ -75,7 +75,7 @@ def test_attractors_over_two_parameters(published):
 def test_what_comes_back_is_periodic_however_slowly_it_attracts(published):
     """Just below the onset the first exponent is within the threshold, which alone would leave it open."""
     model = dmft.dynamics(published, beta=1.243, gamma=220.0, epsilon=0.02)
-    found = dmft.attractors(model, dmft.start(model), transient=200_000, steps=2000, longest=8)
+    found = dmft.attractors(model, dmft.initial_window(model), transient=200_000, steps=2000, longest=8)
     assert abs(found.exponents[0]) < dmft.THRESHOLD and found.period == 4 and found.regime == Regime.PERIODIC
 
 
@@ -91,7 +91,7 @@ def test_hanns_window_leaves_lines_without_feet():
     assert power[far].max() < 1e-4 * dmft.power_spectrum(series - series.mean())[1][far].max()
 
 
-def test_spectrum_and_autocorrelation_are_their_sums():
+def test_the_spectrum_is_its_sum():
     series = np.random.default_rng(0).normal(0.3, 1.0, size=(2, 40))
     frequencies, power = dmft.power_spectrum(series)
     steps = np.arange(40)
@@ -99,9 +99,6 @@ def test_spectrum_and_autocorrelation_are_their_sums():
         assert frequencies[place] == pytest.approx(frequency)
         wanted = np.abs(series @ np.exp(-2j * np.pi * frequency * steps)) ** 2 / 40
         np.testing.assert_allclose(power[:, place], wanted, rtol=1e-9)
-    found = dmft.autocorrelation(series.T, 7, axis=0)
-    for lag in range(7):
-        np.testing.assert_allclose(found[lag], np.sum(series[:, : 40 - lag] * series[:, lag:], axis=1), rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +115,6 @@ def test_spectrum_and_autocorrelation_are_their_sums():
             "thickness: wanted a positive",
         ),
         (lambda m, w: dmft.continuation(m, w, dmft.attractors), r"model: wanted networks in an array"),
-        (lambda m, w: dmft.autocorrelation(np.ones(4), 5), "lags: wanted a whole number from 1 to the 4 steps, got 5"),
     ],
 )
 def test_bad_input_is_refused(pair, call, message):
