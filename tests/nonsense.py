@@ -99,7 +99,6 @@ FOLDER = Path(tempfile.mkdtemp())
 RESULT = results.save(xr.Dataset({"a": 1.0}), FOLDER / "one.nc", parameters={})
 NETWORK_FILE = training.save_network(NETWORK, FOLDER / "network.nc", parameters={})
 BOTH = {"model": MODEL, "window": WINDOW}
-SERIES = np.sin(np.arange(16.0))
 SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
 SELECTED = (
@@ -121,11 +120,6 @@ SAMPLE = (
 
 WEIGHT_SAMPLES = sampling.gibbs_posterior(**TRAIN, **PHYSICS, key=KEY, keep_weights=True, **CHAINS)
 SEEN192 = sma.attentioned_inputs(RNG.normal(size=(2, 3, 192)), NETWORK.attention, readout="mean")
-
-
-def follow(model, window):
-    """A measure for `continuation`."""
-    return dmft.attractors(model, window, transient=1, steps=10, discard=1, blocks=2, longest=4)
 
 
 # By room and function what it takes; what has a default and is not here keeps it.
@@ -217,7 +211,6 @@ TABLE = {
         | {"standard_errors": 3.0},
         "bifurcation_diagram": BOTH
         | {"transient": 1, "steps": 2, "pairs": ((0, 1),), "thickness": 0.1, "levels": 5, "limit": 1.0},
-        "continuation": {"model": MODEL.at(beta=np.ones((1, 2))), "window": WINDOW, "measure": follow},
         "correlations": {"patterns": PATTERNS},
         "damage": {"model": MODEL, "key": KEY, "steps": 2, "first": WINDOW, "second": WINDOW, "pairs": 1},
         "dynamics": {"patterns": PATTERNS, "beta": 1.0, "gamma": 1.0, "epsilon": 0.1, "average": "sites"},
@@ -239,7 +232,6 @@ TABLE = {
         "period": BOTH | {"longest": 4, "tolerance": 1e-9},
         "periodic_orbit": {"model": SILENT, "window": dmft.initial_window(SILENT), "period": 4, "max_steps": 5},
         "positional_code": {"window": 4},
-        "power_spectrum": {"series": SERIES, "axis": -1},
         "regimes": {"spectrum": SPECTRUM, "threshold": 0.1, "standard_errors": 3.0},
         "segment_patterns": {"key": KEY, "seed": None, "features": 3, "segments": 3, "window": 4, "sites": 6},
         "simulate": {"model": MODEL, "key": KEY, "steps": 2, "replicas": 1, "window": WINDOW, "copies": 1}

@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book.dynamics import continuation
 from attention_book.experiments import many_starts
 from attention_book.experiments.again import Again, difference, largest_difference
 from attention_book.experiments.experiment import Experiment, Part
 from statmech_attention import checks, dmft, results
-from statmech_attention.dmft.diagrams import Bifurcation, attractors, bifurcation_diagram, continuation
+from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 

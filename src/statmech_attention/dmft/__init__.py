@@ -18,8 +18,6 @@ from statmech_attention.dmft.diagrams import (
     Bifurcation,
     attractors,
     bifurcation_diagram,
-    continuation,
-    power_spectrum,
 )
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
@@ -53,7 +51,6 @@ __all__ = [
     "advance",
     "attractors",
     "bifurcation_diagram",
-    "continuation",
     "correlations",
     "damage",
     "dynamics",
@@ -69,7 +66,6 @@ __all__ = [
     "period",
     "periodic_orbit",
     "positional_code",
-    "power_spectrum",
     "random_patterns",
     "regimes",
     "segment_patterns",

@@ -16,13 +16,6 @@ _PIECE = 256  # networks, fastest on CPUs as measured by `python -m benchmarks.d
 _FEWEST = 32  # below which neither a second thread nor a shorter piece is worth it
 
 
-def progress_bar(progress: bool | None, **options: Any):
-    """Return a tqdm bar: shown if True, hidden if False, shown on a terminal only if None."""
-    from tqdm import tqdm
-
-    return tqdm(**options, disable=None if progress is None else not progress)
-
-
 def in_pieces(
     function: Callable, model: Dynamics, window: Window, *, copies: int = 1, progress: bool | None = None
 ) -> Any:
@@ -40,6 +33,7 @@ def in_pieces(
     if alone or not checks.concrete(*jax.tree.leaves((laws, rings))):
         return function(laws, rings)
     length = -(-size // pieces)
+    from tqdm import tqdm
 
     def piece(number: int):
         # All of one length, so that they share one compilation: the last are filled up with copies.
@@ -48,7 +42,8 @@ def in_pieces(
         windows = {name: getattr(rings, name)[..., some] for name in ("keys", "values", "attention")}
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
-    with progress_bar(progress, total=pieces, unit="piece") as bar, ThreadPoolExecutor(threads) as pool:
+    hidden = None if progress is None else not progress  # None: on a terminal only
+    with tqdm(total=pieces, unit="piece", disable=hidden) as bar, ThreadPoolExecutor(threads) as pool:
         found = []
         for one in [pool.submit(piece, number) for number in range(pieces)]:
             found.append(one.result())

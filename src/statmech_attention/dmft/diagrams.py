@@ -1,16 +1,13 @@
-r"""Diagrams of the mean field over its parameters: bifurcations, continuation, regimes; and power spectra."""
+r"""Diagrams of the mean field over its parameters: bifurcations and regimes."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.dmft._batches import in_pieces, progress_bar
+from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes, spectrum_numbers
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
 from statmech_attention.dmft.model import Dynamics
@@ -121,59 +118,24 @@ def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
     if pairs is None:
         pairs = [pair for pair in ((0, 1), (0, 2), (1, 0), (2, 0)) if max(pair) < features]
         return np.array(pairs, int).reshape(-1, 2)
-    pairs = checks.listed("pairs", pairs, "pairs of features")
-    whole = [
-        isinstance(pair, (tuple, list, np.ndarray)) and [checks.is_whole(one, 0) and one < features for one in pair]
-        for pair in pairs
-    ]
-    if any(pair != [True, True] for pair in whole):
+    try:
+        found = np.asarray(pairs)
+    except ValueError:  # ragged
+        found = np.empty(0)
+    if (
+        found.ndim != 2
+        or found.shape[1] != 2
+        or found.dtype.kind not in "iu"
+        or np.any((found < 0) | (found >= features))
+    ):
         raise ValueError(f"pairs: wanted pairs (a, b) of features in 0..{features - 1}, got {pairs!r}.")
-    return np.array(pairs, int)
+    return found.astype(int)
 
 
 def _mark(table, places, where) -> None:
     """Set `table[network, place]` for the steps and networks in `where`."""
     networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
     table[networks[where], places[where]] = True
-
-
-def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
-    r"""Follow attractors along a parameter: every network starts where its neighbour ended.
-
-    `beta=np.stack([betas, betas[::-1]])` goes up and down side by side: where the two ways disagree
-    there is more than one attractor.
-
-    Args:
-        model: `Dynamics` of shape `(*ways, networks)`; the last axis is followed.
-        window: the initial `Window`, one for all ways or one per way.
-        measure: function of (model, window) whose result has a field `window`, such as
-            `bifurcation_diagram`, `attractors` or `lyapunov_spectrum` with their options filled in by
-            `functools.partial`.
-        progress: show a bar over networks; None: on a terminal only.
-
-    Returns:
-        The result of `measure`, arrays with axes `(*ways, networks)` in front and the last window.
-
-    Raises:
-        ValueError: a model with fewer than two axes.
-    """
-    if not callable(measure):
-        raise ValueError(f"measure: wanted a function of (model, window), got {measure!r}.")
-    if len(model.shape) < 2:
-        raise ValueError(
-            f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
-            "One way up and one down is beta=np.stack([betas, betas[::-1]])."
-        )
-    ways = len(model.shape) - 1
-    parameters = {name: np.broadcast_to(getattr(model, name), model.shape) for name in ("beta", "gamma", "epsilon")}
-    found = []
-    for number in progress_bar(progress, iterable=range(model.shape[-1]), unit="network"):
-        one = measure(model.at(**{name: values[..., number] for name, values in parameters.items()}), window)
-        window = one.window
-        rest, structure = jax.tree.flatten(one._replace(window=None))
-        found.append([np.asarray(part) for part in rest])
-    parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
-    return jax.tree.unflatten(structure, parts)._replace(window=window)
 
 
 def attractors(
@@ -220,37 +182,3 @@ def attractors(
     found = regimes(spectrum, threshold=threshold, standard_errors=standard_errors)
     growing = (found == Regime.CHAOTIC) | (found == Regime.HYPERCHAOTIC)
     return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), found), returns, *spectrum)
-
-
-def power_spectrum(
-    series: Float[Array | np.ndarray, "*shape"], *, axis: int = -1, hann: bool = False
-) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
-    r"""Return $S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ per step.
-
-    Args:
-        series: values at $T$ steps; their mean is not subtracted.
-        axis: of the steps.
-        hann: subtract the mean and weight the steps by $w_t = \sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$,
-            of mean square 1. A line is then three frequencies wide and hides no weak line beside it.
-
-    Returns:
-        Frequencies, and the spectrum along `axis`.
-
-    Raises:
-        ValueError: no real numbers, an axis out of range.
-    """
-    series = checks.array("series", series, " ".join(f"axis{number}" for number in range(max(checks.axes(series), 1))))
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -series.ndim <= axis < series.ndim:
-        raise ValueError(f"axis: wanted an axis of the series of shape {series.shape}, got {axis!r}.")
-    return _power_spectrum(series, int(axis) % series.ndim, bool(hann))
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _power_spectrum(series, axis: int, hann: bool):
-    steps = series.shape[axis]
-    if hann:
-        shape = [1] * series.ndim
-        shape[axis] = steps
-        weights = np.sqrt(2 / 3) * (1 - np.cos(2 * np.pi * np.arange(steps) / steps))
-        series = (series - jnp.mean(series, axis=axis, keepdims=True)) * weights.reshape(shape)
-    return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps

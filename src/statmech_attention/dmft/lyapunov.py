@@ -59,7 +59,6 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
     $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$. The other rows are ones below the diagonal.
 
     Args:
-        model: `Dynamics`.
         window: `Window`, of which $\hat A$ alone is used: all tokens are generated from it.
 
     Returns:
@@ -84,7 +83,6 @@ def lyapunov_spectrum(
     r"""Return $\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
     Args:
-        model: `Dynamics`.
         window: the initial `Window`, past the transient; see `advance`.
         steps: $T$, rounded up to whole blocks.
         count: number of exponents, the largest; None: all $ML$. Two cost far less than twelve.

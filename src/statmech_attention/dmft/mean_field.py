@@ -62,7 +62,6 @@ def trajectory(
     r"""Iterate (B7) and (B8) and keep the observables of all new tokens.
 
     Args:
-        model: `Dynamics`.
         window: the initial `Window`, one for all networks or one per network.
         steps: number of steps, fixed at compilation.
         keep: names of `Overlaps` to keep.
@@ -84,7 +83,6 @@ def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""], pro
     r"""Iterate (B7) and (B8) and keep the last window alone.
 
     Args:
-        model: `Dynamics`.
         window: the initial `Window`, one for all networks or one per network.
         steps: number of steps; may be traced.
         progress: show a bar over parts of the batch; None: on a terminal only.

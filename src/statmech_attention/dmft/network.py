@@ -59,7 +59,6 @@ def simulate(
 
     Args:
         model: `Dynamics` of one network; its patterns have the $N$ sites.
-        key: a JAX random key.
         steps: tokens to draw, fixed at compilation.
         replicas: number of networks side by side.
         window: the initial `Window`, for all replicas or one each; None: `initial_window(model)`.
@@ -100,7 +99,6 @@ def damage(
         model: `Dynamics` of one network; its patterns have the $N$ sites.
         first: the initial `Window` of the first replica of every pair.
         second: that of the second replica, of the same slot.
-        key: a JAX random key.
         steps: tokens to draw, fixed at compilation.
         pairs: number of pairs side by side, each with its own random numbers.
 
@@ -133,7 +131,6 @@ def log_likelihood_ratios(
         model: `Dynamics` of one network; its patterns have the $N$ sites.
         first: the `Window` from which words are drawn.
         second: the other `Window`, of the same slot.
-        key: a JAX random key.
         steps: words to draw, fixed at compilation.
         replicas: number of runs side by side.
         copies: multiply $N$, see `simulate`.

@@ -64,7 +64,6 @@ def period(
     r"""Return the smallest $p$ with $\max |X_{t+p} - X_t| \le$ `tolerance` and, unless $\epsilon = 0$, the same slot.
 
     Args:
-        model: `Dynamics`.
         window: `Window` on the attractor; a transient above the tolerance hides a period.
         longest: the longest period looked for.
         tolerance: of every entry of the state.

@@ -56,7 +56,6 @@ def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int
     r"""Return the window after given tokens, by (B1) and (B8), for every network of the batch.
 
     Args:
-        model: `Dynamics`.
         words: `(tokens, sites)` of $\pm1$ or means in between, oldest first, at most $L$ tokens.
         slot: of the oldest token.
 
@@ -79,7 +78,6 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
     drops it; its overlaps are set to zero.
 
     Args:
-        model: `Dynamics`.
         attention: `(*batch, slots, features)` or `(slots, features)`, newest first.
         slot: of the newest token, $t \bmod L$.
 

@@ -40,7 +40,7 @@ def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     whole = results.load(recorded(tmp_path / "whole", diagram="continuation"))
     assert whole.visited.dims == ("way", "network", "byte") and whole.way.values.tolist() == ["up", "down"]
     np.testing.assert_allclose(whole.beta, np.linspace(2.6, 3.0, 5))
-    calls, original = [], dmft.continuation
+    calls, original = [], diagrams.continuation
 
     def once(*arguments, **options):
         calls.append(1)
@@ -107,7 +107,7 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
     found = results.load(path)
     assert found.regime.shape == (2, 3, 3) and found["set"].values.tolist() == [1, 2]
     for seed in (1, 2):
-        patterns = getattr(dmft, ensemble)(seed=seed)
+        patterns = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}[ensemble](seed=seed)
         one = found.sel(set=seed)
         assert float(one.onset) == pytest.approx(dmft.onset(patterns).beta)
         model = dmft.dynamics(patterns, beta=float(one.onset) / 0.98 * one.scale.values, gamma=220.0, epsilon=0.02)
