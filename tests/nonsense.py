@@ -92,13 +92,14 @@ TASK = tasks.OneShot(tasks.glyphs(6, 2))
 SPLIT = tasks.glyph_split(TASK.images)
 PARAMETERS = initial(KEY, HEADS, WIDTH, 2, 192)
 NETWORK = training.trained_network(PARAMETERS)
-PATTERNS = dmft.random_patterns(seed=1, sites=6)
+PATTERNS = dmft.independent(seed=1, sites=6)
 MODEL = dmft.dynamics(PATTERNS, beta=1.2, gamma=3.0, epsilon=0.1)
-WINDOW, SILENT = dmft.initial_window(MODEL), MODEL.at(beta=0.0)
+WINDOW, SILENT = dmft.start(MODEL), MODEL.at(beta=0.0)
 FOLDER = Path(tempfile.mkdtemp())
 RESULT = results.save(xr.Dataset({"a": 1.0}), FOLDER / "one.nc", parameters={})
 NETWORK_FILE = training.save_network(NETWORK, FOLDER / "network.nc", parameters={})
 BOTH = {"model": MODEL, "window": WINDOW}
+SERIES = np.sin(np.arange(16.0))
 SPECTRUM = dmft.LyapunovSpectrum(np.array([0.1, -0.2]), np.full(2, 0.01), np.zeros(2), WINDOW)
 PAIR = [(one.words, one.positions) for one in (PATTERNS.query, PATTERNS.key, PATTERNS.value, PATTERNS.output)]
 SELECTED = (
@@ -120,6 +121,11 @@ SAMPLE = (
 
 WEIGHT_SAMPLES = sampling.gibbs_posterior(**TRAIN, **PHYSICS, key=KEY, keep_weights=True, **CHAINS)
 SEEN192 = sma.attentioned_inputs(RNG.normal(size=(2, 3, 192)), NETWORK.attention, readout="mean")
+
+
+def follow(model, window):
+    """A measure for `continuation`."""
+    return dmft.attractors(model, window, transient=1, steps=10, discard=1, blocks=2, longest=4)
 
 
 # By room and function what it takes; what has a default and is not here keeps it.
@@ -209,8 +215,10 @@ TABLE = {
         "attractors": BOTH
         | {"transient": 1, "steps": 10, "count": None, "discard": 1, "blocks": 2, "longest": 4, "threshold": 0.1}
         | {"standard_errors": 3.0},
+        "autocorrelation": {"series": SERIES, "lags": 3, "axis": -1},
         "bifurcation_diagram": BOTH
         | {"transient": 1, "steps": 2, "pairs": ((0, 1),), "thickness": 0.1, "levels": 5, "limit": 1.0},
+        "continuation": {"model": MODEL.at(beta=np.ones((1, 2))), "window": WINDOW, "measure": follow},
         "correlations": {"patterns": PATTERNS},
         "damage": {"model": MODEL, "key": KEY, "steps": 2, "first": WINDOW, "second": WINDOW, "pairs": 1},
         "dynamics": {"patterns": PATTERNS, "beta": 1.0, "gamma": 1.0, "epsilon": 0.1, "average": "sites"},
@@ -221,8 +229,8 @@ TABLE = {
             "turns": 1,
         },
         "fluctuations": BOTH | {"steps": 2},
-        "patterns_from_arrays": dict(zip(("query", "key", "value", "output"), PAIR, strict=True)),
-        "random_patterns": {"key": KEY, "seed": None, "features": 3, "window": 4, "sites": 6},
+        "given": dict(zip(("query", "key", "value", "output"), PAIR, strict=True)),
+        "independent": {"key": KEY, "seed": None, "features": 3, "window": 4, "sites": 6},
         "jacobian": BOTH,
         "log_likelihood_ratios": {"model": MODEL, "key": KEY, "steps": 2, "first": WINDOW, "second": WINDOW}
         | {"replicas": 1, "copies": 1},
@@ -230,16 +238,19 @@ TABLE = {
         "onset": {"patterns": PATTERNS},
         "pair_correlations": {"one": PATTERNS.query, "other": PATTERNS.key},
         "period": BOTH | {"longest": 4, "tolerance": 1e-9},
-        "periodic_orbit": {"model": SILENT, "window": dmft.initial_window(SILENT), "period": 4, "max_steps": 5},
+        "periodic_orbit": {"model": SILENT, "window": dmft.start(SILENT), "period": 4, "max_steps": 5},
         "positional_code": {"window": 4},
+        "power_spectrum": {"series": SERIES, "axis": -1},
         "regimes": {"spectrum": SPECTRUM, "threshold": 0.1, "standard_errors": 3.0},
-        "segment_patterns": {"key": KEY, "seed": None, "features": 3, "segments": 3, "window": 4, "sites": 6},
+        "segments": {"key": KEY, "seed": None, "features": 3, "segments": 3, "window": 4, "sites": 6},
         "simulate": {"model": MODEL, "key": KEY, "steps": 2, "replicas": 1, "window": WINDOW, "copies": 1}
         | {"keep": ("attention",)},
-        "initial_window": {"model": MODEL},
+        "start": {"model": MODEL},
         "step": BOTH,
         "trajectory": BOTH | {"steps": 2, "keep": ("attention",)},
         "window_from_attention": {"model": MODEL, "attention": np.zeros((4, 3)), "slot": 0},
+        "window_from_overlaps": {"model": MODEL, "keys": np.zeros((4, 3)), "values": np.zeros((4, 3))}
+        | {"attention": np.zeros(3), "slot": 0},
         "window_from_words": {"model": MODEL, "words": np.ones((1, 6)), "slot": 0},
     },
     pruning: {
