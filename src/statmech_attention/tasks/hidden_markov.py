@@ -146,7 +146,7 @@ class HiddenMarkov:
         examples: int = 100,
         test_examples: int = 1000,
         *,
-        products: Sequence[ArrayLike] | None = None,
+        products: Sequence[np.ndarray | Array] | None = None,
         readout: str | int = "last",
     ) -> HiddenMarkovTrial:
         """Draw training and test data and heads, and attention all data.
