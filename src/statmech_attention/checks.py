@@ -69,7 +69,9 @@ def need_double(name: str, value) -> None:
             "Call statmech_attention.enable_x64() before the first array is made."
         )
     if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype != jnp.float64:
-        raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it with {name}.astype('float64').")
+        raise ValueError(
+            f"{name}: wanted float64, got {value.dtype}. Make its numbers float64 first: np.asarray(.., float)."
+        )
 
 
 def real(value) -> float | None:
@@ -114,7 +116,7 @@ def whole(name: str, value, least: int = 1, most: int | None = None) -> int:
 
 
 def is_whole(number, least: int) -> bool:
-    """Whether `number` is a whole number, of any type but bool, and not too small."""
+    """True for a whole number of any type but bool that is at least `least`."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.integer, np.floating)):
         return False
     # In this order, since the largest of Python's whole numbers are no floats.
@@ -199,7 +201,7 @@ def refuse_folder(path: Path) -> None:
 
 
 def axes(value) -> int:
-    """How many axes an array has, or would have; 0 of what is none, which the check of the array refuses."""
+    """Number of axes of `value` as an array; 0 if it cannot be converted (`array` raises later)."""
     try:
         return np.ndim(value)
     except (TypeError, ValueError):
@@ -285,7 +287,7 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
     if not axes and getattr(value, "ndim", 1) == 2:
         raise ValueError(
-            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end heads with Outputs(C)."
+            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end layers with Outputs(C)."
         )
     result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)

@@ -47,5 +47,5 @@ def _listening() -> list[str]:
 
 
 def compilations() -> int:
-    """How many programs XLA has compiled in this process since this was first asked."""
+    """Number of programs that XLA has compiled in this process since the first call."""
     return _listening().count("/jax/core/compile/backend_compile_duration")

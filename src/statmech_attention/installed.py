@@ -1,6 +1,6 @@
-"""What is installed: the version of the package, and the libraries that only some of its rooms need.
+"""The installed version, and the libraries that only some subpackages need.
 
-These come with extras, `pip install 'statmech-attention[plot]'`. A room that needs one asks for it before it imports it.
+They come with extras, `pip install 'statmech-attention[plot]'`; `need` is called before such a library is imported.
 """
 
 import importlib.metadata
@@ -9,13 +9,17 @@ import importlib.util
 NAME = "statmech-attention"
 # By extra the libraries that are asked for, all of them listed under it in pyproject.toml.
 EXTRAS = {
-    "sampling": ("numpyro",),
-    "plot": ("matplotlib", "plotly"),
-    "book": ("jupytext", "nbformat", "papermill", "pydantic"),
+    "sampling": ("numpyro", "tqdm", "xarray"),
+    "train": ("optax",),
+    "io": ("h5netcdf", "h5py", "xarray"),
+    "plot": ("matplotlib",),
+    "book": ("jupytext", "nbformat", "papermill", "plotly", "pydantic"),
     "images": ("torch", "torchvision"),
 }
 _SERVES = {
     "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
+    "train": "gradient descent on all weights: sma.training.train_weights",
+    "io": "saving and loading of solutions, networks and results: sma.results",
     "plot": "the figures: statmech_attention.plotting",
     "book": "pages of the book with other parameters, in a checkout: list, run",
     "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
@@ -63,7 +67,7 @@ def need(extra: str, what: str) -> None:
 
 
 def report() -> str:
-    """What is not installed and what it would serve: a text of two lines for every such extra, empty if all is there."""
+    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
     lines = []
     for extra, serves in _SERVES.items():
         if missing := absent(extra):
@@ -73,3 +77,12 @@ def report() -> str:
 
 def _mend(extra: str) -> str:
     return f"pip install '{NAME}[{extra}]'"
+
+
+def progress_bar(iterable, what: str, shown: bool | None):
+    """`iterable` with a bar while it runs: on a terminal where `shown` is None; without tqdm there is none."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return iterable
+    return tqdm(iterable, desc=what, disable=None if shown is None else not shown)

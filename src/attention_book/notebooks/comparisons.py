@@ -1,4 +1,4 @@
-"""What the folded checks of pages call: two sides of an identity, means over samples beside exact values, one printed line."""
+"""Checks in folded cells: two sides of an identity, means of samples against exact values."""
 
 import textwrap
 
@@ -17,7 +17,7 @@ def say(*parts) -> None:
 
 
 def exact(*pairs, tolerance: float = 1e-12) -> str:
-    r"""The largest deviation between both sides of identities, $\max |a - b| / \max |b|$, each relative to its largest entry.
+    r"""Assert both sides of identities equal; return their largest deviation as text.
 
     Args:
         *pairs: `(a, b)`, arrays of any shape that fit each other.

@@ -38,7 +38,7 @@ def begin() -> None:
 
 
 def glue(name: str, value: Any, *, display: bool = False) -> None:
-    """Keep a number or text under `name`, for use in the running text by `` {glue:text}`name:.3f` ``.
+    """Keep a plain number or text under `name`, for use in the running text.
 
     Args:
         name: the key; unique in the book.
@@ -84,7 +84,7 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 
 
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
-    """Leave a row for the README's table of what is reproduced, which `make readme` writes from the executed pages.
+    """Leave a row for the README's table of reproduced figures.
 
     Args:
         figure: of the paper, such as "3(b), 3(d)".
@@ -112,7 +112,7 @@ def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> N
 
 
 def made(*paths: str | os.PathLike) -> "Markdown":
-    """When, by which version and on what records were made: a line for the page that reads them.
+    """Return a line on dates, versions and machines of records; of several, with a folded list.
 
     Args:
         paths: of records; those that are not there are left out.
@@ -155,7 +155,7 @@ def made(*paths: str | os.PathLike) -> "Markdown":
 
 
 def images_at_hand() -> bool:
-    """Whether the image data sets can be read here without a download: decoded before, or as originals beside torch.
+    """True if all image data sets can be read here without a download.
 
     Returns:
         True or False; pages that show real images show drawn glyphs instead where it is False.

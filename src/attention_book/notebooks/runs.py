@@ -118,7 +118,7 @@ def chapters() -> list[str]:
 
 
 def book_folder() -> Path:
-    """The folder of the book: above the current folder, or else in the checkout that the package is in.
+    """Return the folder of the book, above the current folder or in this checkout.
 
     Returns:
         An absolute path.

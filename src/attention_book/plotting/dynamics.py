@@ -1,4 +1,4 @@
-"""Panels on the network of 1-bit self-attention in time: tokens, overlaps, portraits and spectra, sizes."""
+"""Panels on 1-bit self-attention in time: tokens, overlaps, portraits, spectra, sizes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def overlap_series(
     alpha: float = 1.0,
     axes: Axes | None = None,
 ):
-    """Overlaps against time, one line a feature.
+    """Overlaps `(steps, features)` against time; without a `symbol` not in the legend.
 
     Args:
         values: `(steps, features)`.
@@ -76,7 +76,7 @@ def overlap_series(
 
 
 def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
-    """One overlap against another, a dot a step.
+    """One overlap against another, one dot per step; larger dots for few points.
 
     Args:
         first: `(steps,)`, to the right.
@@ -101,7 +101,7 @@ def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None
 def spectrum(
     frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
 ):
-    """A power spectrum, logarithmic, without frequency zero.
+    """Power spectrum on a logarithmic axis, without frequency zero.
 
     Args:
         frequencies: `(frequencies,)`, from 0.
@@ -137,7 +137,7 @@ def portrait_slider(
     decades: float = 10.0,
     description: str,
 ) -> Slider:
-    """Phase portrait and power spectrum, one a value of the inverse temperature that a slider goes through.
+    r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
 
     Args:
         parameter: `(networks,)`.

@@ -1,4 +1,4 @@
-"""Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
+"""Panels on the theory of trained networks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 def against_temperature(
     temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
 ):
-    """Accuracy against temperature, one line a width, from dark (narrow) to light (wide).
+    """Mean accuracy against temperature, from `(draws, temperatures)` per width.
 
     Args:
         temperatures: `(temperatures,)`.
@@ -61,7 +61,7 @@ def best_temperatures(
     style: str = "--",
     axes: Axes | None = None,
 ):
-    """The best temperature against the width: a dot a draw, geometric means as a line.
+    """Best temperatures `(draws, widths)` against width, with their geometric means.
 
     Args:
         widths: `(widths,)`.
@@ -101,7 +101,7 @@ def best_temperatures(
 
 
 def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
-    """Entries of one order parameter against those of another, a pair of paths a dot, in units of the mean diagonal.
+    """Entries of one order parameter against another, in units of the mean diagonal.
 
     Args:
         matrix: $U$, `(paths, paths)`, across.
@@ -139,7 +139,7 @@ def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Ax
 def accuracy_slider(
     widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
-    """Accuracy against temperature on every test set, one width a place of a slider, with the limit beside it.
+    """Accuracy against temperature per test set, behind a slider for the width.
 
     Args:
         widths: `(widths,)`, in the slider's order.

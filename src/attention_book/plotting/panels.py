@@ -35,7 +35,7 @@ HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial
 def chain_order_parameter(
     matrix: ArrayLike,
     *,
-    heads: Sequence[int | Kind],
+    layers: Sequence[int | Kind],
     layer: int = 1,
     limit: float | None = None,
     axes: Axes | None = None,
@@ -45,47 +45,47 @@ def chain_order_parameter(
 
     The block that a skip keeps from the layer above is framed.
     """
-    layers, matrix = chain(heads), np.asarray(matrix)
-    if layer not in range(1, len(layers.kinds) + 1):
-        raise ValueError(f"layer: wanted a whole number from 1 to {len(layers.kinds)}, got {layer!r}.")
-    names = _partial_paths(layers, layer)
+    chained, matrix = chain(layers), np.asarray(matrix)
+    if layer not in range(1, len(chained.kinds) + 1):
+        raise ValueError(f"layer: wanted a whole number from 1 to {len(chained.kinds)}, got {layer!r}.")
+    names = _partial_paths(chained, layer)
     if matrix.shape != (len(names),) * 2:
         raise ValueError(f"matrix: wanted shape {(len(names),) * 2} for layer {layer}, got {matrix.shape}.")
     axes = coloured(matrix, names, limit, axes, annotate)
-    kind = layers.kinds[layer - 1]
+    kind = chained.kinds[layer - 1]
     if kind.keeps:
         _frame(axes, 0, len(names) // kind.branches, edgecolor="black", linewidth=1.8, clip_on=False)
     return axes
 
 
 def output_order_parameter(
-    matrix: ArrayLike, *, heads: Sequence[int | Kind], limit: float | None = None, axes: Axes | None = None
+    matrix: ArrayLike, *, layers: Sequence[int | Kind], limit: float | None = None, axes: Axes | None = None
 ):
     """Order parameter over pairs (path, output) as colours; lines part the paths."""
-    matrix, layers = np.asarray(matrix), chain(heads)
-    size, outputs = layers.paths * layers.outputs, layers.outputs
+    matrix, chained = np.asarray(matrix), chain(layers)
+    size, outputs = chained.paths * chained.outputs, chained.outputs
     if matrix.shape != (size, size):
-        raise ValueError(f"matrix: wanted shape {(size, size)} for heads {layers.spelled}, got {matrix.shape}.")
+        raise ValueError(f"matrix: wanted shape {(size, size)} for layers {chained.spelled}, got {matrix.shape}.")
     axes = axes_or_new(axes, figsize=(4.2, 3.8))
     coloured(matrix, [""] * size, limit, axes, annotate=False)
-    for border in outputs * np.arange(1, layers.paths) - 0.5:
+    for border in outputs * np.arange(1, chained.paths) - 0.5:
         for line in (axes.axhline, axes.axvline):
             line(border, color="0.6", linewidth=0.6)
-    name_rows(axes, outputs * (np.arange(layers.paths) + 0.5) - 0.5, [path_name(path) for path in layers.path_heads])
+    name_rows(axes, outputs * (np.arange(chained.paths) + 0.5) - 0.5, [path_name(path) for path in chained.path_heads])
     return axes
 
 
 def path_blocks(
     matrix: ArrayLike,
     *,
-    heads: Sequence[int | Kind],
+    layers: Sequence[int | Kind],
     limit: float | None = None,
     axes: Axes | None = None,
     title: str = "",
 ):
     """Order parameter as colours, with a frame around the paths through each head, or skip, of layer 1."""
-    axes = order_parameter(matrix, heads=heads, limit=limit, axes=axes, annotate=False)
-    blocks = chain(heads).branches[0]
+    axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
+    blocks = chain(layers).branches[0]
     side = len(np.asarray(matrix)) // blocks
     for block in range(blocks):
         _frame(axes, block * side, side, edgecolor="0.25", linewidth=0.9)
@@ -96,7 +96,7 @@ def path_blocks(
 def path_correlations(
     matrix: ArrayLike,
     *,
-    heads: Sequence[int | Kind],
+    layers: Sequence[int | Kind],
     limit: float = 1.0,
     axes: Axes | None = None,
     annotate: bool | None = None,
@@ -109,7 +109,7 @@ def path_correlations(
         )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
-    return order_parameter(correlations, heads=heads, limit=limit, axes=axes, annotate=annotate)
+    return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)
 
 
 def attention_matrix(matrix: ArrayLike, *, axes: Axes | None = None, title: str = ""):
@@ -161,12 +161,12 @@ def _frame(axes, first: int, side: int, **look) -> None:
     axes.add_patch(Rectangle((first - 0.5, first - 0.5), side, side, fill=False, **look))
 
 
-def _partial_paths(layers, first: int) -> list[str]:
+def _partial_paths(chained, first: int) -> list[str]:
     """Names of the rows of $U^{(l)}$, the first layer's branch being the slowest index and the output the fastest."""
     heads = [
-        [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in layers.layers[first - 1 :]
+        [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in chained.layers[first - 1 :]
     ]
     paths = [",".join(path) for path in itertools.product(*heads)]
-    if not layers.readout.axes:
+    if not chained.readout.axes:
         return [f"({path})" for path in paths]
-    return [f"({path};{output + 1})" for path in paths for output in range(layers.outputs)]
+    return [f"({path};{output + 1})" for path in paths for output in range(chained.outputs)]

@@ -1,4 +1,4 @@
-"""Panels on head pruning: scores against what a removal costs, accuracy against heads removed, criteria compared."""
+"""Panels on head pruning: scores and drops, accuracies after removal, criteria compared."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -44,7 +44,7 @@ def scores_and_drops(
     axes: Axes | None = None,
     colour: str = "theory",
 ):
-    """Drop in accuracy when a head is removed, against the score of the head, one marker a layer.
+    """Accuracy drops `(heads,)` against mean scores, from `(draws, heads)`.
 
     Args:
         scores: `(draws, heads)`, drawn as their mean with its standard error.
@@ -89,7 +89,7 @@ def scores_and_drops(
 
 
 def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
-    """Accuracy against the number of heads removed, one line a criterion.
+    """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion.
 
     Args:
         curves: by name `(draws, removals + 1)`, drawn as their mean with its standard error.
@@ -120,7 +120,7 @@ def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes
 def importances_compared(
     rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
 ):
-    """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
+    """Rank correlations per measure: a mark per network, and their mean with its interval.
 
     Args:
         rows: by measure, the first on top, one coefficient a network, NaN where there is none, and the mean with the two
@@ -159,6 +159,6 @@ def importances_compared(
 
 
 def _colour(name: str) -> str:
-    """That of a criterion, whatever its width and data: of "theory, both, N = 10" that of "theory, both"."""
+    """Colour of a criterion; "theory, both, N = 10" has that of "theory, both"."""
     found = [criterion for criterion in CRITERIA if name.startswith(criterion)]
     return CRITERIA[max(found, key=len)][0] if found else "0.4"

@@ -23,7 +23,7 @@ def bifurcation(
     sections: Numbers | None = None,
     axes: Axes | None = None,
 ):
-    """Values that an overlap visits against a parameter, by regime: all of them pale, a section through them dark on top.
+    """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
 
     Periodic networks come first and small, so that they hide neither tori nor chaos.
 
@@ -112,7 +112,7 @@ def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Ax
 
 
 def _colours(table, parameter, other, axes) -> None:
-    """A table of numbers of regimes as an image, a cell around each pair of values; its first row is below."""
+    """Draw a table of regime numbers as an image, its first row at the bottom."""
     colours = np.array([to_rgb(colour) for colour in REGIME_COLOURS.values()])
     steps = [(places[-1] - places[0]) / (len(places) - 1) if len(places) > 1 else 1.0 for places in (parameter, other)]
     extent = [
@@ -146,7 +146,7 @@ def exponents(
     regimes: Numbers | None = None,
     axes: Axes | None = None,
 ):
-    r"""Lyapunov exponents against a parameter, the largest on top.
+    r"""Lyapunov exponents `(networks, count)` against a parameter, the largest on top.
 
     Args:
         parameter: `(networks,)`.

@@ -1,4 +1,4 @@
-"""Panels on sampling: laws of order parameters, estimates against width, chains side by side."""
+"""Panels on sampling: densities, estimates against width, chains side by side."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def law(
     saddle_point: Number | None = None,
     axes: Axes | None = None,
 ):
-    """The density of a number over draws, as a histogram.
+    """Density of a number over (weighted) draws, as a histogram.
 
     Args:
         draws: numbers, of any shape.
@@ -66,7 +66,7 @@ def law(
 def estimates(
     widths: Numbers, means: Numbers, errors: Numbers, *, label: str, style: str = "", axes: Axes | None = None
 ):
-    """Estimates with their standard errors against the width, points that are not joined.
+    """Estimates with standard errors against width, as points.
 
     Args:
         widths: `(widths,)`.
@@ -95,7 +95,7 @@ def estimates(
 
 
 def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, axes: Axes | None = None):
-    """Posterior means of a matrix's entries, upwards, against the saddle point's, across, with the line of agreement.
+    """Posterior means of a matrix's entries against those of the saddle point.
 
     Args:
         saddle_point: $U$, `(paths, paths)`.
@@ -231,7 +231,7 @@ def over_temperatures(
 
 
 def coverage(levels: Numbers, seen: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
-    """How often intervals hold the truth, less their level, against the level, with a simultaneous band.
+    """Fraction of intervals that hold the truth, minus their level, against the level.
 
     Args:
         levels: `(levels,)`.

@@ -1,19 +1,21 @@
-"""A chain of layers from what `heads` says, and its paths."""
+"""A chain of layers from what `layers` says, and its paths."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, Union
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Kept, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
 from statmech_attention.layers.outputs import OneOutput
+
+# Numbers of heads, or layers of any kind; a readout of several outputs last.
+Layers: TypeAlias = Union[Sequence[int | Kind], np.ndarray, "Chain"]
 
 
 class Stage(NamedTuple):
@@ -31,19 +33,19 @@ class Stage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its order parameter."""
+        """Symbol of the stage's order parameter."""
         return f"{'G' if self.inner else 'U'}^({self.place + 1})"
 
     @property
     def variable(self) -> str:
-        """Of its order parameter in a Dataset: the first layer's without a number, and of an inner stage that of its heads."""
+        """Variable of the stage's order parameter in a Dataset: without a number for the first layer, with `head_` for an inner stage."""
         if self.inner:
             return f"head_order_parameter_{self.place + 1}"
         return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
 
     @property
     def width_name(self) -> str:
-        """Of its width."""
+        """Symbol of the stage's width."""
         return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"
 
 
@@ -55,25 +57,25 @@ class Chain:
     readout: Readout
 
     @classmethod
-    def of(cls, heads: Layers) -> "Chain":
-        """The chain that `heads` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
-        if isinstance(heads, Chain):
-            return heads
-        heads = _listed(heads)
-        *layers, readout = heads if isinstance(heads[-1], Readout) else (*heads, OneOutput())
+    def of(cls, layers: Layers) -> "Chain":
+        """The chain that `layers` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
+        if isinstance(layers, Chain):
+            return layers
+        layers = _listed(layers)
+        *layers, readout = layers if isinstance(layers[-1], Readout) else (*layers, OneOutput())
         if not layers:
-            raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
+            raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
         if any(isinstance(layer, Readout) for layer in layers):
-            raise ValueError(f"heads: wanted outputs at the end of the chain alone, got {heads!r}.")
+            raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
         if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
             raise ValueError(
-                f"heads: wanted whole numbers of at least 1, got {heads!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
             )
         return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
     @property
     def spelled(self) -> tuple[int | Kind, ...]:
-        """The chain as `heads` spells it: numbers for layers of heads alone, and a readout of several outputs last."""
+        """The chain as `layers` spells it: numbers for layers of heads alone, and a readout of several outputs last."""
         return (*(layer.spelled for layer in self.layers), *self.readout.spelled)
 
     @property
@@ -83,7 +85,7 @@ class Chain:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """One for every order parameter and every array of weights but the projection: each kind, and after it its inner stage."""
+        """The stages, one per order parameter and per array of weights above the projection: each kind, then its inner stage."""
         each = (
             (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
             for place, kind in enumerate(self.kinds)
@@ -97,12 +99,12 @@ class Chain:
 
     @cached_property
     def form(self) -> "Chain":
-        """What decides shapes of the theory's arrays, and what is compiled: inner widths are left out."""
+        """The chain without inner widths, which determines all shapes and hence what is compiled."""
         return Chain(tuple(layer.form for layer in self.layers), self.readout.form)
 
     @property
     def outputs(self) -> int:
-        """How many outputs there are."""
+        """Number of outputs."""
         return self.readout.branches
 
     @property
@@ -117,7 +119,7 @@ class Chain:
 
     @cached_property
     def paths(self) -> int:
-        """How many paths there are, outputs not counted."""
+        """Number of paths, outputs not counted."""
         return math.prod(self.branches)
 
     @property
@@ -144,10 +146,10 @@ class Chain:
 
     @cached_property
     def divisor(self) -> int:
-        """What divides the kernel: the product of the numbers of heads where there are heads alone."""
+        """Divisor of the kernel: the product of the numbers of heads in a chain of heads alone."""
         return math.prod(layer.divisor for layer in self.layers)
 
-    def keep(self, kept: Kept) -> tuple["Chain", tuple[Part, ...]]:
+    def keep(self, kept: Sequence[Sequence[int]]) -> tuple["Chain", tuple[Part, ...]]:
         """The chain with only some heads, given for every layer, and what is left of each layer."""
         if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
             raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
@@ -167,23 +169,23 @@ class Chain:
         return zip(self.layers, self.path_branches.T, strict=True)
 
 
-def chain(heads: Layers) -> Chain:
-    """The chain that `heads` spells; see `Chain.of`."""
-    return Chain.of(heads)
+def chain(layers: Layers) -> Chain:
+    """The chain that `layers` spells; see `Chain.of`."""
+    return Chain.of(layers)
 
 
-def _listed(heads) -> tuple:
-    """What stands for the layers, whatever it is."""
-    if heads is None:
+def _listed(layers) -> tuple:
+    """The entries of `layers` as a tuple, refused if there are none."""
+    if layers is None:
         raise ValueError(
-            "heads: plain arrays carry no head structure. Pass heads=(H_1, .., H_L), or the result of attentioned_inputs."
+            "layers: plain arrays do not say which layers they pass. Pass layers=(H_1, .., H_L), or the result of attentioned_inputs."
         )
     if (
-        not isinstance(heads, (Sequence, np.ndarray))
-        or isinstance(heads, (str, bytes))
-        or not getattr(heads, "ndim", 1)
+        not isinstance(layers, (Sequence, np.ndarray))
+        or isinstance(layers, (str, bytes))
+        or not getattr(layers, "ndim", 1)
     ):
-        raise ValueError(f"heads: wanted one number of heads a layer, as in (2, 2), got {heads!r}.")
-    if not len(heads):
-        raise ValueError("heads: wanted at least one attention layer, got none: the set of paths is empty.")
-    return tuple(heads)
+        raise ValueError(f"layers: wanted one number of heads a layer, as in (2, 2), got {layers!r}.")
+    if not len(layers):
+        raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
+    return tuple(layers)

@@ -10,7 +10,7 @@ from statmech_attention.layers.kind import Layer, Narrow, root
 
 
 class ValueDimension:
-    """What kinds with a field `values`, the dimension $d$ of a head's values or None, have in common."""
+    """Base of kinds with a field `values`: the dimension $d$ of a head's values, or None."""
 
     count: int
     values: int | float | None
@@ -36,7 +36,7 @@ class ValueDimension:
 
 @dataclass(frozen=True, repr=False)
 class Heads(ValueDimension, Layer):
-    r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `heads` stands for it.
+    r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `layers` stands for it.
 
     With a value dimension $d$, as in `Heads(4, values=32)`,
     $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of $d$ rows and $O^{(h)}$ of $d$ columns. Their

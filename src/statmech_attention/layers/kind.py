@@ -1,4 +1,4 @@
-r"""What a kind of layer is: everything that the rest of the package asks of one.
+r"""The interface of a kind of layer, from which the package derives everything else.
 
 A chain is the input projection (1), layers $l = 1..L$, and a readout. Layer $l$ takes tokens of width $N_l$ to tokens of
 width $N_{l+1}$. The theory reads the chain from above. Let $w^p \in \mathbb R^{N_{l+1}}$ be the effective weights of the partial
@@ -51,10 +51,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Number
 
 
 class Kind(ABC):
@@ -69,7 +69,7 @@ class Kind(ABC):
 
     @property
     def form(self) -> Any:
-        """What decides shapes: the same kind with an inner width of 1 in place of its own."""
+        """The same kind with an inner width of 1, which determines shapes."""
         return self
 
     def weight_shapes(self, width_in: int, width_out: int) -> "tuple[int, int, int] | Narrow":
@@ -84,7 +84,7 @@ class Kind(ABC):
     @property
     @abstractmethod
     def value_matrices(self) -> int:
-        """How many Gaussian matrices there are: the seeds that are not kept."""
+        """Number of Gaussian matrices: the seeds that are not kept."""
 
     @abstractmethod
     def mixing(self, deviation: float) -> Float[np.ndarray, "branches seeds"]:
@@ -92,12 +92,12 @@ class Kind(ABC):
 
     @property
     def seeds(self) -> int:
-        """How many rows of independent origin there are for every row above."""
+        """Number of rows of independent origin per row above."""
         return self.keeps + self.value_matrices
 
     @property
     def branches(self) -> int:
-        """How many partial paths there are for every one above."""
+        """Number of partial paths per partial path above."""
         return len(self.mixing(1.0))
 
 
@@ -114,7 +114,7 @@ class Layer(Kind):
     @property
     @abstractmethod
     def gains(self) -> tuple[float, ...]:
-        """What a branch brings to a path's coefficient, before the root of `divisor` is divided by."""
+        """Factors of the branches in a path's coefficient, before division by the root of `divisor`."""
 
     @property
     @abstractmethod
@@ -145,10 +145,10 @@ class Layer(Kind):
 
     @property
     def spelled(self):
-        """How the layer is written in `heads`."""
+        """The layer as an entry of `layers`."""
         return self
 
-    def check_widths(self, layer: int, width_in: Number, width_out: Number) -> None:
+    def check_widths(self, layer: int, width_in: ArrayLike, width_out: ArrayLike) -> None:
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
@@ -156,7 +156,7 @@ class Layer(Kind):
         return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
 
     def keep(self, heads: Sequence[int]) -> "Part":
-        """What is left of the layer with some of its heads, in the order given."""
+        """The rest of the layer with only some of its heads, in the order given."""
         beside = [branch for branch, head in enumerate(self.branch_heads) if head < 0]
         branches = (*beside, *(self.branch_heads.index(head) for head in heads))
         own = self.value_matrices == self.heads
@@ -164,7 +164,7 @@ class Layer(Kind):
 
 
 class Part(NamedTuple):
-    """What is left of a layer without some of its heads.
+    """The rest of a layer after some of its heads are removed.
 
     Attributes:
         layer: the smaller layer.
@@ -188,7 +188,7 @@ class Readout(Kind):
     @property
     @abstractmethod
     def spelled(self) -> tuple:
-        """How the readout is written in `heads`, a tuple."""
+        """The readout as entries of `layers`, a tuple."""
 
 
 def root(number: int) -> float:
@@ -209,12 +209,12 @@ class Narrow(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the products $O V$."""
+        """Shape of the products $O V$."""
         return (*self.outputs.shape[:-1], self.values.shape[-1])
 
     @property
     def ndim(self) -> int:
-        """How many axes the products have."""
+        """Number of axes of the products."""
         return len(self.shape)
 
 

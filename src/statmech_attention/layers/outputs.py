@@ -62,7 +62,7 @@ class Outputs(Readout):
 
 
 def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
-    r"""How much each token counts at the readout $t^*$ of (4): one of them, or all alike.
+    r"""Weights of the tokens at the readout $t^*$ of (4): 1 for one of them, or equal weights.
 
     Args:
         readout: "first", "last", a token's index, or "mean".

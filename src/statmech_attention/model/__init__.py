@@ -1,1 +1,52 @@
-"""The model, equations (1) to (7): inputs, queries and keys, weights -> attention matrices, attentioned inputs, outputs."""
+"""The network: attention, the inputs seen along its paths, weights and outputs."""
+
+from statmech_attention.model.accuracy import Estimate
+from statmech_attention.model.attention import (
+    ProductAttention,
+    QueryKeyAttention,
+    attention_from_products,
+    attention_from_queries_and_keys,
+    relative_bias,
+)
+from statmech_attention.model.check_layer import check_layer
+from statmech_attention.model.features import fitted_features
+from statmech_attention.model.matrices import attention_matrices
+from statmech_attention.model.network import (
+    Weights,
+    effective_weights,
+    forward,
+    forward_paths,
+    sample_weights,
+    weights_order_parameters,
+)
+from statmech_attention.model.normalisation import mean_free, normalisation_scales
+from statmech_attention.model.padding import pad_sequences
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
+from statmech_attention.model.reading import ReadAttention, attention_from_torch, attention_from_transformers
+
+__all__ = [
+    "AttentionedInputs",
+    "Estimate",
+    "ProductAttention",
+    "QueryKeyAttention",
+    "ReadAttention",
+    "Weights",
+    "attention_from_products",
+    "attention_from_queries_and_keys",
+    "attention_from_torch",
+    "attention_from_transformers",
+    "attention_matrices",
+    "attentioned_inputs",
+    "check_layer",
+    "effective_weights",
+    "fitted_features",
+    "forward",
+    "forward_paths",
+    "mean_free",
+    "normalisation_scales",
+    "pad_sequences",
+    "path_indices",
+    "relative_bias",
+    "sample_weights",
+    "weights_order_parameters",
+]

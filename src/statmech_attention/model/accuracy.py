@@ -1,4 +1,4 @@
-"""How many outputs are right, and numbers with their standard errors."""
+"""Accuracies, and numbers with their standard errors."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Estimate(NamedTuple):
 
 
 def right(outputs, labels):
-    """How far every example's output is right: 1, 0, or in between where it is undecided.
+    """Hit of every example's output: 1, 0, or in between if it is undecided.
 
     With one output: 1 where it has the label's sign; an exact zero is half right. With several: 1 where the largest output
     is that of the largest label; a tie counts in part.

@@ -16,16 +16,16 @@ from statmech_attention.layers.kind import Kind
 
 @dataclass(frozen=True)
 class Architecture:
-    """Layers as `heads` spells them, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
+    """Layers as `layers` spells them, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
 
-    heads: tuple[int | Kind, ...]
+    layers: tuple[int | Kind, ...]
     widths: tuple
     variances: tuple
 
     @classmethod
-    def of(cls, heads, width, variance=1.0) -> "Architecture":
-        """All of it checked; a scalar stands for one number a layer."""
-        chain = Chain.of(heads)
+    def of(cls, layers, width, variance=1.0) -> "Architecture":
+        """Check layers, widths and variances; a scalar stands for one number per layer."""
+        chain = Chain.of(layers)
         widths = _per_layer("width", width, len(chain.kinds), "(N_1, .., N_{L+1})", infinite=True)
         infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
         if any(infinite) and not all(infinite):
@@ -39,7 +39,7 @@ class Architecture:
     @property
     def chain(self) -> Chain:
         """The layers and the readout."""
-        return Chain.of(self.heads)
+        return Chain.of(self.layers)
 
     @property
     def stage_widths(self) -> tuple:
@@ -59,7 +59,7 @@ class Architecture:
 
     @property
     def unit(self):
-        """What the action is measured in, and stands for $N_{max}$ there: the largest $d$ where the $N_l$ are infinite and heads narrow."""
+        """Width in whose units the action is expressed: $N_{max}$, or the largest head dimension if all $N_l$ are infinite."""
         widest = self.widest
         dimensions = [kind.inner for kind in self.chain.kinds if kind.inner is not None]
         if not dimensions:

@@ -4,15 +4,17 @@ Equation (3). An attention matrix has a key on its first and a query on its seco
 and its columns sum to one. Attention acts on the bare input in every layer.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays, Numbers
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.layouts import attention_layers, without_padding
 from statmech_attention.model.padding import padded
@@ -32,7 +34,7 @@ class ProductAttention:
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(
-        self, inputs: Numbers, *, mask: Numbers | None = None
+        self, inputs: ArrayLike, *, mask: ArrayLike | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
@@ -54,15 +56,19 @@ class QueryKeyAttention:
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(
-        self, inputs: Numbers, *, mask: Numbers | None = None
+        self, inputs: ArrayLike, *, mask: ArrayLike | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
         return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask))), mask)
 
 
+# A function of the inputs, or its matrices: one array `(examples, heads, keys, queries)` per layer.
+Attention: TypeAlias = ProductAttention | QueryKeyAttention | Sequence[ArrayLike] | Callable[..., Sequence[ArrayLike]]
+
+
 def attention_from_products(
-    products: Arrays, *, mask: Numbers | None = None, bias: Arrays | None = None
+    products: Sequence[ArrayLike], *, mask: ArrayLike | None = None, bias: Sequence[ArrayLike] | None = None
 ) -> ProductAttention:
     r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
 
@@ -92,7 +98,11 @@ def attention_from_products(
 
 
 def attention_from_queries_and_keys(
-    queries: Arrays, keys: Arrays, *, mask: Numbers | None = None, bias: Arrays | None = None
+    queries: Sequence[ArrayLike],
+    keys: Sequence[ArrayLike],
+    *,
+    mask: ArrayLike | None = None,
+    bias: Sequence[ArrayLike] | None = None,
 ) -> QueryKeyAttention:
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
@@ -122,7 +132,7 @@ def attention_from_queries_and_keys(
     return QueryKeyAttention(queries, keys, _mask(mask), _bias(bias, [query.shape[0] for query in queries]))
 
 
-def relative_bias(table: Numbers, tokens: int) -> Float[Array, "_heads tokens tokens"]:
+def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens tokens"]:
     r"""Biases that depend on how far apart two tokens are: $b_{st} = \beta_{s - t}$, relative positions.
 
     Args:
@@ -184,7 +194,7 @@ def _finite(matrices: tuple) -> tuple:
 
 
 def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
-    """Where attention may go, key by query: by the attention's own mask, and to no padding. What padding asks is left to itself."""
+    """Boolean mask (key, query) of allowed attention; padding queries may attend anywhere and are zeroed later."""
     if mask is None:
         return None if own is None else own[None]
     allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))

@@ -1,4 +1,4 @@
-"""Whether a kind of layer agrees with itself: what the author of a new one should ask before using it."""
+"""Consistency checks of a new kind of layer."""
 
 import itertools
 from typing import Any
@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.arguments import OneLayer
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.network import forward, forward_paths, sample_weights
 from statmech_attention.model.paths import attentioned_inputs
@@ -19,7 +18,7 @@ _TOLERANCE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
 _FEW_HEADS = 4
 
 
-def check_layer(layer: OneLayer, *, seed: int = 0) -> None:
+def check_layer(layer: Layer, *, seed: int = 0) -> None:
     r"""Raise ValueError where a layer of a new kind contradicts itself.
 
     Checked are its fields and numbers, $M$ among them; its `forward`, alone and between layers of two heads, against the sum
@@ -97,9 +96,9 @@ def _check_forms(layer: Layer, rng) -> None:
         beside = [jnp.asarray(rng.normal(size=(_EXAMPLES, 2, _TOKENS, _TOKENS))) for _ in heads[1:]]
         matrices = [*beside[:1], *([_attention(layer, rng)] if layer.heads else []), *beside[1:]]
         key = jax.random.key(int(rng.integers(2**31)))
-        weights = sample_weights(key, heads=heads, width=_WIDTH, features=_FEATURES)
-        by_layers = forward(weights, inputs, matrices, heads=heads)
-        by_paths = forward_paths(weights, attentioned_inputs(inputs, matrices, heads=heads))
+        weights = sample_weights(key, layers=heads, width=_WIDTH, features=_FEATURES)
+        by_layers = forward(weights, inputs, matrices, layers=heads)
+        by_paths = forward_paths(weights, attentioned_inputs(inputs, matrices, layers=heads))
         if not np.allclose(by_layers, by_paths, **_TOLERANCE):
             raise ValueError(
                 f"{layer}: `forward` and the sum over paths differ by up to {float(jnp.abs(by_layers - by_paths).max()):.1e} "

@@ -27,7 +27,7 @@ _SUM = 5e-3
 
 
 def attention_layers(name: str, values, axes: str) -> tuple:
-    """One array a layer, each with `axes`."""
+    """Arrays, one per layer, each with `axes`."""
     return tuple(
         checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(_layers(name, values, axes))
     )
@@ -46,7 +46,7 @@ def matrices_from(
 
     Args:
         name: of the argument, for messages.
-        values: one array a layer, `(examples, heads, keys, queries)` or in another layout; of sequences of unequal length a
+        values: one array per layer, `(examples, heads, keys, queries)` or in another layout; of sequences of unequal length a
             layer may be a list of arrays `(heads, keys, queries)`.
         layout: of `LAYOUTS`.
         mask: true where there are tokens.
@@ -85,9 +85,9 @@ def without_padding(matrix, mask: Bool[np.ndarray, "examples tokens"]) -> Float[
 
 def _layers(name: str, values, axes: str) -> list:
     if hasattr(values, "ndim") and values.ndim == len(axes.split()):
-        raise ValueError(f"{name}: wanted a sequence with one array a layer, got a single array. Write ({name},).")
+        raise ValueError(f"{name}: wanted a sequence with one array per layer, got a single array. Write ({name},).")
     if not hasattr(values, "__iter__") or isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1):
-        raise ValueError(f"{name}: wanted a sequence with one array a layer, got {values!r}.")
+        raise ValueError(f"{name}: wanted a sequence with one array per layer, got {values!r}.")
     layers = list(values)
     if not layers:
         raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")

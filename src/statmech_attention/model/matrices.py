@@ -1,17 +1,17 @@
 """The attention matrices of inputs, whichever way they are given, and the chain of layers that they belong to."""
 
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Numbers
 from statmech_attention.layers.chains import Chain
-from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.model.attention import Attention, ProductAttention, QueryKeyAttention
 from statmech_attention.model.layouts import LAYOUTS, matrices_from
 from statmech_attention.model.padding import padded
 
 
 def attention_matrices(
-    inputs: Numbers, attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
+    inputs: ArrayLike, attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
     """The attention matrices of `inputs`, whichever way they are given.
 
@@ -59,29 +59,29 @@ def attention_matrices(
     return matrices
 
 
-def chain_and_matrices(inputs, attention, heads=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
+def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
     """The chain and, for each of its layers, the attention matrices, None where it has no heads.
 
     Args:
         inputs: `(examples, tokens, features)`.
         attention: anything `attention_matrices` takes; for a chain without heads, nothing.
-        heads: the layers; those of the attention where None.
+        layers: the layers; those of the attention where None.
         layout: as for `attention_matrices`.
         mask: true where there are tokens.
 
     Raises:
         ValueError: other numbers of heads in the attention than in the layers.
     """
-    chain = None if heads is None else Chain.of(heads)
+    chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):
-            raise ValueError(f"attention: wanted none, since no layer of heads={chain.spelled} has heads. Pass ().")
+            raise ValueError(f"attention: wanted none, since no layer of layers={chain.spelled} has heads. Pass ().")
         return chain, (None,) * len(chain.layers)
     matrices = attention_matrices(inputs, attention, layout=layout, mask=mask)
     got = tuple(matrix.shape[1] for matrix in matrices)
     chain = Chain.of(got) if chain is None else chain
     wanted = tuple(count for count in chain.heads if count)
     if got != wanted:
-        raise ValueError(f"attention: wanted matrices of {wanted} heads for heads={chain.spelled}, got {got}.")
+        raise ValueError(f"attention: wanted matrices of {wanted} heads for layers={chain.spelled}, got {got}.")
     left = iter(matrices)
     return chain, tuple(next(left) if count else None for count in chain.heads)

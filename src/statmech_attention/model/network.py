@@ -1,23 +1,25 @@
 """The network itself: weights, layer-by-layer forward pass, effective weights.
 
-Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are those that `heads` spells,
+Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are those that `layers` spells,
 a number for attention heads (2), or a kind of `statmech_attention.layers`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Layers, Numbers, PerLayer, Readouts, Scales, Whole, Word
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
@@ -25,7 +27,7 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 
 
 class Weights(NamedTuple):
-    r"""All learned weights of (8); queries and keys are not among them.
+    r"""Learned weights of (8), without queries and keys.
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
@@ -39,14 +41,21 @@ class Weights(NamedTuple):
     readout: Float[Array, "..."]
 
 
-def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, heads: Layers, features: Whole) -> Weights:
+def sample_weights(
+    key: Key,
+    *,
+    width: ArrayLike | Sequence[ArrayLike],
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+    layers: Layers,
+    features: int,
+) -> Weights:
     r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$, those of $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
-        width: $N$, or one whole number a layer, $(N_1, .., N_{L+1})$.
+        width: $N$, or one whole number per layer, $(N_1, .., N_{L+1})$.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.
 
     Returns:
@@ -55,7 +64,7 @@ def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, heads
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
-    key, architecture = checks.key("key", key), Architecture.of(heads, width, variance)
+    key, architecture = checks.key("key", key), Architecture.of(layers, width, variance)
     widths = []
     for number in architecture.widths:
         if not checks.is_whole(number, 1):
@@ -84,15 +93,14 @@ def sample_weights(key: Key, *, width: PerLayer, variance: PerLayer = 1.0, heads
 @checks.objects
 def forward(
     weights: Weights,
-    inputs: Numbers,
+    inputs: ArrayLike,
     attention: Attention,
     *,
-    heads: Layers | None = None,
-    readout: Readouts = "last",
-    scales: Scales | None = None,
-    norm: Word = "post",
-    layout: str = "key_query",
-    mask: Numbers | None = None,
+    layers: Layers | None = None,
+    readout: str | int = "last",
+    scales: Sequence[ArrayLike | None] | None = None,
+    norm: str = "post",
+    mask: ArrayLike | None = None,
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
@@ -103,11 +111,10 @@ def forward(
         weights: `Weights`.
         inputs: `(examples, tokens, features)`.
         attention: anything `attention_matrices` takes.
-        heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        layers: the layers, where they are not of heads alone; see `attentioned_inputs`.
         readout: "first", "last", a token's index, or "mean".
         scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
         norm: "post" or "pre".
-        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
         mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
 
     Returns:
@@ -117,7 +124,7 @@ def forward(
         ValueError: shapes that do not fit each other, scales that are not positive.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
     check_fit(weights, inputs.shape[2], chain)
     around = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
@@ -128,17 +135,17 @@ def forward(
 
 
 @checks.objects
-def effective_weights(weights: Weights, *, heads: Layers | None = None) -> Float[Array, "paths width"]:
+def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Float[Array, "paths width"]:
     r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
 
     Args:
         weights: `Weights`.
-        heads: the layers, where they are not of heads alone.
+        layers: the layers, where they are not of heads alone.
 
     Returns:
         `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
     """
-    return stage_weights(weights, _chain_of(weights, heads))[0]
+    return stage_weights(weights, _chain_of(weights, layers))[0]
 
 
 @checks.objects
@@ -159,7 +166,7 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
-    """What the attentioned input of every path is multiplied with in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    """Vectors that multiply the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
     rows = stage_weights(weights, chain)[0] @ weights.projection
@@ -170,19 +177,19 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
 
 
 @checks.objects
-def weights_order_parameters(weights: Weights, *, heads: Layers | None = None) -> tuple[Float[Array, "..."], ...]:
+def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) -> tuple[Float[Array, "..."], ...]:
     r"""$U^{(l)}_{\pi\pi'} = w^\pi \cdot w^{\pi'} / N_l$ of one weight configuration, the bracket of (13).
 
     Args:
         weights: `Weights`.
-        heads: the layers, where they are not of heads alone.
+        layers: the layers, where they are not of heads alone.
 
     Returns:
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`. Of heads with
         a value dimension, $U^{(l)}$ is followed by $G^{(l)}_h = g^h \cdot g^h / d$, `(heads, partial, partial)`, over the
         partial paths of $U^{(l+1)}$.
     """
-    chain = _chain_of(weights, heads)
+    chain = _chain_of(weights, layers)
     overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
     return (*overlaps[:-1], overlaps[-1].reshape(2 * chain.readout.axes))
 
@@ -214,9 +221,9 @@ def spelled_by(values) -> tuple:
     )
 
 
-def _chain_of(weights: Weights, heads) -> Chain:
+def _chain_of(weights: Weights, layers) -> Chain:
     """The chain asked for, or else one of heads alone."""
-    chain = Chain.of(spelled_by(weights.values) if heads is None else heads)
+    chain = Chain.of(spelled_by(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
 
@@ -241,7 +248,7 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
         if inner != (layer.inner, layer.inner):
             raise ValueError(
                 f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got {inner[0]} into {inner[1]} "
-                "(None: full matrices). Say it in heads, as in Heads(2, values=8)."
+                "(None: full matrices). Say it in layers, as in Heads(2, values=8)."
             )
     if weights.readout.shape[1:] != axes:
         raise ValueError(f"weights: wanted {axes[0]} outputs, got {weights.readout.shape[1]}.")

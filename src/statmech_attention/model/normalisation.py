@@ -2,11 +2,13 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Layers, Numbers
+from statmech_attention.layers.chains import Layers
 from statmech_attention.layers.kind import Narrow, root
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.network import Weights, check_fit
 from statmech_attention.model.padding import padded
@@ -16,14 +18,14 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 @checks.objects
 def normalisation_scales(
     weights: Weights,
-    inputs: Numbers,
+    inputs: ArrayLike,
     attention: Attention,
     *,
-    heads: Layers | None = None,
+    layers: Layers | None = None,
     norm: str = "post",
-    epsilon: Numbers = 0.0,
+    epsilon: ArrayLike = 0.0,
     layout: str = "key_query",
-    mask: Numbers | None = None,
+    mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: what the norms of a network divide by, layer by layer.
 
@@ -36,7 +38,7 @@ def normalisation_scales(
         weights: `Weights`, of a trained network or drawn.
         inputs: `(examples, tokens, features)`.
         attention: anything `attention_matrices` takes.
-        heads: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        layers: the layers, where they are not of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$, as in the norms of the network; transformers have 1e-12 to 1e-5.
         layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
@@ -51,7 +53,7 @@ def normalisation_scales(
     Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
     epsilon = checks.at_least("epsilon", epsilon, 0)

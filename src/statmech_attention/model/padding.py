@@ -1,13 +1,14 @@
 """Sequences of unequal length: padded to one, with a mask that is true where there are tokens."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays
 from statmech_attention.layers.outputs import readout_weights
 
 
@@ -23,7 +24,7 @@ class Padded(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"]
 
 
-def pad_sequences(sequences: Arrays) -> Padded:
+def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
     """Sequences of unequal length as one array and a mask.
 
     Args:
@@ -71,7 +72,7 @@ def padded(
 
 
 def stacked(layer):
-    """One layer's matrices; those of single sequences, `(heads, tokens, tokens)` of unequal length, padded to one array."""
+    """Matrices of one layer; single sequences' matrices of unequal length are padded to one array."""
     if not _unequal(layer, 3):
         return layer
     tokens = max(one.shape[-1] for one in layer)
@@ -84,7 +85,7 @@ def stacked(layer):
 
 
 def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray, "examples tokens"]:
-    """How much each token counts at the readout, `readout_weights`, among an example's own tokens where there is padding."""
+    """Weights of the tokens at the readout, `readout_weights`, among an example's own tokens if there is padding."""
     if mask is None:
         return np.tile(readout_weights(readout, tokens), (examples, 1))
     lengths, weights = mask.sum(axis=1), np.zeros(mask.shape)
@@ -95,7 +96,7 @@ def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray
 
 
 def _unequal(arrays, axes: int) -> bool:
-    """Whether these are several arrays with so many axes, not all of one shape."""
+    """True for several arrays with so many axes that differ in shape."""
     if not isinstance(arrays, (list, tuple)) or not all(getattr(one, "ndim", 0) == axes for one in arrays):
         return False
     return len({tuple(one.shape) for one in arrays}) > 1

@@ -3,18 +3,20 @@
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Kept, Layers, Numbers, Readouts, Scales, Word
 from statmech_attention.compiling import quick_jit
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
@@ -27,24 +29,24 @@ class AttentionedInputs:
 
     Attributes:
         values: `(examples, paths, features)`, paths with $h_1$ slowest.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them, as in
+        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them, as in
             `(2, SkipHeads(2), Outputs(3))`; the product of their branches is the number of paths.
     """
 
     values: Float[Array, "*batch examples paths features"]
-    heads: tuple[int | Kind, ...] = field(metadata={"static": True})
+    layers: tuple[int | Kind, ...] = field(metadata={"static": True})
 
     @property
     def chain(self) -> Chain:
-        """The layers that `heads` stands for, and the readout."""
-        return Chain.of(self.heads)
+        """The layers that `layers` stands for, and the readout."""
+        return Chain.of(self.layers)
 
     @property
     def form(self) -> "AttentionedInputs":
         """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
         return AttentionedInputs(self.values, self.chain.form.spelled)
 
-    def keep_heads(self, kept: Kept) -> "AttentionedInputs":
+    def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
         """The same inputs seen by the sub-network that has only some of the heads.
 
         Args:
@@ -63,15 +65,15 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: Numbers,
+    inputs: ArrayLike,
     attention: Attention,
     *,
-    heads: Layers | None = None,
-    readout: Readouts = "last",
-    scales: Scales | None = None,
-    norm: Word = "post",
+    layers: Layers | None = None,
+    readout: str | int = "last",
+    scales: Sequence[ArrayLike | None] | None = None,
+    norm: str = "post",
     layout: str = "key_query",
-    mask: Numbers | None = None,
+    mask: ArrayLike | None = None,
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
@@ -82,7 +84,7 @@ def attentioned_inputs(
         inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows; or one array `(tokens, features)` an example, of
             unequal lengths.
         attention: anything `attention_matrices` takes.
-        heads: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
+        layers: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
             matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
         readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens. Padding is none of
             them: "last" is an example's own last token.
@@ -106,7 +108,7 @@ def attentioned_inputs(
     alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
     """
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, heads, layout, mask)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])
     around = token_scales(scales, norm, chain, inputs)
     return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)
@@ -120,11 +122,11 @@ def _seen(inputs, matrices, weights, around: TokenScales, chain):
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
-def path_indices(heads: Layers) -> Int[np.ndarray, "paths layers"]:
+def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
     """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 where a path passes through none.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
 
     Returns:
         `(paths, layers)` whole numbers.
@@ -132,16 +134,15 @@ def path_indices(heads: Layers) -> Int[np.ndarray, "paths layers"]:
     Raises:
         ValueError: a layer without heads, or no layer.
     """
-    return Chain.of(heads).path_heads
+    return Chain.of(layers).path_heads
 
 
-def as_attentioned(name: str, value, heads=None) -> AttentionedInputs:
-    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `heads`."""
-    if isinstance(value, AttentionedInputs):
-        if heads is not None and Chain.of(heads) != value.chain:
-            raise ValueError(f"heads: {name} already has heads {value.heads}, got {heads!r}. Leave heads out.")
-        heads, value = value.heads, value.values
-    chain = Chain.of(heads)
-    value = checks.array(name, value, "examples paths features", double=True)
-    checks.same(name, "the paths axis", value.shape[1], f"the paths of heads={chain.spelled}", chain.paths)
-    return AttentionedInputs(value, chain.spelled)
+def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
+    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
+    own = value.layers if isinstance(value, AttentionedInputs) else None
+    values = checks.array(name, value if own is None else value.values, "examples paths features", double=True)
+    if own is not None and layers is not None and Chain.of(layers) != value.chain:
+        raise ValueError(f"layers: {name} already has layers {own}, got {layers!r}. Leave layers out.")
+    chain = Chain.of(layers if own is None else own)
+    checks.same(name, "the paths axis", values.shape[1], f"the paths of layers={chain.spelled}", chain.paths)
+    return AttentionedInputs(values, chain.spelled)

@@ -4,7 +4,7 @@ Nothing here imports either library: who has such a network has loaded them alre
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -12,11 +12,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Indices
 
 
 class ReadAttention(NamedTuple):
-    """What a network makes of a batch, named as the arguments of `attentioned_inputs` and `select_heads`.
+    """Tokens, attention and mask of a batch; `read._asdict()` has the names of `attentioned_inputs`' arguments.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`, in double precision.
@@ -29,7 +28,9 @@ class ReadAttention(NamedTuple):
     mask: Bool[np.ndarray, "examples tokens"] | None
 
 
-def attention_from_torch(model: Any, inputs: Any, *, layers: Indices | None = None, **options: Any) -> ReadAttention:
+def attention_from_torch(
+    model: Any, inputs: Any, *, layers: Sequence[int] | None = None, **options: Any
+) -> ReadAttention:
     r"""Attention of a PyTorch network made of `torch.nn.MultiheadAttention`, as it is in evaluation, without dropout.
 
     The network is run once on the batch. Every self-attention is asked for the matrices of its heads, in the order in which
@@ -82,7 +83,7 @@ def attention_from_torch(model: Any, inputs: Any, *, layers: Indices | None = No
     return ReadAttention(_array(tokens), _chosen(matrices, layers), None if padding is None else ~_padding(padding))
 
 
-def attention_from_transformers(model: Any, *, layers: Indices | None = None, **batch: Any) -> ReadAttention:
+def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> ReadAttention:
     r"""Attention of an encoder of Hugging Face's transformers, or of a decoder alone, as GPT-2 is.
 
     Args:
@@ -133,7 +134,7 @@ _ARGUMENTS = (
 
 
 class _Call(NamedTuple):
-    """One use of a self-attention."""
+    """A single use of a self-attention."""
 
     query: Any
     padding: Any
@@ -142,7 +143,7 @@ class _Call(NamedTuple):
 
 
 class _Heard:
-    """What happened while the network ran."""
+    """Record of the calls while the network ran."""
 
     def __init__(self) -> None:
         self.calls: list[_Call] = []
@@ -207,6 +208,6 @@ def _array(tensor) -> Float[np.ndarray, "..."]:
 
 
 def _padding(mask) -> Bool[np.ndarray, "examples tokens"]:
-    """Where PyTorch's mask of keys leaves them out: booleans, or what is added to the logits."""
+    """Boolean padding from PyTorch's mask of keys, which is boolean or added to the logits."""
     mask = mask.detach().cpu()
     return np.isneginf(mask.float().numpy()) if mask.is_floating_point() else mask.numpy()

@@ -83,7 +83,7 @@ def scaled_attended(layer: Layer, columns, matrix, before, after) -> Float[Array
 
 
 def skips(layer: Layer) -> Bool[np.ndarray, " branches"]:
-    """Whether a branch lets $x^{l-1}$ pass beside the value matrices, so that a pre-norm leaves it alone."""
+    """True for branches that pass $x^{l-1}$ beside the value matrices, which a pre-norm leaves alone."""
     mixing, kept = np.asarray(layer.mixing(1.0)) != 0, int(layer.keeps)
     beside, through = mixing[:, :kept].any(axis=1), mixing[:, kept:].any(axis=1)
     if (beside & through).any():

@@ -16,7 +16,7 @@ _NAMED = 16  # paths that still have room for their names
 def order_parameter(
     matrix: ArrayLike,
     *,
-    heads: Sequence[int | Kind],
+    layers: Sequence[int | Kind],
     limit: float | None = None,
     axes: Axes | None = None,
     annotate: bool | None = None,
@@ -25,7 +25,7 @@ def order_parameter(
 
     Args:
         matrix: $U$, `(paths, paths)`; masked entries stay blank.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         limit: largest absolute value on the colour scale; None: that of the matrix.
         axes: Matplotlib axes; None: a new figure.
         annotate: write the values into the cells; None: only for up to 6 paths.
@@ -34,12 +34,12 @@ def order_parameter(
         The axes; their image is `axes.images[0]`.
 
     Raises:
-        ValueError: a matrix whose size does not fit the heads.
+        ValueError: a matrix whose size does not fit the layers.
     """
-    matrix, paths = np.ma.asarray(matrix), path_indices(heads)
+    matrix, paths = np.ma.asarray(matrix), path_indices(layers)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(
-            f"matrix: wanted shape {(len(paths),) * 2} for heads {chain(heads).spelled}, got {matrix.shape}."
+            f"matrix: wanted shape {(len(paths),) * 2} for layers {chain(layers).spelled}, got {matrix.shape}."
         )
     return coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
 

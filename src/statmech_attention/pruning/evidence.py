@@ -1,4 +1,4 @@
-r"""How much likelier a head makes the labels: the theory's evidence with it and, solved anew, without it.
+r"""Evidence of a head: the theory's evidence of the labels with the head minus that without it, solved again.
 
 To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the paths that are left keep
 their coefficients. The smaller model is then the larger one at a point of its prior, and the evidence lost is, exactly, the
@@ -7,17 +7,20 @@ $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 
 It is negative where the labels are likelier without the head.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
 from statmech_attention.theory.evidence import log_evidence
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -39,14 +42,14 @@ class HeadEvidence(NamedTuple):
 
 
 def without_head(
-    attentioned: Attentioned, head: int, *, heads: Layers | None = None, coefficients: str = "kept"
+    attentioned: AttentionedInputs | ArrayLike, head: int, *, layers: Layers | None = None, coefficients: str = "kept"
 ) -> AttentionedInputs:
     r"""The attentioned inputs of the network that lacks one head.
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         head: its number, counted through the network as in `head_indices`.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
         coefficients: "kept": a path that is left weighs in the kernel what it did, so that the network is the whole one with
             $V^{(l,h)} = 0$; "rescaled": it has the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
 
@@ -57,27 +60,22 @@ def without_head(
     Raises:
         ValueError: no such head, the only one of its layer, or an unknown choice of coefficients.
     """
-    whole = as_attentioned("attentioned", attentioned, heads)
+    whole = as_attentioned("attentioned", attentioned, layers)
     checks.choice("coefficients", coefficients, COEFFICIENTS)
-    smaller = whole.keep_heads(kept_heads(whole.heads, [head]))
+    smaller = whole.keep_heads(kept_heads(whole.layers, [head]))
     if coefficients == "rescaled":
         return smaller
-    kept = np.arange(len(head_indices(whole.heads))) != head
-    gates = path_gates(whole.heads, kept[None])[0]
-    return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.heads)
+    kept = np.arange(len(head_indices(whole.layers))) != head
+    gates = path_gates(whole.layers, kept[None])[0]
+    return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.layers)
 
 
 def head_evidence(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
     coefficients: str = "kept",
-    start: Begin | None = None,
-    tolerance: Number = 1e-8,
+    start: Solution | Sequence[ArrayLike] | None = None,
+    tolerance: float = 1e-8,
     throw: bool = True,
 ) -> HeadEvidence:
     r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
@@ -85,15 +83,10 @@ def head_evidence(
     Each smaller network starts from what the whole one's order parameters are on the paths that are left.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        problem: a `Problem` with width and temperature.
         coefficients: of the paths that are left, see `without_head`.
-        start: where the whole network begins, as for `solve`.
-        tolerance: as for `solve`. The evidence is wrong by the square of the gradient.
+        start: where the whole network begins, as in `solve`.
+        tolerance: as in `solve`. The evidence is wrong by the square of the gradient.
         throw: raise where a saddle point was not reached.
 
     Returns:
@@ -103,25 +96,27 @@ def head_evidence(
         ValueError: as `solve`; a layer whose only head is all that lets anything through.
         NotConverged: as `solve`.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    options: dict[str, Any] = {
-        "width": width,
-        "temperature": temperature,
-        "variance": variance,
-        "tolerance": tolerance,
-        "throw": throw,
-    }
-    smaller = [without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.heads)))]
-    whole = solve(inputs, labels, start=start, **options)
+    problem = need_problem(problem, "width", "temperature")
+    inputs = problem.attentioned
+    smaller = [
+        without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.layers)))
+    ]
+    whole = solve(problem, start=start, tolerance=tolerance, throw=throw)
     without = tuple(
-        solve(seen, labels, start=order_parameters_left(whole, head), **options) for head, seen in enumerate(smaller)
+        solve(
+            problem.replace(attentioned=seen),
+            start=order_parameters_left(whole, head),
+            tolerance=tolerance,
+            throw=throw,
+        )
+        for head, seen in enumerate(smaller)
     )
     lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
     return HeadEvidence(lost, whole, without)
 
 
 @checks.objects
-def order_parameters_left(solution: Solution, head: Numbers) -> tuple[Float[Array, "..."], ...]:
+def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that do not go through a head, or through some of them.
 
     Args:

@@ -4,19 +4,19 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind, Part
 
 
-def head_indices(heads: Layers) -> Int[np.ndarray, "heads 2"]:
+def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
     """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
 
     Args:
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; a skip or a linear
+        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; a skip or a linear
             block is not a head.
 
     Returns:
@@ -25,21 +25,21 @@ def head_indices(heads: Layers) -> Int[np.ndarray, "heads 2"]:
     Raises:
         ValueError: a layer without heads, or no layer.
     """
-    found = [(layer, head) for layer, count in enumerate(chain(heads).heads) for head in range(count)]
+    found = [(layer, head) for layer, count in enumerate(chain(layers).heads) for head in range(count)]
     return np.array(found, int).reshape(-1, 2)
 
 
-def different_heads(name: str, value, heads) -> list[int]:
+def different_heads(name: str, value, layers) -> list[int]:
     """`value` as numbers of different heads, counted through the network."""
-    layers = chain(heads)
+    layers = chain(layers)
     return checks.indices(name, value, sum(layers.heads), what="heads, counted through all layers,").tolist()
 
 
-def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
-    """What a removal leaves of every layer.
+def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
+    """Heads of every layer that a removal leaves.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
         removed: numbers of heads, counted through the network.
 
     Returns:
@@ -48,8 +48,8 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     Raises:
         ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
     """
-    layers, indices = chain(heads), head_indices(heads)
-    numbers = different_heads("removed", removed, heads)
+    layers, indices = chain(layers), head_indices(layers)
+    numbers = different_heads("removed", removed, layers)
     kept = tuple(
         tuple(int(head) for number, (place, head) in enumerate(indices) if place == layer and number not in numbers)
         for layer in range(len(layers.layers))
@@ -63,17 +63,17 @@ def kept_heads(heads, removed) -> tuple[tuple[int, ...], ...]:
     return kept
 
 
-def heads_left(heads: Layers, removed: Numbers) -> tuple[int | Kind, ...]:
-    """The layers of the smaller network, as `heads` spells them.
+def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
+    """The layers of the smaller network, as `layers` spells them.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
         removed: numbers of heads, counted through the network.
 
     Raises:
         ValueError: as for `prune`.
     """
-    return chain(heads).keep(kept_heads(heads, removed))[0].spelled
+    return chain(layers).keep(kept_heads(layers, removed))[0].spelled
 
 
 def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
@@ -109,29 +109,29 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
     return (*found, order_parameters[-1])
 
 
-def whole_and_without_each(heads) -> Bool[np.ndarray, "networks heads"]:
-    """Which heads are there in the whole network, the first row, and without each of them.
+def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
+    """Masks of heads: the whole network, then the network without each head.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
     """
-    count = sum(chain(heads).heads)
+    count = sum(chain(layers).heads)
     return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
 
-def path_gates(heads, kept) -> Float[np.ndarray, "networks paths"]:
-    r"""What a path's coefficient is multiplied with in networks that have only some of the heads; 0 for paths that are gone.
+def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
+    r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
         kept: `(networks, all heads)` booleans. A layer left with too few heads lets nothing through.
 
     Returns:
         `(networks, paths)`.
     """
-    layers, start = chain(heads), 0
+    layers, start = chain(layers), 0
     factors = np.ones((1, 1))
     for layer, branches in zip(layers.layers, layers.path_branches.T, strict=True):
         rows, place = np.unique(kept[:, start : start + layer.heads], axis=0, return_inverse=True)

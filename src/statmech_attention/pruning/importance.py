@@ -1,11 +1,13 @@
-"""How important a head is, by its score of section 4.2 of Tiberi et al. (2024) and otherwise, and how well that orders the heads."""
+"""Importance of heads: the score of section 4.2 of Tiberi et al. (2024), and scores of other authors."""
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attention, Layers, Numbers
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.attention import Attention
 from statmech_attention.model.layouts import matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
@@ -49,7 +51,7 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def taylor_importance(
-    contributions: Numbers, labels: Numbers, *, heads: Layers, signed: bool = False, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, signed: bool = False, bias: float = 0.0
 ) -> Float[np.ndarray, " heads"]:
     r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
 
@@ -59,7 +61,7 @@ def taylor_importance(
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         signed: instead the rise of the mean squared error to first order when the gate closes,
             $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$.
         bias: of the readout.
@@ -72,20 +74,20 @@ def taylor_importance(
 
     Source: Michel et al. (2019), with the squared error for their loss.
     """
-    contributions, heads = checked_contributions(contributions, heads)
-    labels = np.asarray(checks.labels(labels, len(contributions), axes=heads.readout.axes))
+    contributions, layers = checked_contributions(contributions, layers)
+    labels = np.asarray(checks.labels(labels, len(contributions), axes=layers.readout.axes))
     residual = contributions.sum(axis=1) + checks.number("bias", bias) - labels
-    through = np.moveaxis(contributions, 1, -1) @ path_heads(heads)
+    through = np.moveaxis(contributions, 1, -1) @ path_heads(layers)
     slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
 
 
-def normalised_by_layer(scores: Numbers, *, heads: Layers) -> Float[np.ndarray, " heads"]:
+def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
     r"""Scores over the root of the sum of squares of their layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
 
     Args:
         scores: `(all heads,)`, in the order of `head_indices`.
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
 
     Returns:
         `(all heads,)`; those of a layer whose scores are all zero stay zero.
@@ -96,16 +98,16 @@ def normalised_by_layer(scores: Numbers, *, heads: Layers) -> Float[np.ndarray, 
     Source: Michel et al. (2019), who normalise Taylor importance so before they compare heads of different layers.
     """
     scores = np.asarray(checks.array("scores", scores, "heads"))
-    layer = head_indices(heads)[:, 0]
+    layer = head_indices(layers)[:, 0]
     checks.same("scores", "scores", len(scores), "the network's heads", len(layer))
     lengths = np.sqrt(np.bincount(layer, scores**2))
     return scores / np.where(lengths > 0, lengths, 1.0)[layer]
 
 
 def head_confidence(
-    attention: Attention, *, layout: str = "key_query", mask: Numbers | None = None
+    attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
-    r"""How sharply a head attends: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$. No labels are needed.
+    r"""Confidence of a head: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$, without labels.
 
     Args:
         attention: matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.

@@ -1,4 +1,4 @@
-r"""What the removal of heads costs, from the contributions of the paths alone; the network is not run again.
+r"""Cost of removing heads, from the contributions of the paths alone; the network is not run again.
 
 Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions $c^\pi$ and
 $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer $l$, 0 where it is not. Along a skip
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
@@ -26,7 +26,7 @@ _AT_ONCE = 100  # networks; their outputs are in memory together
 
 
 class Removals(NamedTuple):
-    """What is left of the accuracy without some heads.
+    """Accuracies without some heads.
 
     Attributes:
         removed: numbers of the heads that are gone.
@@ -41,7 +41,7 @@ class Removals(NamedTuple):
 def path_contributions(
     network: TrainedNetwork | Weights, attentioned: AttentionedInputs
 ) -> Float[Array, "examples paths *outputs"]:
-    r"""What each path adds to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
+    r"""Contribution of each path to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 
     Args:
         network: a `TrainedNetwork` or `Weights`.
@@ -63,7 +63,7 @@ def path_contributions(
 
 
 def masked_outputs(
-    contributions: Numbers, kept: Numbers, *, heads: Layers, bias: float = 0.0
+    contributions: ArrayLike, kept: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Float[np.ndarray, "networks examples *outputs"]:
     r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
 
@@ -71,7 +71,7 @@ def masked_outputs(
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         kept: `(networks, all heads)` booleans, one row for every network asked for; a layer without heads lets nothing
             through.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -80,19 +80,19 @@ def masked_outputs(
     Raises:
         ValueError: shapes that do not fit each other, NaN or infinity.
     """
-    contributions, heads = checked_contributions(contributions, heads)
+    contributions, layers = checked_contributions(contributions, layers)
     kept = checks.booleans("kept", kept, "networks heads")
-    checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(heads.heads))
-    return _gated(contributions, heads, kept, bias)
+    checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
+    return _gated(contributions, layers, kept, bias)
 
 
-def head_drops(contributions: Numbers, labels: Numbers, *, heads: Layers, bias: float = 0.0) -> Estimate:
-    """By how much the accuracy falls when one head is removed, for every head.
+def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0) -> Estimate:
+    """Drop of the accuracy when one head is removed, for every head.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -102,18 +102,18 @@ def head_drops(contributions: Numbers, labels: Numbers, *, heads: Layers, bias: 
     Raises:
         ValueError: shapes that do not fit each other, NaN or infinity, labels other than +1 and -1.
     """
-    contributions, heads = checked_contributions(contributions, heads)
-    labels = _labels(labels, len(contributions), heads)
-    hits = right(_gated(contributions, heads, whole_and_without_each(heads), bias), labels)
+    contributions, layers = checked_contributions(contributions, layers)
+    labels = _labels(labels, len(contributions), layers)
+    hits = right(_gated(contributions, layers, whole_and_without_each(layers), bias), labels)
     return _estimate(hits[:1] - hits[1:])
 
 
-def removal_order(scores: Numbers, *, heads: Layers) -> Int[np.ndarray, " removals"]:
-    """In which order heads are removed: the lowest score first; the last head of a layer is passed over.
+def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
+    """Order of removal: the lowest score first; the last head of a layer is passed over.
 
     Args:
         scores: `(all heads,)`; of equal ones the first head goes first.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
 
     Returns:
         Numbers of heads; all but one of every layer, and of one with a skip all.
@@ -121,10 +121,10 @@ def removal_order(scores: Numbers, *, heads: Layers) -> Int[np.ndarray, " remova
     Raises:
         ValueError: another number of scores than heads, NaN or infinity.
     """
-    layers = chain(heads)
+    layers = chain(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
     checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
-    layer, left, order = head_indices(heads)[:, 0], list(layers.heads), []
+    layer, left, order = head_indices(layers)[:, 0], list(layers.heads), []
     for number in np.argsort(scores, kind="stable"):
         if left[layer[number]] > layers.layers[layer[number]].fewest:
             left[layer[number]] -= 1
@@ -133,14 +133,14 @@ def removal_order(scores: Numbers, *, heads: Layers) -> Int[np.ndarray, " remova
 
 
 def greedy_order(
-    contributions: Numbers, labels: Numbers, *, heads: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Int[np.ndarray, " removals"]:
     """Heads in the order that costs least accuracy at every step, given those removed before.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -149,22 +149,22 @@ def greedy_order(
     Raises:
         ValueError: as `head_drops`.
     """
-    contributions, heads = checked_contributions(contributions, heads)
-    labels, fewest = _labels(labels, len(contributions), heads), np.array([layer.fewest for layer in heads.layers])
-    layer, kept, order = head_indices(heads)[:, 0], np.ones(sum(heads.heads), bool), []
+    contributions, layers = checked_contributions(contributions, layers)
+    labels, fewest = _labels(labels, len(contributions), layers), np.array([layer.fewest for layer in layers.layers])
+    layer, kept, order = head_indices(layers)[:, 0], np.ones(sum(layers.heads), bool), []
     for _ in range(len(kept) - fewest.sum()):
         left = np.bincount(layer[kept], minlength=len(fewest))
         candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
         trials = np.repeat(kept[None], len(candidates), axis=0)
         trials[np.arange(len(candidates)), candidates] = False
-        accuracy = right(_gated(contributions, heads, trials, bias), labels).mean(axis=1)
+        accuracy = right(_gated(contributions, layers, trials, bias), labels).mean(axis=1)
         order.append(candidates[np.argmax(accuracy)])
         kept[order[-1]] = False
     return np.array(order, int)
 
 
 def pruning_curve(
-    contributions: Numbers, labels: Numbers, order: Numbers, *, heads: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
     """Accuracy against the number of heads removed.
 
@@ -172,7 +172,7 @@ def pruning_curve(
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
         order: numbers of heads, the first to go first.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         bias: of the readout, which no removal touches.
 
     Returns:
@@ -181,21 +181,23 @@ def pruning_curve(
     Raises:
         ValueError: as `head_drops`; a head that is not there or named twice.
     """
-    contributions, heads = checked_contributions(contributions, heads)
-    labels, order = _labels(labels, len(contributions), heads), different_heads("order", order, heads)
-    kept = np.ones((len(order) + 1, sum(heads.heads)), bool)
-    for removals, number in enumerate(order, start=1):
+    contributions, layers = checked_contributions(contributions, layers)
+    labels, removed = _labels(labels, len(contributions), layers), different_heads("order", order, layers)
+    kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)
+    for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False
-    return _estimate(right(_gated(contributions, heads, kept, bias), labels))
+    return _estimate(right(_gated(contributions, layers, kept, bias), labels))
 
 
-def every_removal(contributions: Numbers, labels: Numbers, *, heads: Layers, count: int, bias: float = 0.0) -> Removals:
+def every_removal(
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
+) -> Removals:
     """Accuracy without any so many heads: all choices, of which an order of heads can name but one.
 
     Args:
         contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
         labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
-        heads: number of heads in every layer.
+        layers: number of heads in every layer.
         count: how many are removed at once; as many subsets as there are binomially, so few.
         bias: of the readout, which no removal touches.
 
@@ -205,9 +207,9 @@ def every_removal(contributions: Numbers, labels: Numbers, *, heads: Layers, cou
     Raises:
         ValueError: as `head_drops`; more heads than may be removed.
     """
-    contributions, heads = checked_contributions(contributions, heads)
-    labels, layer = _labels(labels, len(contributions), heads), head_indices(heads)[:, 0]
-    fewest = np.array([one.fewest for one in heads.layers])
+    contributions, layers = checked_contributions(contributions, layers)
+    labels, layer = _labels(labels, len(contributions), layers), head_indices(layers)[:, 0]
+    fewest = np.array([one.fewest for one in layers.layers])
     subsets = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
     chosen = np.array(list(subsets), int)
     kept = np.ones((len(chosen), len(layer)), bool)
@@ -215,14 +217,14 @@ def every_removal(contributions: Numbers, labels: Numbers, *, heads: Layers, cou
     left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
     allowed = np.all(left >= fewest, axis=1)
     if not np.any(allowed):
-        raise ValueError(f"count: wanted so few heads that a network is left of {heads.spelled}, got {count}.")
+        raise ValueError(f"count: wanted so few heads that a network is left of {layers.spelled}, got {count}.")
     parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
-    accuracy = [right(_gated(contributions, heads, part, bias), labels).mean(axis=1) for part in parts]
+    accuracy = [right(_gated(contributions, layers, part, bias), labels).mean(axis=1) for part in parts]
     return Removals(chosen[allowed], np.concatenate(accuracy))
 
 
-def _gated(contributions, heads, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:
-    return np.tensordot(path_gates(heads, kept), contributions, axes=(1, 1)) + checks.number("bias", bias)
+def _gated(contributions, layers, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:
+    return np.tensordot(path_gates(layers, kept), contributions, axes=(1, 1)) + checks.number("bias", bias)
 
 
 def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
@@ -231,12 +233,12 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
     return Estimate(samples.mean(axis=-1), spread / math.sqrt(count))
 
 
-def checked_contributions(contributions, heads) -> tuple[Float[np.ndarray, "..."], Chain]:
+def checked_contributions(contributions, layers) -> tuple[Float[np.ndarray, "..."], Chain]:
     """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
-    layers = chain(heads)
+    layers = chain(layers)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"
     contributions = checks.array("contributions", contributions, axes, double=True)
-    paths = f"the paths of heads={layers.spelled}"
+    paths = f"the paths of layers={layers.spelled}"
     checks.same("contributions", "the paths axis", contributions.shape[1], paths, layers.paths)
     if layers.readout.axes:
         outputs = contributions.shape[2]

@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers.chains import Layers, chain
 from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights, spelled_by
@@ -19,7 +19,7 @@ from statmech_attention.training.network import TrainedNetwork
 _Network = TypeVar("_Network")
 
 
-def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -> _Network:
+def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
     r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
 
     A layer with a skip may lose all its heads: the skip is left alone, the layer is then `SkipHeads(0)`, and attention has
@@ -30,8 +30,8 @@ def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -
             itself, for `forward`; attention matrices, one array `(examples, heads, keys, queries)` a layer;
             `AttentionedInputs`.
         removed: numbers of heads, counted through the network as in `head_indices`.
-        heads: the layers, where they are not of heads alone; `AttentionedInputs` know them. Those of the smaller network
-            are `heads_left(heads, removed)`.
+        layers: the layers, where they are not of heads alone; `AttentionedInputs` know them. Those of the smaller network
+            are `heads_left(layers, removed)`.
 
     Returns:
         The same kind of object. Nothing is trained anew: of a `TrainedNetwork` the learning curve stays as it was, and
@@ -41,21 +41,21 @@ def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -
         ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
     """
     if isinstance(network, AttentionedInputs):
-        return network.keep_heads(kept_heads(network.heads, removed))  # type: ignore[return-value]
+        return network.keep_heads(kept_heads(network.layers, removed))  # type: ignore[return-value]
     if isinstance(network, TrainedNetwork):
-        return _prune_trained(network, kept_heads(network.heads, removed))  # type: ignore[return-value]
+        return _prune_trained(network, kept_heads(network.layers, removed))  # type: ignore[return-value]
     if isinstance(network, Weights):
-        layers = chain(spelled_by(network.values) if heads is None else heads)
+        layers = chain(spelled_by(network.values) if layers is None else layers)
         _, parts = layers.keep(kept_heads(layers, removed))
         return network._replace(values=tuple(map(_values_left, network.values, parts)))
     if isinstance(network, QueryKeyAttention):
-        kept = _attention_kept([len(layer) for layer in network.queries], heads, removed)
+        kept = _attention_kept([len(layer) for layer in network.queries], layers, removed)
         return replace(network, queries=_left(network.queries, kept), keys=_left(network.keys, kept))
     if isinstance(network, ProductAttention):
-        kept = _attention_kept([len(layer) for layer in network.products], heads, removed)
+        kept = _attention_kept([len(layer) for layer in network.products], layers, removed)
         return replace(network, products=_left(network.products, kept))
     if isinstance(network, (tuple, list)) and all(getattr(layer, "ndim", 0) == 4 for layer in network):
-        kept = _attention_kept([layer.shape[1] for layer in network], heads, removed)
+        kept = _attention_kept([layer.shape[1] for layer in network], layers, removed)
         return type(network)(_left(network, kept, axis=1))
     raise ValueError(
         "network: wanted a TrainedNetwork, Weights, attention, attention matrices (examples, heads, keys, queries) or "
@@ -64,7 +64,7 @@ def prune(network: _Network, removed: Numbers, *, heads: Layers | None = None) -
 
 
 def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:
-    whole = chain(network.heads)
+    whole = chain(network.layers)
     smaller, parts = whole.keep(kept)
     partial = partial_paths_left(whole.branches, [part.branches for part in parts])
     # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
@@ -78,29 +78,29 @@ def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -
         vectors=rescaling[:, None].astype(network.vectors.dtype) * network.vectors[partial[0]],
         order_parameters=order_parameters_on(network.order_parameters, whole, parts),
         value_norms=_taken(network.value_norms, [part.matrices for part in parts]),
-        heads=smaller.spelled,
+        layers=smaller.spelled,
     )
 
 
-def _attention_kept(counts, heads, removed) -> list[tuple[int, ...]]:
-    """What a removal leaves of attention that has `counts` heads in the layers that have any."""
-    layers = chain(counts if heads is None else heads)
+def _attention_kept(counts, layers, removed) -> list[tuple[int, ...]]:
+    """Heads left by a removal in attention with `counts` heads in the layers that have any."""
+    layers = chain(counts if layers is None else layers)
     wanted = [count for count in layers.heads if count]
     if counts != wanted:
-        raise ValueError(f"network: wanted attention of {wanted} heads for heads={layers.spelled}, got {counts}.")
+        raise ValueError(f"network: wanted attention of {wanted} heads for layers={layers.spelled}, got {counts}.")
     kept = kept_heads(layers, removed)
     return [left for left, count in zip(kept, layers.heads, strict=True) if count]
 
 
 def _values_left(values, part: Part):
-    """What is left of a layer's weights."""
+    """Weights of a layer after a removal."""
     left = jax.tree.map(lambda one: one.take(np.asarray(part.matrices, int), axis=-3), values)
     # A skip alone has no matrices, and none that are narrow.
     return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
 
 
 def _left(layers, kept, axis: int = 0) -> tuple:
-    """What is kept of every layer, without the layers of which nothing is."""
+    """Kept parts of every layer, without the layers that keep none."""
     pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
     return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
 

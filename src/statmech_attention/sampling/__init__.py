@@ -12,7 +12,7 @@ with _warnings.catch_warnings():
     import tqdm.auto as _  # noqa: F401
 
 from statmech_attention.model.accuracy import Estimate
-from statmech_attention.sampling._arguments import check_chains
+from statmech_attention.sampling._arguments import Chains
 from statmech_attention.sampling._outputs import predictors
 from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import (
@@ -27,17 +27,15 @@ from statmech_attention.sampling.evidence import Importance, evidence_by_tempera
 from statmech_attention.sampling.gibbs import gibbs_posterior
 from statmech_attention.sampling.groups import inference_data
 from statmech_attention.sampling.order_parameters import posterior
-from statmech_attention.sampling.ranks import bulk_size, rank_r_hat, tail_size
 from statmech_attention.sampling.tempered import tempered_posterior
-from statmech_attention.sampling.weights import weights_model, weights_posterior
+from statmech_attention.sampling.weights import weights_posterior
 
 __all__ = [
+    "Chains",
     "Corrected",
     "Estimate",
     "Importance",
     "MixingWarning",
-    "bulk_size",
-    "check_chains",
     "corrected",
     "effective_size",
     "estimate",
@@ -50,9 +48,6 @@ __all__ = [
     "prediction",
     "predictors",
     "r_hat",
-    "rank_r_hat",
-    "tail_size",
     "tempered_posterior",
-    "weights_model",
     "weights_posterior",
 ]

@@ -1,31 +1,68 @@
-"""The arguments that the samplers have in common, checked before anything is compiled."""
+"""The arguments that the samplers share, checked before anything is compiled."""
 
-from jaxtyping import Array
+import os
+from dataclasses import dataclass, replace
+from typing import Any
 
 from statmech_attention import checks
-from statmech_attention.arguments import Whole, Word
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory.kernels import check_pair, checked_problem
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.kernels import inputs_like
+from statmech_attention.theory.problem import Problem, need_problem
+
+_LEAST = {
+    "count": (2, ": R-hat compares chains"),
+    "draws": (4, ""),
+    "warmup": (0, ""),
+    "thinning": (1, ": iterations per draw"),
+}
 
 
-def checked(
-    attentioned, labels, test, *, width, temperature, variance, heads, key
-) -> tuple[AttentionedInputs, Array, float, Architecture, AttentionedInputs | None]:
-    """Training inputs, labels, temperature, architecture and test inputs or None; widths are not yet looked at."""
+@dataclass(frozen=True)
+class Chains:
+    """Markov chains to run side by side, for any of the samplers.
+
+    Attributes:
+        draws: draws kept per chain, at least 4.
+        count: number of chains, at least 2, so that they can be compared.
+        warmup: iterations per chain before the first draw is kept, in which the sampler adapts; the sampler's own
+            number where None: 300 for order parameters, 500 for weights.
+        thinning: iterations per draw.
+        method: "parallel" for a thread per chain, "vectorized" for all chains in one program, "auto" for the faster
+            one: the first on a CPU, the second elsewhere. The draws are the same up to rounding.
+        checkpoint: a file that takes the state after every block of draws. If it exists, sampling goes on from there,
+            also to a larger number of draws; the result is that of an uninterrupted run.
+        progress: show a bar; where None, on a terminal only.
+        warn: warn of bad mixing; the text is in the attribute `warning` of the result in any case.
+    """
+
+    draws: int = 1000
+    count: int = 4
+    warmup: int | None = None
+    thinning: int = 1
+    method: str = "auto"
+    checkpoint: str | os.PathLike | None = None
+    progress: bool | None = None
+    warn: bool = True
+
+    def __post_init__(self):
+        for name, (least, why) in _LEAST.items():
+            value = getattr(self, name)
+            if not checks.is_whole(value, least) and not (name == "warmup" and value is None):
+                raise ValueError(f"{name}: wanted a whole number of at least {least}{why}, got {value!r}.")
+        checks.choice("method", self.method, ("auto", "parallel", "vectorized"))
+
+
+def checked(problem, test, key) -> tuple[Problem, AttentionedInputs | None]:
+    """The problem and test inputs that fit it, or None; widths are not yet looked at."""
     checks.key("key", key)
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
-    temperature = checks.positive("temperature", temperature)
-    return inputs, labels, temperature, architecture, checked_test(test, inputs)
+    problem = need_problem(problem, "width", "temperature")
+    return problem, checked_test(test, problem.attentioned)
 
 
 def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
-    """Test inputs that fit the training inputs, of the same heads where they are a plain array; None stays None."""
-    if test is None:
-        return None
-    test = as_attentioned("attentioned_test", test, None if isinstance(test, AttentionedInputs) else inputs.heads)
-    check_pair(inputs, test, "attentioned_test")
-    return test
+    """Test inputs that fit the training inputs; None stays None."""
+    return None if test is None else inputs_like("test", test, inputs)
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:
@@ -45,24 +82,10 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     return tuple(int(width) for width in architecture.stage_widths)
 
 
-def check_chains(
-    *, draws: Whole, chains: Whole, warmup: Whole, thinning: Whole = 1, chain_method: Word = "auto"
-) -> None:
-    """Refuse settings that no sampler can do anything with.
-
-    Args:
-        draws: draws a chain that are kept, at least 4.
-        chains: chains side by side, at least 2.
-        warmup: iterations a chain that are not kept.
-        thinning: iterations a draw.
-        chain_method: as for `posterior`.
-
-    Raises:
-        ValueError: a number that is not whole, or too small; another method.
-    """
-    least = {"draws": (draws, 4, ""), "chains": (chains, 2, ": R-hat compares chains"), "warmup": (warmup, 0, "")}
-    least["thinning"] = (thinning, 1, ": iterations a draw")
-    for name, (value, smallest, why) in least.items():
-        if not checks.is_whole(value, smallest):
-            raise ValueError(f"{name}: wanted a whole number of at least {smallest}{why}, got {value!r}.")
-    checks.choice("chain_method", chain_method, ("auto", "parallel", "vectorized"))
+def run_options(chains: Any, warmup: int) -> dict[str, Any]:
+    """The settings of a run; `warmup` is the sampler's own number, for `Chains` without one."""
+    if not isinstance(chains, Chains):
+        raise ValueError(f"chains: wanted sma.Chains(draws=.., count=..), got {chains!r}.")
+    chains = chains if chains.warmup is not None else replace(chains, warmup=warmup)
+    names = ("draws", "warmup", "thinning", "checkpoint", "progress")
+    return {name: getattr(chains, name) for name in names} | {"chain_method": chains.method}

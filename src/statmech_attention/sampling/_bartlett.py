@@ -41,7 +41,7 @@ def chain_order_one(point: Float[Array, " coordinates"], factors: Factors) -> Fl
 
 
 def prior_constant(widths, factors: Factors) -> float:
-    """What the two terms above lack to be minus the logarithm of a normalised density over points."""
+    """Constant that makes the two terms above minus the logarithm of a normalised density over points."""
     total = 0.0
     for width, place, (_, below) in zip(np.asarray(widths, float), factors.places, factors.counts, strict=True):
         degrees = width - place

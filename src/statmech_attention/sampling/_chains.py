@@ -98,8 +98,8 @@ def run(
         starts: positions to start from, with a leading axis of chains.
         key: a JAX random key.
         warmup: iterations that are not kept.
-        draws: draws a chain that are kept.
-        thinning: iterations a draw.
+        draws: draws per chain that are kept.
+        thinning: iterations per draw.
         chain_method: "parallel", "vectorized" or "auto".
         checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
         settings: what else tells this run from others, as JSON can hold it.
@@ -157,7 +157,7 @@ def run(
 
 @lru_cache(maxsize=64)
 def _compiled(transition: Transition, together: bool):
-    """To begin, and to go on by some draws, at most `_BLOCK`: one chain, or all of them at once."""
+    """Compile the start and a block of at most `_BLOCK` draws, of one chain or of all at once."""
 
     def go_on(state, data, count, thinning):
         numbers = jax.eval_shape(transition.advance, state, data)[1]
@@ -192,7 +192,7 @@ def _raw_keys(key, chains: int):
 
 
 def _chain(every, number: int):
-    """One chain of a pytree of all."""
+    """A single chain out of a pytree of all."""
     return jax.tree.map(lambda leaf: leaf[number], every)
 
 

@@ -17,12 +17,11 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
 from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_parameter, stacked
-from statmech_attention.theory.derivatives import ActionProblem, dense_hessian, is_dense, kept_pairs, problem_of
+from statmech_attention.theory.derivatives import ActionProblem, action_on, dense_hessian, is_dense, kept_pairs
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.trust_region import exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
@@ -31,7 +30,7 @@ _AT_ONCE = 16  # columns of a Hessian that are computed together
 
 
 class Posterior(NamedTuple):
-    """Everything the density depends on besides the point; only arrays, and one of `products` and `inputs` is None.
+    """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
 
     With several outputs, every pair (example, output) is an example here, and every pair (path, output) a path.
 
@@ -68,14 +67,15 @@ class Laplace(NamedTuple):
     logdet: Float[Array, ""]
 
 
-def posterior_density(inputs: AttentionedInputs, labels, temperature, widths, variances) -> Posterior:
+def posterior_density(problem: Problem) -> Posterior:
     """The density's data, with the pairs' kernels where they fit."""
-    architecture = Architecture.of(inputs.heads, tuple(widths), tuple(variances))
-    data = reduced(inputs, labels)
+    inputs = problem.attentioned
+    data = reduced(inputs, problem.labels)
     dense = is_dense("auto", data.inputs)
-    action = problem_of(data, inputs, temperature, architecture, kept_pairs(data.inputs, dense)) if dense else None
-    scaled = np.sqrt(kernel_scale(inputs, variances)) * np.asarray(kernel_inputs(inputs))
-    rest = (labels.reshape(-1), jnp.asarray(temperature, float), stacked(architecture.stage_widths), action)
+    action = action_on(data, kept_pairs(data.inputs, dense), problem) if dense else None
+    scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(kernel_inputs(inputs))
+    widths = stacked(problem.architecture.stage_widths)
+    rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action)
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
         return Posterior(None, jnp.asarray(scaled), *rest)
@@ -204,7 +204,7 @@ def _both_orders(product, p: int, q: int):
 
 
 def _positions(size: int, upper: bool = False) -> np.ndarray:
-    """Where the entries of a symmetric matrix stand in its packed triangle."""
+    """Positions of a symmetric matrix' entries in its packed triangle."""
     found = np.zeros((size, size), dtype=np.int32)
     rows, columns = np.triu_indices(size) if upper else np.tril_indices(size)
     found[rows, columns] = found[columns, rows] = np.arange(len(rows))

@@ -18,7 +18,7 @@ from statmech_attention.theory.coordinates import Factors, branch_rows, overlaps
 
 
 def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
-    """How many standard normal numbers a point has: for every free row one for each neuron."""
+    """Number of standard normal coordinates of a point: one per free row and neuron."""
     shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
     return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
 

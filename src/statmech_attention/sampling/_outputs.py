@@ -11,15 +11,15 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Numbers
-from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.predictor import Prediction
+from statmech_attention.theory.problem import Problem, need_problem
 
 
 class CrossKernels(NamedTuple):
-    """What the kernels of test inputs are made from.
+    """Factors of the kernels of test inputs.
 
     Attributes:
         products: of every pair of paths the kernel between training and test examples; or else
@@ -73,19 +73,15 @@ def by_output(values, inputs: AttentionedInputs):
 
 
 @checks.objects
-def predictors(
-    draws: xr.Dataset, attentioned: Attentioned, labels: Numbers, *, heads: Layers | None = None
-) -> Float[Array, "chains draws paths features"]:
+def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
     With several outputs, each is a path of its own, and $\xi(x)$ a row for every output. No kernel of test inputs is needed, so
     that thousands of them cost hardly more than none.
 
     Args:
-        draws: what `posterior` returned.
-        attentioned: the training inputs, as for `posterior`.
-        labels: the training labels.
-        heads: only for plain arrays.
+        draws: the result of `posterior` or `tempered_posterior`.
+        problem: the `Problem` that was sampled.
 
     Returns:
         `(chains, draws, paths, features)`.
@@ -93,15 +89,15 @@ def predictors(
     Raises:
         ValueError: training inputs or labels that do not fit.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
     if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
         raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")
-    variances = tuple(draws.attrs["variance"])
-    data = posterior_density(inputs, labels, draws.attrs["temperature"], draws.attrs["width"], variances)
+    sampled = need_problem(problem).replace(
+        **{name: draws.attrs[name] for name in ("width", "temperature", "variance")}
+    )
+    inputs, data = sampled.attentioned, posterior_density(sampled)
     overlaps = jnp.asarray(draws["order_parameter"].values)
     found = _predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernel_inputs(inputs))
-    return (kernel_scale(inputs, variances) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
+    return (kernel_scale(inputs, sampled.variance) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
 
 
 @jax.jit

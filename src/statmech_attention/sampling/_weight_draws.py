@@ -1,4 +1,4 @@
-"""What the two samplers of weights share: their arguments, where they start, what they keep of a draw."""
+"""Arguments, starts and records that the two samplers of weights share."""
 
 from functools import partial
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from statmech_attention.model.network import (
     weights_order_parameters,
 )
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
+from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._chains import run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 
@@ -39,15 +39,16 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " arrays"]
 
 
-def prepared(attentioned, labels, test, *, width, temperature, variance, heads, key, settings):
+def prepared(problem, test, key):
     """The posterior and the architecture, all arguments checked."""
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
+    problem, test = checked(problem, test, key)
+    architecture = problem.architecture
     whole_widths(architecture)
-    check_chains(**settings)
-    temperature, variances = jnp.asarray(temperature, float), jnp.asarray(architecture.stage_variances, float)
+    temperature = jnp.asarray(problem.temperature, float)
+    variances = jnp.asarray(architecture.stage_variances, float)
+    inputs = problem.attentioned
     flat = inputs.values.reshape(len(inputs.values), -1)
-    return WeightPosterior(inputs, flat, labels, temperature, test, variances), architecture
+    return WeightPosterior(inputs, flat, problem.labels, temperature, test, variances), architecture
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
@@ -72,7 +73,7 @@ def starts(start, key, chains: int, features: int, architecture: Architecture) -
 @partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def _unit_weights(key, chains: int, features: int, chain: Chain, widths: tuple[int, ...]) -> Weights:
     """Weights of every chain from a prior of variance 1."""
-    draw = partial(sample_weights, heads=chain, width=widths, features=features)
+    draw = partial(sample_weights, layers=chain, width=widths, features=features)
     # One after the other: drawn side by side they take four times as long to compile.
     return jax.lax.map(lambda own: draw(own), jax.random.split(key, chains))
 
@@ -93,7 +94,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
     """Order parameters (13), outputs, and the weights where they are asked for."""
-    found = named_overlaps(weights_order_parameters(weights, heads=data.inputs.heads), data.inputs.chain.stages)
+    found = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
     if keep_weights:

@@ -100,6 +100,6 @@ def mean(sums, name: str) -> Estimate:
 
 
 def efficiency(sums) -> float:
-    """How many independent draws a point is worth."""
+    """Independent draws per point."""
     scale = np.exp(sums["largest"] - sums["largest"].max())
     return float(np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))

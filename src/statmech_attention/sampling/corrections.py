@@ -10,15 +10,16 @@ The action holds the labels at their weight $\alpha = P/N$, whatever that is: th
 grows in proportion to $N$, and where $P$ is fixed. In the second case the action and its minimum change with $N$, too.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned
-from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._bartlett import chain_order_one
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
@@ -42,7 +43,7 @@ class Corrected(NamedTuple):
 
 
 @checks.objects
-def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -> Corrected:
+def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
     The variance of the output, too, is right to order $1/N$: (30) with its correction, and what the fluctuations of
@@ -50,7 +51,7 @@ def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -
 
     Args:
         solution: a saddle point at finite width, not a batch.
-        attentioned_test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
+        test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
 
     Returns:
         `Corrected(order_parameters, prediction)`.
@@ -62,11 +63,10 @@ def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -
     """
     if solution.temperature.ndim:
         raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-    widths = tuple(float(number) for number in solution.width)
-    if not all(jnp.isfinite(jnp.asarray(widths))):
+    problem = solution.problem
+    if not all(map(math.isfinite, problem.width)):
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
-    inputs = solution.attentioned
-    architecture = Architecture(inputs.heads, widths, solution.variance)
+    inputs, architecture = problem.attentioned, problem.architecture
     factors = full_rank(architecture)
     for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
         if places.size and width <= places[-1]:
@@ -74,9 +74,9 @@ def corrected(solution: Solution, attentioned_test: Attentioned | None = None) -
                 f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = {width:g} for "
                 f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
             )
-    data = posterior_density(inputs, solution.labels, solution.temperature, widths, solution.variance)
-    test = checked_test(attentioned_test, inputs)
-    kernels = None if test is None else cross_kernels(inputs, test, solution.variance)
+    data = posterior_density(problem)
+    test = checked_test(test, inputs)
+    kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
     if test is None:
         return found

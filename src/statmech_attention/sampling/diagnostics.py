@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import xarray as xr
+from jax.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy.special import ndtr
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.predictor import Prediction
@@ -21,7 +21,7 @@ class MixingWarning(UserWarning):
     """Chains that disagree, or too few independent draws: do not trust what follows from them."""
 
 
-def estimate(draws: Numbers) -> Estimate:
+def estimate(draws: ArrayLike) -> Estimate:
     r"""The mean over chains and draws, and its standard error $s / \sqrt{n_\mathrm{eff}}$.
 
     Args:
@@ -31,15 +31,15 @@ def estimate(draws: Numbers) -> Estimate:
         `Estimate(mean, error)`, each with the remaining axes.
 
     Raises:
-        ValueError: fewer than four draws a chain.
+        ValueError: fewer than four draws per chain.
     """
     values = _values(draws)
     spread = values.std(axis=(0, 1), ddof=1)
     return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
 
 
-def mean_accuracy(outputs: Estimate, labels: Numbers) -> Estimate:
-    r"""How often the sign of a mean output is that of the label, and what Monte Carlo errors leave in doubt of it.
+def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
+    r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
     $\sqrt{\sum p (1 - p)} / n$, doubts counted as independent. The error that comes from few test inputs is not in it.
@@ -66,8 +66,8 @@ def mean_accuracy(outputs: Estimate, labels: Numbers) -> Estimate:
     return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
-def effective_size(draws: Numbers) -> np.ndarray:
-    r"""How many independent draws would give the mean the same error.
+def effective_size(draws: ArrayLike) -> np.ndarray:
+    r"""Number of independent draws that give the mean the same error.
 
     Args:
         draws: `(chain, draw, ..)`.
@@ -86,7 +86,7 @@ def effective_size(draws: Numbers) -> np.ndarray:
     return np.where(np.ptp(values, axis=(0, 1)) == 0, count, found)
 
 
-def r_hat(draws: Numbers) -> np.ndarray:
+def r_hat(draws: ArrayLike) -> np.ndarray:
     r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
 
     Args:
@@ -161,7 +161,7 @@ def dataset(
 
 
 def named_overlaps(overlaps, stages) -> dict:
-    """The order parameters of a draw, one a stage of the chain, under the names that they have in the Dataset."""
+    """The order parameters of a draw, one per stage of the chain, under the names that they have in the Dataset."""
     return {stage.variable: overlap for stage, overlap in zip(stages, overlaps, strict=True)}
 
 

@@ -6,17 +6,19 @@ Gaussian, that is at large width.
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.typing import ArrayLike
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.accuracy import Estimate
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weighted_points
 from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._bartlett import bartlett, prior_constant
@@ -25,6 +27,7 @@ from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_
 from statmech_attention.sampling._weighted_points import PER_PRIOR_POINT
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 
 
@@ -50,16 +53,11 @@ class Importance(NamedTuple):
 
 
 def importance(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
     key: Key,
-    points: Whole = 512,
-    attentioned_test: Attentioned | None = None,
+    points: int = 512,
+    test: AttentionedInputs | ArrayLike | None = None,
     warn: bool = True,
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
@@ -69,16 +67,11 @@ def importance(
     randomly shifted Sobol sequences, whose spread gives the standard errors.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
         points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
-        attentioned_test: test inputs, in the form of `attentioned`.
-        warn: of a small effective size.
+        test: test inputs, in the form of the training inputs.
+        warn: warn of a small effective size.
 
     Returns:
         `Importance`.
@@ -88,34 +81,20 @@ def importance(
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    return _averaged(*_prepared(attentioned, labels, attentioned_test, points=points, **options), key=key, warn=warn)
+    return _averaged(*_prepared(problem, test, key, points), key=key, warn=warn)
 
 
 def evidence_by_temperature(
-    attentioned: Attentioned,
-    labels: Numbers,
-    *,
-    width: PerLayer,
-    temperatures: Numbers,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-    key: Key,
-    points: Whole = 512,
-    warn: bool = True,
+    problem: Problem, temperatures: ArrayLike | Sequence[ArrayLike], *, key: Key, points: int = 512, warn: bool = True
 ) -> xr.Dataset:
     r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
 
     Args:
-        attentioned: as for `importance`.
-        labels: as for `importance`.
-        width: as for `importance`.
+        problem: as in `importance`; its own temperature does not matter.
         temperatures: temperatures in any order.
-        variance: as for `importance`.
-        heads: as for `importance`.
         key: a JAX random key.
-        points: as for `importance`.
-        warn: as for `importance`; where False, look at `effective_size`.
+        points: as in `importance`.
+        warn: as in `importance`; where False, look at `effective_size`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
@@ -126,9 +105,9 @@ def evidence_by_temperature(
     """
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
-    options = {"width": width, "temperature": temperatures[0], "variance": variance, "heads": heads, "key": key}
     # Kernels of the pairs are the same at all temperatures.
-    data, *rest = _prepared(attentioned, labels, None, points=points, **options)
+    first = need_problem(problem).replace(temperature=temperatures[0])
+    data, *rest = _prepared(first, None, key, points)
     keys = jax.random.split(key, len(temperatures))
     at_each = [data._replace(temperature=jnp.asarray(temperature, float)) for temperature in temperatures]
     found = [_averaged(one, *rest, key=own_key, warn=warn) for one, own_key in zip(at_each, keys, strict=True)]
@@ -143,23 +122,23 @@ def evidence_by_temperature(
     return xr.Dataset(variables, {"temperature": temperatures})
 
 
-def _prepared(attentioned, labels, test, *, points, **options):
-    """The posterior's density, training inputs, labels and architecture, kernels with the test inputs, number of points."""
+def _prepared(problem, test, key, points):
+    """The posterior's density, the problem, kernels with the test inputs, number of points."""
     if not checks.is_whole(points, PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {PER_PRIOR_POINT}, as in 512, got {points!r}.")
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, test, **options)
-    whole_widths(architecture)
-    kernels = None if test is None else cross_kernels(inputs, test, architecture.variances)
-    data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
-    return data, inputs, labels, architecture, kernels, int(points)
+    problem, test = checked(problem, test, key)
+    whole_widths(problem.architecture)
+    kernels = None if test is None else cross_kernels(problem.attentioned, test, problem.variance)
+    return posterior_density(problem), problem, kernels, int(points)
 
 
 def _averaged(
-    data: Posterior, inputs, labels, architecture, kernels: CrossKernels | None, points: int, *, key, warn: bool
+    data: Posterior, problem: Problem, kernels: CrossKernels | None, points: int, *, key, warn: bool
 ) -> Importance:
-    """Posterior averages from weighted points."""
+    """Posterior averages from weighted points, at the temperature of the density."""
+    inputs, labels, architecture = problem.attentioned, problem.labels, problem.architecture
     factors, temperature = bartlett(architecture), float(data.temperature)
-    found = solve(inputs, labels, width=architecture.widths, temperature=temperature, variance=architecture.variances)
+    found = solve(problem.replace(temperature=temperature))
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
 
     degrees = float(max(10, 2 * factors.coordinates))

@@ -5,42 +5,30 @@ $f = f_0 + \Phi \theta$. So each layer, all its heads together, has a Gaussian p
 without rejection and without step sizes. Of narrow heads $V^{(h)}$ and $O^{(h)}$ are drawn one after the other.
 """
 
-import os
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import xarray as xr
 from jax.scipy.linalg import cho_solve
+from jax.typing import ArrayLike
 
-from statmech_attention.arguments import Attentioned, Drawn, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
 from statmech_attention.model.network import Weights, forward_paths
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import _weight_draws
+from statmech_attention.sampling._arguments import Chains, run_options
 from statmech_attention.sampling._chains import Transition
 from statmech_attention.sampling._weight_draws import WeightPosterior
+from statmech_attention.theory.problem import Problem
 
 
 def gibbs_posterior(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
     key: Key,
-    draws: Whole = 1000,
-    chains: Whole = 4,
-    warmup: Whole = 500,
-    thinning: Whole = 1,
-    chain_method: str = "auto",
-    attentioned_test: Attentioned | None = None,
-    start: Drawn | None = None,
+    test: AttentionedInputs | ArrayLike | None = None,
+    start: Weights | xr.Dataset | None = None,
     keep_weights: bool = False,
-    checkpoint: str | os.PathLike | None = None,
-    progress: bool | None = None,
-    warn: bool = True,
+    chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
@@ -49,24 +37,12 @@ def gibbs_posterior(
     and many sweeps then make one independent draw.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers of at least 1.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        problem: as in `posterior`.
         key: a JAX random key.
-        draws: draws a chain that are kept, at least 4.
-        chains: chains side by side, at least 2.
-        warmup: sweeps that are not kept.
-        thinning: sweeps a draw.
-        chain_method: as for `posterior`.
-        attentioned_test: as for `weights_posterior`.
-        start: as for `weights_posterior`.
-        keep_weights: as for `weights_posterior`.
-        checkpoint: as for `posterior`.
-        progress: as for `posterior`.
-        warn: as for `posterior`.
+        test: as in `weights_posterior`.
+        start: as in `weights_posterior`.
+        keep_weights: as in `weights_posterior`.
+        chains: as in `posterior`; an iteration is a sweep.
 
     Returns:
         Dataset as that of `weights_posterior`, without what belongs to NUTS.
@@ -77,16 +53,13 @@ def gibbs_posterior(
     Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
     Gaussian distributions" (2010).
     """
-    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
-    about = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    data, architecture = _weight_draws.prepared(
-        attentioned, labels, attentioned_test, **about, settings=settings | {"chains": chains}
-    )
+    options = run_options(chains, warmup=500)
+    data, architecture = _weight_draws.prepared(problem, test, key)
     start_key, chain_key = jax.random.split(key)
-    first = _weight_draws.starts(start, start_key, chains, data.inputs.values.shape[-1], architecture)
+    first = _weight_draws.starts(start, start_key, chains.count, data.inputs.values.shape[-1], architecture)
     chain = Transition(_begin, _sweep, _record_all if keep_weights else _record)
-    settings |= {"checkpoint": checkpoint, "progress": progress, "warn": warn}
-    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, architecture, **settings)
+    options |= {"warn": chains.warn}
+    return _weight_draws.sampled("weights, Gibbs", chain, data, first, chain_key, architecture, **options)
 
 
 def _begin(key, weights: Weights, data):

@@ -1,11 +1,10 @@
-"""Draws as ArviZ has them: one group for what was sampled, others for outputs, for the sampler, and for how well it mixed."""
+"""Draws in ArviZ's layout, from which its own diagnostics are computed: `arviz.summary`."""
 
 from typing import Any
 
 import xarray as xr
 
 from statmech_attention import checks
-from statmech_attention.sampling.ranks import bulk_size, rank_r_hat, tail_size
 
 _OUTPUTS = ("output", "output_variance")
 # The sampler's own numbers by ArviZ's names; those that it has none for keep theirs.
@@ -14,7 +13,7 @@ _STATISTICS = {"acceptance": "acceptance_rate", "diverging": "diverging", "steps
 
 @checks.objects
 def inference_data(draws: xr.Dataset) -> xr.DataTree:
-    r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere, diagnostics apart.
+    r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere.
 
     ArviZ from version 1, and its part arviz-stats, take it as it is: `arviz.summary(inference_data(draws))`. Earlier ones read with
     `arviz.from_netcdf` what `.to_netcdf(path, engine="h5netcdf")` writes.
@@ -25,11 +24,10 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
     Returns:
         DataTree with the groups `posterior`, order parameters and, where they were kept, weights; `predictions`, outputs on test
         inputs where there are any; `sample_stats`, `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`, as far as the
-        sampler has them; `diagnostics`, of order parameters and outputs rank-normalised split $\hat R$, bulk and tail size, as
-        `rank_r_hat`, `bulk_size`, `tail_size`. Width, temperature, variances and sampler are attributes.
+        sampler has them. Width, temperature, variances and sampler are attributes.
 
     Raises:
-        ValueError: something else than draws, or fewer than eight a chain.
+        ValueError: something else than draws.
     """
     if "order_parameter" not in draws or not {"chain", "draw"} <= set(draws["order_parameter"].dims):
         raise ValueError(
@@ -44,12 +42,6 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
         "posterior": {name: one for name, one in drawn.items() if name not in told},
         "predictions": {name: drawn[name] for name in _OUTPUTS if name in drawn},
         "sample_stats": statistics,
-        "diagnostics": {
-            f"{name}_{measure.__name__}": (one.dims[2:], measure(one.values))
-            for name, one in drawn.items()
-            if name == "output" or "order_parameter" in str(name)
-            for measure in (rank_r_hat, bulk_size, tail_size)
-        },
     }
     about = {"inference_library": "statmech_attention", **draws.attrs}
     datasets = {name: xr.Dataset(group, attrs=about) for name, group in groups.items() if group}

@@ -6,17 +6,16 @@ as there are effective weights, and on a ladder from the prior to the posterior.
 """
 
 import math
-import os
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import xarray as xr
+from jax.typing import ArrayLike
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.checks import Key
-from statmech_attention.sampling._arguments import check_chains, checked, whole_widths
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._chains import run
 from statmech_attention.sampling._density import label_energy, posterior_density
@@ -24,29 +23,18 @@ from statmech_attention.sampling._normals import normal_count, order_parameter_o
 from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.sampling.order_parameters import with_outputs
+from statmech_attention.theory.problem import Problem
 
 _TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was
 
 
 def tempered_posterior(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
     key: Key,
-    draws: Whole = 1000,
-    chains: Whole = 4,
-    warmup: Whole = 300,
-    thinning: Whole = 1,
-    rungs: Whole = 8,
-    chain_method: str = "auto",
-    attentioned_test: Attentioned | None = None,
-    checkpoint: str | os.PathLike | None = None,
-    progress: bool | None = None,
-    warn: bool = True,
+    rungs: int = 8,
+    test: AttentionedInputs | ArrayLike | None = None,
+    chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
     r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
 
@@ -55,23 +43,11 @@ def tempered_posterior(
     weights, $\sum_l N_l d_l$ for layers of heads, where $d_l$ counts no more than $N_{l+1}$ rows from above: use it where $N$ is small.
 
     Args:
-        attentioned: as for `posterior`.
-        labels: as for `posterior`.
-        width: as for `posterior`.
-        temperature: as for `posterior`.
-        variance: as for `posterior`.
-        heads: as for `posterior`.
+        problem: as in `posterior`.
         key: a JAX random key.
-        draws: as for `posterior`.
-        chains: as for `posterior`; each is a ladder of its own.
-        warmup: iterations a chain before the first draw is kept, in which the ladder and the steps adapt.
-        thinning: iterations a draw.
         rungs: densities of a ladder, at least 2.
-        chain_method: as for `posterior`.
-        attentioned_test: as for `posterior`.
-        checkpoint: as for `posterior`.
-        progress: as for `posterior`.
-        warn: as for `posterior`.
+        test: as in `posterior`.
+        chains: as in `posterior`; each chain is a ladder of its own.
 
     Returns:
         Dataset as that of `posterior`; `steps` are those of all rungs together, and `exchanged` is the mean chance of an exchange.
@@ -81,26 +57,23 @@ def tempered_posterior(
 
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
     """
-    options = {"width": width, "temperature": temperature, "variance": variance, "heads": heads, "key": key}
-    inputs, labels, temperature, architecture, test = checked(attentioned, labels, attentioned_test, **options)
+    problem, test = checked(problem, test, key)
+    architecture = problem.architecture
     factors, widths = bartlett(architecture), whole_widths(architecture)
-    settings: dict[str, Any] = {"draws": draws, "warmup": warmup, "thinning": thinning, "chain_method": chain_method}
-    check_chains(chains=chains, **settings)
+    options = run_options(chains, warmup=300)
     rungs = checks.whole("rungs", rungs, 2)
 
-    data = posterior_density(inputs, labels, temperature, architecture.widths, architecture.variances)
+    data = posterior_density(problem)
     found = run(
         tempering(*_functions(widths), rungs, _TURN),
-        ((data, factors), int(warmup)),
-        np.zeros((chains, normal_count(widths, factors))),
+        ((data, factors), int(options["warmup"])),
+        np.zeros((chains.count, normal_count(widths, factors))),
         key,
-        **settings,
-        checkpoint=checkpoint,
+        **options,
         settings={"sampler": "order parameters, tempered", "rungs": rungs},
-        progress=progress,
     )
-    found = with_outputs(found, data, inputs, test, architecture.variances)
-    return dataset(found, "order parameters, tempered", architecture, temperature, warn)
+    found = with_outputs(found, data, problem, test)
+    return dataset(found, "order parameters, tempered", architecture, problem.temperature, chains.warn)
 
 
 @lru_cache(maxsize=64)

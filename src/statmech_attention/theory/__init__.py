@@ -1,1 +1,39 @@
-"""The theory, equations (9) to (12) and (30): kernel -> action -> saddle point -> predictor."""
+"""The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
+
+from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
+from statmech_attention.theory.evidence import evidence_slopes, log_evidence
+from statmech_attention.theory.fit import Fit, fit
+from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
+from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
+from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.saddle_point import solve, solve_sweep
+from statmech_attention.theory.scores import head_scores
+from statmech_attention.theory.solution import NotConverged, Solution
+from statmech_attention.theory.trust_region import Outcome
+
+__all__ = [
+    "Fit",
+    "JointPrediction",
+    "NotConverged",
+    "Outcome",
+    "Prediction",
+    "Problem",
+    "Solution",
+    "accuracy",
+    "action",
+    "centred_alignment",
+    "energy",
+    "entropy",
+    "evidence_slopes",
+    "fit",
+    "gp_order_parameters",
+    "head_scores",
+    "kernel",
+    "log_evidence",
+    "path_kernel",
+    "predict",
+    "principal_overlaps",
+    "restrict_paths",
+    "solve",
+    "solve_sweep",
+]

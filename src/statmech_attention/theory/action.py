@@ -5,22 +5,28 @@ $A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$ for layers of heads, the entropy 
 prior is isotropic; only the energy couples them.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
-from statmech_attention.arguments import Arrays, Attentioned, Layers, Number, Numbers, PerLayer
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import as_attentioned
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
+from statmech_attention.theory.problem import Problem, need_problem
 
 
 def entropy(
-    order_parameters: Arrays, *, width: PerLayer = 1, variance: PerLayer = 1.0, heads: Layers
+    order_parameters: Sequence[ArrayLike],
+    *,
+    width: ArrayLike | Sequence[ArrayLike] = 1,
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+    layers: Layers,
 ) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
@@ -37,7 +43,7 @@ def entropy(
             $G^{(l)}$, `(heads, partial, partial)`. All positive definite.
         width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
     Returns:
         A scalar.
@@ -47,32 +53,20 @@ def entropy(
 
     Source: Tiberi et al. (2024), equations (32), (33).
     """
-    architecture = Architecture.of(heads, width, variance)
+    architecture = Architecture.of(layers, width, variance)
     shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
     return coordinates.entropy(point_of(order_parameters, factors), shares, factors)
 
 
-def energy(
-    attentioned: Attentioned,
-    labels: Numbers,
-    order_parameter: Numbers,
-    *,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-) -> Float[Array, ""]:
+def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
     Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$. With several outputs $Y$ runs
     over pairs (example, output), and so does $K$; $P$ remains the number of examples.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        problem: a `Problem` with a temperature; its width does not matter.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        temperature: $T > 0$.
-        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays.
 
     Returns:
         A scalar; NaN where $K + T I$ is not positive definite.
@@ -82,12 +76,11 @@ def energy(
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    attentioned = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, attentioned.values.shape[0], axes=attentioned.chain.readout.axes)
-    temperature = checks.positive("temperature", temperature)
-    order_parameter = check_order_parameter(order_parameter, attentioned)
-    gram = flat_kernel(attentioned, attentioned, order_parameter, variance)
-    return _energy(gram, labels.reshape(-1), temperature) / labels.shape[0]
+    problem = need_problem(problem, "temperature")
+    inputs, labels = problem.attentioned, problem.labels
+    order_parameter = check_order_parameter(order_parameter, inputs)
+    gram = flat_kernel(inputs, inputs, order_parameter, problem.variance)
+    return _energy(gram, labels.reshape(-1), problem.temperature) / labels.shape[0]
 
 
 @jax.jit
@@ -96,26 +89,12 @@ def _energy(gram, labels, temperature):
     return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + labels @ cho_solve((chol, True), labels)
 
 
-def action(
-    attentioned: Attentioned,
-    labels: Numbers,
-    order_parameters: Arrays,
-    *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-) -> Float[Array, ""]:
+def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:
     r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as for `entropy`.
-        width: $N$ or $(N_1, .., N_{L+1})$.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        problem: a `Problem` with width and temperature.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `entropy`.
 
     Returns:
         A scalar.
@@ -125,20 +104,21 @@ def action(
 
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
-    attentioned = as_attentioned("attentioned", attentioned, heads)
-    alpha = attentioned.values.shape[0] / Architecture.of(attentioned.heads, width, variance).unit
-    return entropy(order_parameters, heads=attentioned.heads, width=width, variance=variance) + alpha * energy(
-        attentioned, labels, order_parameters[0], temperature=temperature, variance=variance
-    )
+    problem = need_problem(problem, "width", "temperature")
+    alpha = problem.labels.shape[0] / problem.architecture.unit
+    bulk = entropy(order_parameters, layers=problem.layers, width=problem.width, variance=problem.variance)
+    return bulk + alpha * energy(problem, order_parameters[0])
 
 
-def gp_order_parameters(heads: Layers, *, variance: PerLayer = 1.0) -> tuple[Float[Array, "..."], ...]:
+def gp_order_parameters(
+    layers: Layers, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
+) -> tuple[Float[Array, "..."], ...]:
     r"""The order parameters of the Gaussian-process limit $\alpha \to 0$: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
 
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
 
     Args:
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
 
     Returns:
@@ -147,7 +127,7 @@ def gp_order_parameters(heads: Layers, *, variance: PerLayer = 1.0) -> tuple[Flo
     Raises:
         ValueError: numbers out of range or of the wrong count.
     """
-    factors = coordinates.full_rank(Architecture.of(heads, 1, variance))
+    factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
     return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
 
 

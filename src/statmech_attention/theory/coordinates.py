@@ -41,7 +41,7 @@ class Factors:
 
     @property
     def coordinates(self) -> int:
-        """How many numbers a point has."""
+        """Number of coordinates of a point."""
         return sum(diagonal + below for diagonal, below in self.counts)
 
     @property
@@ -54,18 +54,18 @@ class Factors:
 
     @property
     def places(self) -> tuple[np.ndarray, ...]:
-        """Which entries of the diagonal are free, counted from 0, in every stage, one block after the other."""
+        """Places of the free diagonal entries, counted from 0, of every stage, block after block."""
         shapes = zip(self.blocks, self.ranks, self.kept, strict=True)
         return tuple(np.tile(np.arange(kept, rank), blocks) for blocks, rank, kept in shapes)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Those of the chain."""
+        """Stages of the chain."""
         return self.chain.stages
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """How many factors every stage has side by side: 1, or one for each value matrix of an inner one."""
+        """Number of factors side by side per stage: 1, or one per value matrix of an inner stage."""
         return tuple(stage.kind.value_matrices if stage.inner else 1 for stage in self.stages)
 
     @property
@@ -91,7 +91,7 @@ def full_rank(architecture: Architecture) -> Factors:
 
 
 def factor_shapes(architecture: Architecture, most) -> Factors:
-    """Shapes of the factors with `most` columns at most, a number a stage."""
+    """Shapes of the factors with `most` columns at most, a number per stage."""
     chain = architecture.chain.form
     sizes: list[int] = []
     ranks: list[int] = []
@@ -129,7 +129,7 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> 
 
 
 def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one branches seeds"]:
-    r"""What $F$ is multiplied with: $M_l \otimes A_{l+1}$ with the deviations of the values, where nothing is between.
+    r"""Left factor of $F$: $M_l \otimes A_{l+1}$ with the deviations of the values, if there is no inner stage.
 
     Args:
         stage: its number.
@@ -187,12 +187,12 @@ def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, 
 
 
 def logarithms(factors: Factors) -> np.ndarray:
-    """Which coordinates are logarithms."""
+    """Mask of the coordinates that are logarithms."""
     return np.concatenate([np.arange(diagonal + below) < diagonal for diagonal, below in factors.counts])
 
 
 def _entry_places(factors: Factors) -> list[np.ndarray]:
-    """Of every entry of the triangular factors its place among the free ones, then a zero and a one."""
+    """Places of the triangular factors' entries among the free ones, after which come a zero and a one."""
     found, start, zero = [], 0, factors.coordinates
     shapes = zip(
         factors.stages, factors.blocks, factors.sizes, factors.ranks, factors.kept, factors.counts, strict=True

@@ -21,7 +21,6 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.coordinates import (
     Factors,
     entries,
@@ -34,6 +33,7 @@ from statmech_attention.theory.coordinates import (
     stacked,
 )
 from statmech_attention.theory.kernels import Reduced, kernel_inputs, kernel_scale, reduced
+from statmech_attention.theory.problem import Problem
 
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
@@ -43,7 +43,7 @@ _LARGEST_DOUBLE = 2**22
 
 
 class ActionProblem(NamedTuple):
-    """Everything the action depends on besides the point; only arrays, so that it can be vmapped.
+    """Arrays that the action depends on besides the point; all can be vmapped.
 
     Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
 
@@ -88,28 +88,32 @@ class Factored(NamedTuple):
     energy: Float[Array, ""]
 
 
-def problem_of(
-    data: Reduced, inputs: AttentionedInputs, temperature, architecture: Architecture, pairs=None
-) -> ActionProblem:
-    """The problem with examples as its kernel sees them, all of them or what `reduced` leaves; `pairs` from `kept_pairs`."""
+def action_problem(problem: Problem, method: str) -> tuple[ActionProblem, bool]:
+    """The numbers that the action depends on, and whether its Hessian is formed."""
+    data = Reduced(kernel_inputs(problem.attentioned), problem.labels.reshape(-1))
+    dense = is_dense(method, data.inputs)
+    pairs = kept_pairs(data.inputs, dense)
+    if pairs is None:  # otherwise rows are so few that the number of features does not matter
+        data = reduced(problem.attentioned, problem.labels)
+        dense = is_dense(method, data.inputs)
+    return action_on(data, pairs, problem), dense
+
+
+def action_on(data: Reduced, pairs, problem: Problem) -> ActionProblem:
+    """The action of a problem whose examples are `data`, with `pairs` from `kept_pairs`."""
+    inputs, architecture = problem.attentioned, problem.architecture
     count = inputs.values.shape[0] * inputs.chain.outputs
-    numbers = (kernel_scale(inputs, architecture.variances), count / architecture.unit, count, data.outside)
-    shares, finite = stacked(architecture.shares), jnp.isfinite(stacked(architecture.stage_widths)).astype(float)
-    scale, alpha, examples, outside = (jnp.asarray(number, float) for number in numbers)
-    temperature = jnp.asarray(temperature, float)
+    numbers = (problem.temperature, kernel_scale(inputs, architecture.variances), count, data.outside)
+    temperature, scale, examples, outside = (jnp.asarray(number, float) for number in numbers)
+    alpha, shares, finite = width_numbers(count, architecture)
     seen = jnp.swapaxes(data.inputs, 1, 2)
     return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, finite, examples, outside)
 
 
-def prepared(inputs: AttentionedInputs, labels, method: str):
-    """What `problem_of` is made of, and whether the Hessian is formed: `Reduced`, the pairs' kernels or None, `dense`."""
-    whole = Reduced(kernel_inputs(inputs), labels.reshape(-1))
-    dense = is_dense(method, whole.inputs)
-    pairs = kept_pairs(whole.inputs, dense)
-    if pairs is not None:  # rows so few that the number of features does not matter
-        return whole, pairs, dense
-    data = reduced(inputs, labels)
-    return data, None, is_dense(method, data.inputs)
+def width_numbers(examples: int, architecture: Architecture):
+    """The fields of `ActionProblem` that depend on the widths: `alpha`, `shares`, `finite`."""
+    finite = jnp.isfinite(stacked(architecture.stage_widths)).astype(float)
+    return jnp.asarray(examples / architecture.unit, float), stacked(architecture.shares), finite
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
@@ -129,7 +133,7 @@ def _pair_kernels(inputs):
 
 
 def is_dense(method: str, values) -> bool:
-    """Whether forming the Hessian costs less than the products that would replace it."""
+    """True if forming the Hessian costs less than the products that would replace it."""
     if method != "auto":
         return method == "dense"
     rows, paths, features = values.shape
@@ -141,7 +145,7 @@ def is_dense(method: str, values) -> bool:
 
 
 def rough_hessian(problem: ActionProblem) -> bool:
-    """Whether parts of the dense Hessian are in single precision."""
+    """True if parts of the dense Hessian are in single precision."""
     _, features, paths = problem.inputs.shape
     return problem.pairs is None and (features * paths) ** 2 > _LARGEST_DOUBLE
 
@@ -264,7 +268,7 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     sums = (left @ inner.reshape(paths**2, features**2).T).astype(chol.dtype)
 
     def contracted(b, c, a, d):
-        """Of all orders; the blocks of both matrices are each other's transposes."""
+        """Sum for all orders of the pairs; the blocks of both matrices are each other's transposes."""
         swapped = b > c
         low, high = np.minimum(b, c), np.maximum(b, c)
         row = low * paths - low * (low - 1) // 2 + high - low

@@ -6,11 +6,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
-from statmech_attention.theory.kernels import checked_problem
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
 
@@ -43,14 +42,7 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))
 
 
-def evidence_slopes(
-    attentioned: Attentioned,
-    labels: Numbers,
-    *,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-) -> Float[Array, " stages"]:
+def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
     r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats that finite widths bring, to first order.
 
     A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates, at the Gaussian-process limit, with the
@@ -62,11 +54,7 @@ def evidence_slopes(
     blocks of it.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays.
+        problem: a `Problem` with a temperature; its width does not matter.
 
     Returns:
         One number for each order parameter, in the order of `Solution.order_parameters`; to be divided by $N_l$, or $d$.
@@ -74,12 +62,11 @@ def evidence_slopes(
     Raises:
         ValueError: as `energy`.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, 1.0, variance)
-    temperature = checks.positive("temperature", temperature)
-    factors, options = full_rank(architecture), {"temperature": temperature, "variance": architecture.variances}
+    problem = need_problem(problem, "temperature")
+    factors = full_rank(Architecture.of(problem.layers, 1.0, problem.variance))
 
     def nats(point):
-        return labels.shape[0] * energy(inputs, labels, order_parameter(point, factors), **options)
+        return problem.labels.shape[0] * energy(problem, order_parameter(point, factors))
 
     slope = jax.grad(nats)(jnp.zeros(factors.coordinates))
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))

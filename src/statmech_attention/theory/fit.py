@@ -1,9 +1,10 @@
-r"""Temperature and prior variances by the theory's evidence: where its gradient in their logarithms vanishes.
+r"""Temperature and prior variances by the theory's evidence, whose gradient in their logarithms vanishes there.
 
 Of the variances the data tell only what the kernel depends on. In a chain of heads that is one number, $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$;
 a layer beside a skip adds its own, since only the heads carry it.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -12,14 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
-from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
+from statmech_attention.installed import progress_bar
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import prepared, problem_of
-from statmech_attention.theory.kernels import checked_problem
-from statmech_attention.theory.minimum import minimum_of
+from statmech_attention.theory.derivatives import action_problem
+from statmech_attention.theory.minimum import minimise_action
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solution_of
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
 
@@ -30,7 +30,7 @@ _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 
 
 class Trial(NamedTuple):
-    """One evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
+    """An evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
 
     temperature: float
     variance: tuple[float, ...]
@@ -73,38 +73,28 @@ class Fit:
 
 
 def fit(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number = 0.1,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
     chosen: Sequence[str] = CHOSEN,
     temperature_range: Sequence[float] = (1e-4, 1e2),
     variance_range: Sequence[float] = (1e-4, 1e4),
-    tolerance: Number = 1e-8,
-    max_steps: Whole = 100,
+    tolerance: float = 1e-8,
+    max_steps: int = 100,
     progress: bool | None = None,
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
-    A quasi-Newton search, L-BFGS-B of SciPy, in the logarithms; every trial is a saddle point, started from the last one, and the
-    gradient comes with it. Only a local maximum is found: where in doubt, compare starts, or a grid by `solve_sweep`. What the
-    evidence of the theory lacks is on the book's page on evidence.
+    A quasi-Newton search, L-BFGS-B of SciPy, in the logarithms; every trial is a saddle point, started from the last
+    one, and the gradient comes with it. Only a local maximum is found: if in doubt, compare starts, or a grid by
+    `solve_sweep`. The book's page on evidence says what the evidence of the theory lacks.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
-        temperature: $T > 0$ to start from.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$ to start from. Chosen are $\sigma_0^2$, for the product, and those
-            of layers beside a skip; the others stay.
-        heads: only for plain arrays.
+        problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none, and at its
+            variances. It chooses $\sigma_0^2$, for the product, and the variances of layers beside a skip; the others stay.
         chosen: "temperature", "variance", or both; the other stays as given.
         temperature_range: smallest and largest $T$.
         variance_range: smallest and largest variance.
-        tolerance: of each saddle point, as for `solve`.
+        tolerance: of each saddle point, as in `solve`.
         max_steps: steps of the search.
         progress: show a bar that counts trials; where None, on a terminal only.
 
@@ -112,19 +102,20 @@ def fit(
         `Fit`.
 
     Raises:
-        ValueError: as for `solve`; nothing to choose, a range that is empty or without the start, numbers that are not known
-            because they are traced.
+        ValueError: as `solve`; nothing to choose, a range that is empty or without the start, traced numbers.
         NotConverged: a saddle point was not reached, or the search ended on a slope; carries that solution.
 
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; its gradient through the saddle point is ours.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
-    heat = checks.positive("temperature", temperature)
-    if not checks.concrete(inputs.values, labels, heat, *architecture.widths, *architecture.variances):
+    problem = need_problem(problem, "width")
+    if problem.temperature is None:
+        problem = problem.replace(temperature=0.1)
+    if not checks.concrete(*jax.tree.leaves(problem)):
         raise ValueError(
-            "attentioned: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. Differentiate "
-            "solve(..., throw=False).log_evidence() there."
+            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. Differentiate "
+            "solve(problem, throw=False).log_evidence() there."
         )
+    architecture, heat = problem.architecture, problem.temperature
     names = _chosen(chosen)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
@@ -133,19 +124,17 @@ def fit(
     ranges = [_range("temperature_range", temperature_range, heat)] * ("temperature" in names)
     ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in told]
 
-    evidence = _Evidence(inputs, labels, architecture, heat, names, told, tolerance)
-    bar = tqdm(desc="evidence", unit="trial", disable=None if progress is None else not progress)
-    with bar:
+    evidence = _Evidence(problem, names, told, tolerance)
+    trials = iter(progress_bar(itertools.count(), "evidence", progress))
 
-        def lacking(logs):
-            value, slopes = evidence(logs)
-            bar.update()
-            bar.set_postfix_str(f"ln p = {value:.4f}", refresh=False)
-            return -value, -slopes
+    def lacking(logs):
+        value, slopes = evidence(logs)
+        next(trials)
+        return -value, -slopes
 
-        bounds = np.log(ranges)
-        options = {"maxiter": int(max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-        found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    bounds = np.log(ranges)
+    options = {"maxiter": int(max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
+    found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     top, slopes = evidence(found.x)
     heat, variances, *_ = evidence.trials[-1]
     labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in told]
@@ -172,38 +161,39 @@ def fit(
 class _Evidence:
     """The log evidence and its slopes in the logarithms of temperature, $\\sigma_0^2$ and further variances; remembers where it was."""
 
-    def __init__(self, inputs, labels, architecture, temperature, names, told, tolerance):
-        self.data = inputs, labels, architecture
-        data, pairs, self.dense = prepared(inputs, labels, "auto")
-        self.problem = problem_of(data, inputs, temperature, architecture, pairs)
-        self.factors, self.names, self.told, self.tolerance = full_rank(architecture), names, told, tolerance
-        self.temperature, self.point, self.trials = temperature, np.zeros(self.factors.coordinates), []
+    def __init__(self, problem: Problem, names, told, tolerance):
+        self.problem, self.names, self.told, self.tolerance = problem, names, told, tolerance
+        self.action, self.dense = action_problem(problem, "auto")
+        self.factors = full_rank(problem.architecture)
+        self.point = np.zeros(self.factors.coordinates)
+        self.trials: list[Trial] = []
 
     def numbers(self, logs):
         """Temperature and variances of a point of the search."""
         numbers = list(np.exp(logs) if checks.concrete(logs) else jnp.exp(logs))
-        heat = numbers.pop(0) if "temperature" in self.names else self.temperature
+        heat = numbers.pop(0) if "temperature" in self.names else self.problem.temperature
         chosen = dict(zip(self.told, numbers, strict=True))
-        return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.data[2].variances))
+        return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
 
     def __call__(self, logs):
-        inputs, labels, architecture = self.data
+        architecture, examples = self.problem.architecture, self.problem.labels.shape[0]
         unit = architecture.unit if np.isfinite(architecture.unit) else 0.0
 
         def value(logs):
             heat, variances = self.numbers(logs)
-            scale = self.problem.scale * (variances[0] / architecture.variances[0])
-            problem = self.problem._replace(temperature=jnp.asarray(heat, float), scale=scale)
+            scale = self.action.scale * (variances[0] / architecture.variances[0])
+            action = self.action._replace(temperature=jnp.asarray(heat, float), scale=scale)
             # The first one is in the scale. What is not traced stays a Python float, as in `solve`, whose program this is.
             _, *stages = replace(architecture, variances=variances).stage_variances
             factors = replace(self.factors, variances=(self.factors.variances[0], *stages))
-            found = minimum_of(problem, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)
-            return -0.5 * (unit * found.entropy + labels.shape[0] * found.energy), found
+            found = minimise_action(action, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)
+            return -0.5 * (unit * found.entropy + examples * found.energy), found
 
         (_, found), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
         heat, variances = self.numbers(logs)
         widths = tuple(jnp.asarray(number, float) for number in architecture.widths)
-        self.solution = solution_of(found, inputs, labels, jnp.asarray(heat, float), widths, variances)
+        problem = self.problem.replace(temperature=heat, variance=variances)
+        self.solution = solution_of(found, problem, jnp.asarray(heat, float), widths)
         raise_unless_converged(self.solution)
         self.point, slopes, variances = found.minimum.point, np.asarray(slopes), tuple(map(float, variances))
         top = float(self.solution.log_evidence())

@@ -3,6 +3,7 @@
 Equation (10), and how well a kernel is aligned with the labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,21 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Numbers, PerLayer, Whole
-from statmech_attention.model.architecture import Architecture, variances
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
 
 def kernel(
-    attentioned: Attentioned,
-    others: Attentioned,
-    order_parameter: Numbers,
+    attentioned: AttentionedInputs | ArrayLike,
+    others: AttentionedInputs | ArrayLike,
+    order_parameter: ArrayLike,
     *,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
+    variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+    layers: Layers | None = None,
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
@@ -34,11 +36,11 @@ def kernel(
     $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
         order_parameter: $U$, `(paths, paths)`, symmetric; each output a path of its own.
-        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays, $(H_1, .., H_L)$.
+        variance: $\sigma^2$, or one number per layer with $\sigma_0^2$ first.
+        layers: only for plain arrays, $(H_1, .., H_L)$.
 
     Returns:
         `(examples, others)`, or `(examples, outputs, others, outputs)`.
@@ -48,7 +50,7 @@ def kernel(
 
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
-    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
     check_pair(left, right, "others")
     axes = left.chain.readout.axes
     flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
@@ -56,16 +58,21 @@ def kernel(
 
 
 def path_kernel(
-    attentioned: Attentioned, others: Attentioned, path: Whole, other_path: Whole, *, heads: Layers | None = None
+    attentioned: AttentionedInputs | ArrayLike,
+    others: AttentionedInputs | ArrayLike,
+    path: int,
+    other_path: int,
+    *,
+    layers: Layers | None = None,
 ) -> Float[Array, "examples others"]:
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
+        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         others: the same for the second argument of the kernel.
         path: index of $\pi$.
         other_path: index of $\pi'$.
-        heads: only for plain arrays.
+        layers: only for plain arrays.
 
     Returns:
         `(examples, others)`.
@@ -73,7 +80,7 @@ def path_kernel(
     Raises:
         ValueError: wrong shapes, or a path that is not there.
     """
-    left, right = as_attentioned("attentioned", attentioned, heads), as_attentioned("others", others, heads)
+    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
     check_pair(left, right, "others")
     paths, features = left.values.shape[1:]
     for name, index in (("path", path), ("other_path", other_path)):
@@ -82,7 +89,9 @@ def path_kernel(
     return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 
 
-def principal_overlaps(kernel: Numbers, labels: Numbers) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+def principal_overlaps(
+    kernel: ArrayLike, labels: ArrayLike
+) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
     r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
 
     Args:
@@ -101,7 +110,7 @@ def principal_overlaps(kernel: Numbers, labels: Numbers) -> tuple[Float[Array, "
     return eigenvalues[::-1], overlaps[::-1]
 
 
-def centred_alignment(kernel: Numbers, labels: Numbers) -> Float[Array, ""]:
+def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
 
     $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
@@ -137,7 +146,7 @@ def kernel_scale(attentioned: AttentionedInputs, variance):
 
 
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
-    """What the kernel is a product of: inputs times the gains of their paths, one row and one path for every output.
+    """Factors of the kernel: inputs times the gains of their paths, one row and one path per output.
 
     Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
     example's values on the paths (path, output) of the same output, and zeros elsewhere.
@@ -221,21 +230,21 @@ def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter
 
 def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
     """Refuse inputs with other paths or features than `left`."""
-    if (left.heads, left.values.shape[1:]) != (right.heads, right.values.shape[1:]):
+    if (left.layers, left.values.shape[1:]) != (right.layers, right.values.shape[1:]):
         raise ValueError(
-            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.heads}, "
-            f"got {right.values.shape[1:]} and {right.heads}."
+            f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.layers}, "
+            f"got {right.values.shape[1:]} and {right.layers}."
         )
+
+
+def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs:
+    """`value` checked as inputs of the same layers, paths and features as the training inputs."""
+    value = as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else train.layers)
+    check_pair(train, value, name)
+    return value
 
 
 def _square(kernel) -> Float[Array, "examples examples"]:
     kernel = checks.array("kernel", kernel, "examples examples", double=True)
     checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
     return kernel
-
-
-def checked_problem(attentioned, labels, heads, width, variance) -> tuple[AttentionedInputs, Array, Architecture]:
-    """Training inputs, labels and architecture, checked."""
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    return inputs, labels, Architecture.of(inputs.heads, width, variance)

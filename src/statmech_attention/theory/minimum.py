@@ -41,7 +41,7 @@ _DERIVATIVE_PRODUCTS = 1000  # for a derivative, which no later step corrects
 _DERIVATIVE_TOLERANCE = 1e-12
 
 
-class Found(NamedTuple):
+class ActionMinimum(NamedTuple):
     """A minimum, without its curvature, and order parameters, energy and entropy there."""
 
     minimum: Minimum
@@ -50,71 +50,63 @@ class Found(NamedTuple):
     entropy: Float[Array, ""]
 
 
-def minimum_of(problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
-    """`minimise_action` with derivatives in everything that the problem and the factors are made of.
-
-    NaN where the minimisation did not converge. Where it started from makes no difference.
-    """
-    return _minimum(problem, start, tolerance, max_steps, factors, dense)
-
-
 @partial(jax.custom_jvp, nondiff_argnums=(5,))
-def _minimum(problem, start, tolerance, max_steps, factors, dense):
-    return minimise_action(problem, start, tolerance, max_steps, factors, dense)
+def minimise_action(
+    problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool
+) -> ActionMinimum:
+    """Minimise the action; derivatives in all arrays of the problem and the factors, by the implicit function theorem.
+
+    Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
+    """
+    return _minimise(problem, start, tolerance, max_steps, factors, dense)
 
 
-@partial(_minimum.defjvp, symbolic_zeros=True)
-def _minimum_change(dense, primals, tangents):
-    found = _minimum(*primals, dense)
+@partial(minimise_action.defjvp, symbolic_zeros=True)
+def _minimum_tangent(dense, primals, tangents):
+    found = minimise_action(*primals, dense)
     problem, *_, factors = primals
     changes = jax.tree.leaves((tangents[0], tangents[-1]))
     moving = tuple(not isinstance(change, SymbolicZero) for change in changes)
     changes = [change for change, moves in zip(changes, moving, strict=True) if moves]
     minimum = found.minimum
-    point, action, overlaps, energy, bulk = _moved(
+    point, action, overlaps, energy, bulk = _tangent_at_minimum(
         minimum.point, minimum.outcome, problem, factors, changes, moving, dense
     )
     whole = [np.zeros(number.shape, jax.dtypes.float0) for number in (minimum.steps, minimum.outcome)]
     moved = Minimum(point, action, jnp.zeros_like(minimum.gradient_norm), *whole, None)
-    return found, Found(moved, overlaps, energy, bulk)
+    return found, ActionMinimum(moved, overlaps, energy, bulk)
 
 
 @partial(jax.jit, static_argnames="dense")
-def minimise_action(problem, start, tolerance, max_steps, factors: Factors, dense: bool):
-    """The minimum of one action, and what is told of it."""
+def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: bool) -> ActionMinimum:
     if dense:
-
-        def local(point):
-            return dense_hessian(point, problem, factors)
+        derivatives = partial(dense_hessian, problem=problem, factors=factors)
 
         def step(gradient, curvature, radius):
             return exact_step(gradient, curvature.hessian, radius)
 
     else:
+        derivatives = partial(factored_derivatives, problem=problem, factors=factors)
         # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
         large = problem.inputs.size > _LARGEST_DOUBLE
         rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
 
-        def local(point):
-            return factored_derivatives(point, problem, factors)
-
         def step(gradient, curvature, radius):
-            def product(vector):
-                return hessian_product(vector, curvature, rough, factors)
-
+            product = partial(hessian_product, curvature=curvature, problem=rough, factors=factors)
             # Half the entropy's Hessian, which is diagonal, and one at the Gaussian-process limit.
             scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
             return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
 
-    minimum = minimise(local, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
+    minimum = minimise(derivatives, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
     energy = factors.chain.outputs * minimum.curvature.energy
     overlaps = order_parameters(minimum.point, factors)
-    return Found(minimum._replace(curvature=None), overlaps, energy, entropy(minimum.point, problem.shares, factors))
+    bulk = entropy(minimum.point, problem.shares, factors)
+    return ActionMinimum(minimum._replace(curvature=None), overlaps, energy, bulk)
 
 
 @partial(jax.jit, static_argnames=("moving", "dense"))
-def _moved(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
-    """The changes of minimum, action, order parameters, energy and entropy with those of the arrays that are `moving`."""
+def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
+    """Tangents of point, action, order parameters, energy and entropy along those of the arrays that are `moving`."""
     leaves, form = jax.tree.flatten((problem, factors))
     varied = [leaf for leaf, moves in zip(leaves, moving, strict=True) if moves]
 
@@ -127,7 +119,7 @@ def _moved(point, outcome, problem, factors, changes: list, moving: tuple[bool, 
     def gradient(varied):
         return jax.grad(action_of)(point, *given(varied))
 
-    def told(point, varied):
+    def outputs_at(point, varied):
         problem, factors = given(varied)
         energy, bulk = energy_of(point, problem, factors)[0], entropy(point, problem.shares, factors)
         overlaps = order_parameters(point, factors)
@@ -137,7 +129,7 @@ def _moved(point, outcome, problem, factors, changes: list, moving: tuple[bool, 
     # A factor, and not a choice: NaN also in reverse mode, where what is not chosen would be zero.
     known = jnp.where(outcome == Outcome.CONVERGED, 1.0, jnp.nan)
     change = -known * _hessian_solve(tilt, point, problem, factors, dense)
-    return jax.jvp(told, (point, varied), (change, changes))[1]
+    return jax.jvp(outputs_at, (point, varied), (change, changes))[1]
 
 
 def _hessian_solve(vector, point, problem: ActionProblem, factors: Factors, dense: bool):

@@ -11,27 +11,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer, Whole
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import right
-from statmech_attention.model.architecture import variances
-from statmech_attention.model.paths import as_attentioned
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.kernels import (
     check_order_parameter,
-    check_pair,
     flat_kernel,
+    inputs_like,
     kernel_inputs,
     kernel_scale,
 )
+from statmech_attention.theory.problem import Problem, need_problem
 
 _ROUNDING = 1e-6  # of the largest entry of U
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the network's output under the posterior, one number a test example, or one an output."""
+    """Mean and variance of the network's output under the posterior, one number per test example, or one per output."""
 
     mean: Float[Array | np.ndarray, "..."]
     variance: Float[Array | np.ndarray, "..."]
@@ -50,7 +50,7 @@ class JointPrediction(NamedTuple):
 
     @property
     def variance(self) -> Float[Array, "..."]:
-        """That of each output alone, in the shape of the mean."""
+        """Variance of each output, in the shape of the mean."""
         diagonal = jnp.diagonal(self._matrix, axis1=-2, axis2=-1)
         return jnp.maximum(diagonal, 0.0).reshape(self.mean.shape)
 
@@ -86,27 +86,19 @@ def _samples(covariance, mean, key, draws: int):
 
 
 def predict(
-    attentioned: Attentioned,
-    labels: Numbers,
-    attentioned_test: Attentioned,
-    order_parameter: Numbers,
+    problem: Problem,
+    test: AttentionedInputs | ArrayLike,
+    order_parameter: ArrayLike,
     *,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-    paths: Numbers | None = None,
+    paths: ArrayLike | None = None,
     joint: bool = False,
 ) -> Prediction | JointPrediction:
     r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        attentioned_test: test inputs in the same form.
+        problem: a `Problem` with a temperature; its width does not matter.
+        test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        temperature: $T > 0$.
-        variance: $\sigma^2$, or one number a layer with $\sigma_0^2$ first.
-        heads: only for plain arrays.
         paths: use only the pairs within this subset of paths, by index; all of them where None.
         joint: give the covariance of the outputs on all test examples, from which `samples` are drawn, in place of the variances.
 
@@ -122,19 +114,14 @@ def predict(
 
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
-    train, test = (
-        as_attentioned("attentioned", attentioned, heads),
-        as_attentioned("attentioned_test", attentioned_test, heads),
-    )
-    check_pair(train, test, "attentioned_test")
-    chain = train.chain
-    labels = checks.labels(labels, train.values.shape[0], axes=chain.readout.axes)
-    temperature = checks.positive("temperature", temperature)
+    problem = need_problem(problem, "temperature")
+    train, chain = problem.attentioned, problem.attentioned.chain
+    test = inputs_like("test", test, train)
     order_parameter = check_order_parameter(order_parameter, train)
     _check_semi_definite(order_parameter)
     order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
-    prior = variances(variance, len(chain.layers))[0]
-    return (_predict_jointly if joint else _predict)(train.form, labels, test.form, order_parameter, temperature, prior)
+    given = (train.form, problem.labels, test.form, order_parameter, problem.temperature, problem.variance[0])
+    return (_predict_jointly if joint else _predict)(*given)
 
 
 def _check_semi_definite(order_parameter) -> None:
@@ -183,7 +170,7 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
 
 
 def restrict_paths(
-    order_parameter: Numbers, paths: Numbers | None, *, outputs: Whole = 1
+    order_parameter: ArrayLike, paths: ArrayLike | None, *, outputs: int = 1
 ) -> Float[Array, "paths paths"]:
     r"""$U$ with every pair set to zero that leaves a subset of paths.
 
@@ -211,7 +198,7 @@ def restrict_paths(
     return order_parameter * np.outer(kept, kept)
 
 
-def accuracy(mean: Numbers, labels: Numbers) -> Float[Array, ""]:
+def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     """The share of examples whose mean prediction has the label's sign; an exact zero counts as half right.
 
     With several outputs: the share of examples whose largest mean is that of the largest label; a tie counts in part.

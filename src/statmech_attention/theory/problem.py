@@ -15,6 +15,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance")
+_EXAMPLES = {"width": "30", "temperature": "0.1"}
 
 
 @jax.tree_util.register_pytree_node_class
@@ -23,7 +24,7 @@ class Problem:
     r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$ by a network of given widths, temperature and prior.
 
     All arguments are checked here, once, before anything is compiled. A problem is a pytree: `jax.vmap` maps over a batch
-    of them, `jax.grad` differentiates in any of its numbers.
+    of problems, `jax.grad` differentiates in all numbers.
 
     Args:
         attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
@@ -46,8 +47,8 @@ class Problem:
     """
 
     attentioned: AttentionedInputs
-    labels: Float[Array, "*batch examples *outputs"]
-    width: tuple | None
+    labels: Float[Array, "..."]
+    width: Any
     temperature: Any
     variance: tuple
 
@@ -82,15 +83,6 @@ class Problem:
                 "width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..)."
             )
         return Architecture(self.layers, self.width, self.variance)
-
-    @property
-    def heat(self):
-        """The temperature; a missing one is refused."""
-        if self.temperature is None:
-            raise ValueError(
-                "temperature: not set in this problem. Write problem.replace(temperature=0.1), or use fit."
-            )
-        return self.temperature
 
     def replace(self, **changes) -> "Problem":
         """The same problem with other arguments, checked again.
@@ -148,13 +140,15 @@ class Problem:
             object.__setattr__(self, name, part)
 
 
-def need_problem(value) -> Problem:
-    """The argument itself, refused unless it is a `Problem`."""
-    if isinstance(value, Problem):
-        return value
-    found = getattr(value, "problem", None)  # of a Solution
-    if isinstance(found, Problem):
-        return found
-    raise ValueError(
-        f"problem: wanted a Problem, got {type(value).__name__}. Write sma.Problem(attentioned, labels, width=.., temperature=..)."
-    )
+def need_problem(value, *numbers: str) -> Problem:
+    """Return `value`, or the problem of a single `Solution`; refuse anything else, and a problem without these numbers."""
+    problem = getattr(value, "problem", value)
+    if not isinstance(problem, Problem):
+        raise ValueError(
+            f"problem: wanted a Problem, got {type(value).__name__}. "
+            "Write sma.Problem(attentioned, labels, width=.., temperature=..)."
+        )
+    for name in numbers:
+        if getattr(problem, name) is None:
+            raise ValueError(f"{name}: not set in this problem. Write problem.replace({name}={_EXAMPLES[name]}).")
+    return problem

@@ -6,11 +6,16 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from statmech_attention.installed import need
+
+need("io", "saving and loading")
+
 import xarray as xr
 
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
-from statmech_attention.layers.written import read_heads, written_heads
+from statmech_attention.layers.written import layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.solution import Solution
 
@@ -40,7 +45,7 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     variables["variance"] = ((*batch, "variance_layer"), variances)
     variables["attentioned"] = ((*own, "example", "seen_path", "feature"), np.asarray(solution.attentioned.values))
     variables["labels"] = ((*own, "example", *outputs), np.asarray(solution.labels))
-    attributes = {"heads": json.dumps(written_heads(solution.attentioned.heads))}
+    attributes = {"layers": json.dumps(layers_to_json(solution.attentioned.layers))}
     return xr.Dataset(variables, attrs=attributes)
 
 
@@ -53,19 +58,22 @@ def load(path) -> Solution:
     """Read a solution; see `Solution.load`."""
     dataset = results.load(path)
     missing = {*_NUMBERS, "order_parameter", "width", "variance", "attentioned", "labels"} - set(dataset)
-    if missing or "heads" not in dataset.attrs:
-        raise ValueError(f"{path}: wanted a solution, got a result without {', '.join(sorted(missing)) or 'heads'}.")
+    written = dataset.attrs.get("layers", dataset.attrs.get("heads"))  # the name until 0.1.0
+    if missing or written is None:
+        raise ValueError(f"{path}: wanted a solution, got a result without {', '.join(sorted(missing)) or 'layers'}.")
     checks.need_double("solution", np.zeros(()))
 
     def layers(name: str) -> tuple:
         return tuple(jnp.asarray(column) for column in np.moveaxis(dataset[name].values, -1, 0))
 
     numbers = {name: jnp.asarray(dataset[name].values) for name in _NUMBERS}
-    heads = read_heads(json.loads(dataset.attrs["heads"]))
-    overlaps = (stage.variable for stage in chain(heads).stages)
+    spelled = layers_from_json(json.loads(written))
+    overlaps = [stage.variable for stage in chain(spelled).stages]
+    if absent := [name for name in overlaps if name not in dataset]:
+        raise ValueError(f"{path}: wanted a solution, got a result without {', '.join(absent)}.")
     return Solution(
         order_parameters=tuple(jnp.asarray(dataset[name].values) for name in overlaps),
-        attentioned=AttentionedInputs(jnp.asarray(dataset["attentioned"].values), heads),
+        attentioned=AttentionedInputs(jnp.asarray(dataset["attentioned"].values), spelled),
         labels=jnp.asarray(dataset["labels"].values),
         width=layers("width"),
         variance=layers("variance"),

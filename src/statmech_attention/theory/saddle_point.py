@@ -4,132 +4,115 @@ Equation (11). Small problems take Newton steps with the exact Hessian, large on
 with exact Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
+from jax.typing import ArrayLike
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Begin, Layers, Number, Numbers, PerLayer, Whole, Widths, Word
+from statmech_attention.installed import progress_bar
+from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import Factors, full_rank, stacked
-from statmech_attention.theory.derivatives import ActionProblem, prepared, problem_of
+from statmech_attention.theory.derivatives import ActionProblem, action_problem, width_numbers
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import checked_problem
-from statmech_attention.theory.minimum import Found, minimum_of
+from statmech_attention.theory.minimum import ActionMinimum, minimise_action
+from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
 _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 
 
 def solve(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-    start: Begin | None = None,
-    tolerance: Number = 1e-8,
-    max_steps: Whole = 200,
-    method: Word = "auto",
+    start: Solution | Sequence[ArrayLike] | None = None,
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
     throw: bool = True,
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
 
-    Works under `jax.vmap` (over seeds, labels, widths, temperatures) with `throw=False`; values cannot be
-    checked there, so look at `converged`. `jax.grad`, `jax.jvp` and what is made of them give derivatives of the order
-    parameters, and of all that follows from them, in inputs, labels, temperature, widths and variances, by the implicit
-    function theorem, see `theory.minimum`: NaN where it did not converge, none in a head's value dimension.
+    Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing can be raised there.
+    Derivatives of the order parameters, and of all that follows from them, in inputs, labels, temperature, widths and
+    variances come from the implicit function theorem, see `theory.minimum`. They are NaN if the solve did not converge;
+    there is none in a head's value dimension.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, but for heads of a finite value dimension, whose order parameters still move.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
-        start: where to begin, a `Solution` of a neighbouring width or temperature, or order parameters; the
+        problem: a `Problem` with width and temperature.
+        start: a `Solution` of a neighbouring width or temperature, or order parameters, to begin with; the
             Gaussian-process limit where None. There are no derivatives in it.
-        tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of the
-            largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
+        tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of
+            the largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
         max_steps: trial steps before giving up.
         method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the
             cheaper of the two at this size.
-        throw: raise where it did not converge; with False the `Solution` carries the outcome.
+        throw: raise if the solve does not converge; with False the `Solution` carries the outcome.
 
     Returns:
         `Solution`.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32, a start of the wrong size.
-        NotConverged: the tolerance was not reached; says why and carries the solution.
-
-    Inside `jax.jit`, `jax.vmap` and the like nothing can be raised when the numbers come: `throw=True` is refused there.
+        ValueError: no `Problem`, one without width or temperature, float32, a start of the wrong size.
+        NotConverged: the tolerance was not reached; the exception says why and carries the solution.
 
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
     """
-    inputs, labels, architecture = checked_problem(attentioned, labels, heads, width, variance)
-    temperature = checks.positive("temperature", temperature)
+    problem = need_problem(problem, "width", "temperature")
     _check_options(tolerance, max_steps, method)
-    factors = full_rank(architecture)
+    factors = full_rank(problem.architecture)
     point = _start(start, factors)
-    data, pairs, dense = prepared(inputs, labels, method)
-    problem = problem_of(data, inputs, temperature, architecture, pairs)
-    found = minimum_of(problem, point, tolerance, max_steps, factors, dense)
-    width = tuple(jnp.asarray(number, float) for number in architecture.widths)
-    solution = solution_of(found, inputs, labels, problem.temperature, width, architecture.variances)
+    action, dense = action_problem(problem, method)
+    found = minimise_action(action, point, tolerance, max_steps, factors, dense)
+    solution = solution_of(found, problem, action.temperature, tuple(jnp.asarray(one, float) for one in problem.width))
     if throw:
         raise_unless_converged(solution)
     return solution
 
 
 def solve_sweep(
-    attentioned: Attentioned,
-    labels: Numbers,
+    problem: Problem,
     *,
-    widths: Widths,
-    temperatures: Numbers,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-    tolerance: Number = 1e-8,
-    max_steps: Whole = 200,
-    method: Word = "auto",
+    widths: Sequence[ArrayLike | Sequence[ArrayLike]],
+    temperatures: ArrayLike | Sequence[ArrayLike],
+    tolerance: float = 1e-8,
+    max_steps: int = 200,
+    method: str = "auto",
     throw: bool = True,
     progress: bool | None = None,
 ) -> Solution:
     """`solve` for every pair of a width and a temperature, each width warm-started from the next larger one.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
+        problem: a `Problem`; its own width and temperature do not matter.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
-        variance: as for `solve`.
-        heads: only for plain arrays.
-        tolerance: as for `solve`.
-        max_steps: as for `solve`.
-        method: as for `solve`.
-        throw: as for `solve`.
+        tolerance: as in `solve`.
+        max_steps: as in `solve`.
+        method: as in `solve`.
+        throw: as in `solve`.
         progress: show a bar; where None, on a terminal only.
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.
 
     Raises:
-        ValueError: as for `solve`, or an empty list.
-        NotConverged: as for `solve`.
+        ValueError: as `solve`, or an empty list.
+        NotConverged: as `solve`.
     """
+    problem = need_problem(problem)
     widths = checks.listed("widths", widths, "widths")
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     _check_options(tolerance, max_steps, method)
-    checked = [checked_problem(attentioned, labels, heads, width, variance) for width in widths]
-    (inputs, labels, _), architectures = checked[0], [architecture for *_, architecture in checked]
+    architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
-    data, pairs, dense = prepared(inputs, labels, method)
+    first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
+    action, dense = action_problem(first, method)
+    count = first.attentioned.values.shape[0] * first.attentioned.chain.outputs
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
@@ -142,45 +125,48 @@ def solve_sweep(
         if checks.concrete(*widest)
         else range(len(widths))
     )
-    for index in tqdm(by_width, desc="widths", disable=None if progress is None else not progress):
-        problem = problem_of(data, inputs, heat, architectures[index], pairs)
+    for index in progress_bar(by_width, "widths", progress):
+        alpha, shares, finite = width_numbers(count, architectures[index])
+        at_width = action._replace(temperature=heat, alpha=alpha, shares=shares, finite=finite)
         points = _extrapolated(track, architectures[index].widest, points)
-        found[index] = _minimise_batch(problem, points, tolerance, max_steps, factors, dense)
+        found[index] = _minimise_batch(at_width, points, tolerance, max_steps, factors, dense)
         track.append((architectures[index].widest, found[index].minimum.point))
     grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
     rows = jnp.stack([stacked(architecture.widths) for architecture in architectures], axis=1)
     width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = solution_of(_stacked(found), inputs, labels, grid, width, architectures[0].variances)
+    solution = solution_of(_stacked(found), problem, grid, width)
     if throw:
         raise_unless_converged(solution)
     return solution
 
 
-def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool) -> Found:
-    """One compiled loop over the temperatures of a small problem; those of a large one one after the other."""
+def _minimise_batch(
+    problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool
+) -> ActionMinimum:
+    """Minimise at all temperatures: a small problem in one compiled loop, a large one after another."""
     options = (tolerance, max_steps, factors, dense)
     if not dense or problem.inputs.size > _LARGEST_BATCHED:
         each = zip(problem.temperature, starts, strict=True)
-        return _stacked([minimum_of(problem._replace(temperature=one), start, *options) for one, start in each])
+        return _stacked([minimise_action(problem._replace(temperature=one), start, *options) for one, start in each])
     return _minimise_together(problem, starts, *options)
 
 
 @partial(jax.jit, static_argnames="dense")
 def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
     axes: Any = ActionProblem._make(0 if name == "temperature" else None for name in ActionProblem._fields)
-    return jax.vmap(lambda one, start: minimum_of(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
+    return jax.vmap(lambda one, start: minimise_action(one, start, tolerance, max_steps, factors, dense), (axes, 0))(
         problem, starts
     )
 
 
-def _stacked(found: list) -> Found:
+def _stacked(found: list) -> ActionMinimum:
     known = checks.concrete(*jax.tree.leaves(found))
     stack = (lambda *leaves: jnp.asarray(np.stack(leaves))) if known else (lambda *leaves: jnp.stack(leaves))
     return jax.tree.map(stack, *found)
 
 
 def _extrapolated(track: list, width, points):
-    """Where to start at a width: along the line in ln N through the two next larger ones, from the next where there is one."""
+    """Start at a width: on the line in ln N through the two next larger widths, or at the next larger one."""
     if not track:
         return points
     (*_, (near, point)) = track
@@ -207,8 +193,8 @@ def _start(start, factors: Factors):
         raise ValueError(str(error).replace("order_parameters", "start")) from None
 
 
-def solution_of(found: Found, inputs, labels, temperature, width, variances) -> Solution:
-    """What was found, with what it was found for."""
+def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> Solution:
+    """The minimum together with the problem that it solves, at this temperature and width."""
     minimum = found.minimum
     return Solution(
         found.order_parameters,
@@ -218,9 +204,9 @@ def solution_of(found: Found, inputs, labels, temperature, width, variances) -> 
         minimum.gradient_norm,
         minimum.steps,
         minimum.outcome,
-        inputs,
-        labels,
+        problem.attentioned,
+        problem.labels,
         temperature,
         width,
-        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in variances),
+        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in problem.variance),
     )

@@ -2,17 +2,17 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers.chains import Layers, chain
 
 DEFINITIONS = ("both", "either")
 
 
 def head_scores(
-    order_parameter: Numbers, *, heads: Layers, definition: str = "both", normalised: bool = True
+    order_parameter: ArrayLike, *, layers: Layers, definition: str = "both", normalised: bool = True
 ) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
@@ -23,7 +23,7 @@ def head_scores(
     Args:
         order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
             its own.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
         definition: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
         normalised: divide by the largest score; without it scores are the sums themselves, and those of different networks or
             temperatures can be compared.
@@ -37,10 +37,10 @@ def head_scores(
     Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
     """
     checks.choice("definition", definition, DEFINITIONS)
-    layers = chain(heads)
+    layers = chain(layers)
     if not any(layers.heads):
-        raise ValueError(f"heads: wanted a layer with heads to score, got none in {layers.spelled}.")
-    through = jnp.asarray(np.repeat(path_heads(heads), layers.outputs, axis=0))
+        raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.spelled}.")
+    through = jnp.asarray(np.repeat(path_heads(layers), layers.outputs, axis=0))
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
     if order_parameter.shape != (len(through),) * 2:
         raise ValueError(
@@ -58,15 +58,15 @@ def head_scores(
     return scores / jnp.max(scores) if normalised else scores
 
 
-def path_heads(heads) -> Float[np.ndarray, "paths heads"]:
+def path_heads(layers) -> Float[np.ndarray, "paths heads"]:
     """1 where a path goes through a head of the network, 0 elsewhere.
 
     Args:
-        heads: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer, or layers of other kinds among them.
 
     Returns:
         `(paths, all heads)`.
     """
-    layers = chain(heads)
+    layers = chain(layers)
     columns = [layers.path_heads[:, place] == head for place, count in enumerate(layers.heads) for head in range(count)]
     return np.array(columns, float).reshape(-1, layers.paths).T

@@ -1,18 +1,20 @@
-"""What a minimisation of the action gives back: order parameters, how it went, and predictions from them."""
+"""The result of a minimisation of the action: order parameters, outcome, and predictions from them."""
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, File, Numbers
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
@@ -71,20 +73,32 @@ class Solution:
     variance: tuple
 
     @property
+    def problem(self) -> Problem:
+        """The problem that a single solution solves; not of a batch."""
+        if self.temperature.ndim:
+            raise ValueError(
+                "problem: wanted a single solution, got a batch. Take one of its solutions, as in solution[0]."
+            )
+        numbers = self.width, self.temperature, self.variance
+        if checks.concrete(*jax.tree.leaves(numbers)):
+            numbers = jax.tree.map(float, numbers)
+        return Problem.tree_unflatten(None, (self.attentioned, self.labels, *numbers))
+
+    @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:
         """$U = U^{(1)}$, the weights of the path-path kernels."""
         return self.order_parameters[0]
 
     @property
     def converged(self) -> Bool[Array, "*batch"]:
-        """Whether the tolerance was reached; of a batch, each."""
+        """True where the tolerance was reached."""
         return self.outcome == Outcome.CONVERGED
 
     def __repr__(self) -> str:
         return f"Solution({theory_summary.line(self)})"
 
     def summary(self) -> str:
-        """What was solved, how it went and what came out, on one screen; of a batch, its ranges.
+        """Problem, outcome and results on one screen; for a batch their ranges.
 
         Returns:
             A text of some lines, to be printed.
@@ -102,7 +116,7 @@ class Solution:
         return log_evidence(self)
 
     def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
-        """How important each head is, by the order parameter; see `statmech_attention.head_scores`.
+        """Importance of each head by the order parameter; see `statmech_attention.head_scores`.
 
         Args:
             definition: "both" or "either".
@@ -117,13 +131,13 @@ class Solution:
 
         def one(order_parameter):
             return head_scores(
-                order_parameter, heads=self.attentioned.heads, definition=definition, normalised=normalised
+                order_parameter, layers=self.attentioned.layers, definition=definition, normalised=normalised
             )
 
         return self._batched(one, self.order_parameter)
 
     def to_xarray(self):
-        """All of it as an `xarray.Dataset`: order parameters, action and its parts, how it went, inputs, labels, physics.
+        """Convert to an `xarray.Dataset`: order parameters, action and its parts, outcome, inputs, labels, numbers.
 
         Returns:
             Dataset with the leading axes of the solution first, named `batch_1` .. ; `heads` is an attribute.
@@ -135,7 +149,7 @@ class Solution:
 
         return to_dataset(self)
 
-    def save(self, path: File) -> Path:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to one small netCDF file, whole or not at all.
 
         Args:
@@ -153,7 +167,7 @@ class Solution:
         return save(self, path)
 
     @staticmethod
-    def load(path: File) -> "Solution":
+    def load(path: str | os.PathLike[str]) -> "Solution":
         """Read what `save` wrote.
 
         Args:
@@ -171,19 +185,19 @@ class Solution:
         return load(path)
 
     def __getitem__(self, index) -> "Solution":
-        """One solution, or a smaller batch, out of a batch."""
+        """Take one solution, or a smaller batch, out of a batch."""
         checks.index("solution", index, self.temperature.shape)
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
         names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
     def predict(
-        self, attentioned_test: Attentioned, *, paths: Numbers | None = None, joint: bool = False
+        self, test: AttentionedInputs | ArrayLike, *, paths: ArrayLike | None = None, joint: bool = False
     ) -> Prediction | JointPrediction:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
-            attentioned_test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
+            test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
             paths: use only the pairs within this subset of paths.
             joint: give the covariance between test examples, too, from which `samples` are drawn.
 
@@ -195,13 +209,17 @@ class Solution:
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
-            options = {"temperature": temperature, "variance": variance, "paths": paths, "joint": joint}
-            return predict(train, labels, test, order_parameter, **options)
+            problem = Problem.tree_unflatten(None, (train, labels, None, temperature, variance))
+            return predict(problem, test, order_parameter, paths=paths, joint=joint)
 
-        test, numbers = self._like_training("attentioned_test", attentioned_test), (self.temperature, self.variance)
+        test, numbers = self._like_training("test", test), (self.temperature, self.variance)
         return self._batched(one, self.attentioned, self.labels, test, self.order_parameter, *numbers)
 
-    def kernel(self, attentioned: Attentioned | None = None, others: Attentioned | None = None) -> Float[Array, "..."]:
+    def kernel(
+        self,
+        attentioned: AttentionedInputs | ArrayLike | None = None,
+        others: AttentionedInputs | ArrayLike | None = None,
+    ) -> Float[Array, "..."]:
         """The renormalised kernel (10), between the training inputs where nothing else is given.
 
         Args:
@@ -230,7 +248,7 @@ class Solution:
     def _like_training(self, name: str, value) -> AttentionedInputs:
         """Inputs, with or without the leading axes that the training inputs have."""
         values = value.values if isinstance(value, AttentionedInputs) else value
-        heads = value.heads if isinstance(value, AttentionedInputs) else self.attentioned.heads
+        heads = value.layers if isinstance(value, AttentionedInputs) else self.attentioned.layers
         if self._own_axes and getattr(values, "ndim", 3) == 3 + self._own_axes:
             flat = as_attentioned(name, values.reshape(-1, *values.shape[-2:]), heads)
             return AttentionedInputs(flat.values.reshape(values.shape), heads)
@@ -254,8 +272,7 @@ def raise_unless_converged(solution: Solution) -> None:
     """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
     if not checks.concrete(solution.outcome):
         raise ValueError(
-            "throw: wanted throw=False inside jax.jit, jax.vmap and the like, where nothing can be raised when the numbers "
-            "come, got True. Pass throw=False, and look at .converged of what comes out."
+            "throw: throw=True cannot raise inside jax.jit, jax.vmap or jax.grad. Write throw=False and look at .converged."
         )
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):

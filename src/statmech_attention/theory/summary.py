@@ -12,10 +12,10 @@ _MOST_HEADS = 16  # whose scores are shown
 
 
 def line(solution) -> str:
-    """What was solved and how it ended, without any of the arrays."""
+    """Problem and outcome in one line, without any of the arrays."""
     inputs = solution.attentioned
     shape = "" if not solution.temperature.shape else f"batch {solution.temperature.shape}, "
-    what = f"{shape}heads={inputs.heads}, {inputs.values.shape[-3]} examples"
+    what = f"{shape}layers={inputs.layers}, {inputs.values.shape[-3]} examples"
     if not checks.concrete(*jax.tree.leaves(solution)):
         return f"{what}, traced"
     return f"{what}, N={_widths(solution)}, T={_range(solution.temperature)}: {_ended(solution)}"
@@ -31,7 +31,7 @@ def screen(solution) -> str:
     variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
     rows = {
         "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
-        "network": f"heads={inputs.heads}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
+        "network": f"layers={inputs.layers}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
         "data": f"{examples} examples of {features} features",
         "width": f"{_widths(solution)} (N)",
         "temperature": f"{_range(solution.temperature)} (T)",
@@ -62,6 +62,6 @@ def _widths(solution) -> str:
 
 
 def _range(values) -> str:
-    """One number, or the smallest and largest of several."""
+    """A number, or the smallest and largest of several."""
     least, most = np.min(np.asarray(values)), np.max(np.asarray(values))
     return f"{least:.6g}" if least == most or np.isnan(least) else f"{least:.6g}..{most:.6g}"

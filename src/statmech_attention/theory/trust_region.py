@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 
 
 class Outcome(IntEnum):
-    """How a minimisation ended."""
+    """Reason why a minimisation ended."""
 
     CONVERGED = 0
     RUNNING = 1
@@ -24,7 +24,7 @@ class Outcome(IntEnum):
 
 
 class Minimum(NamedTuple):
-    """Where a minimisation ended: the point, value, largest gradient entry, steps, `Outcome`, and the curvature there."""
+    """End of a minimisation: point, value, largest gradient entry, steps, `Outcome`, and the curvature there."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]

@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from statmech_attention.installed import need
+
+need("io", "saving and loading")
+
 import xarray as xr
 
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import Stage, chain
 from statmech_attention.layers.kind import Kind
-from statmech_attention.layers.written import read_heads, written_heads
+from statmech_attention.layers.written import layers_from_json, layers_to_json
 from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
@@ -39,13 +44,13 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
         "vectors": (("path", "feature"), network.vectors),
         "readout_order_parameter": network.order_parameters[-1],
     }
-    for layer in range(1, len(network.heads) + 1):
+    for layer in range(1, len(network.layers) + 1):
         head = f"head_{layer}"
         value = f"value_{layer}" if len(network.value_norms[layer - 1]) != len(network.queries[layer - 1]) else head
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
-    for stage, overlap in zip(chain(network.heads).stages[:-1], network.order_parameters[:-1], strict=True):
+    for stage, overlap in zip(chain(network.layers).stages[:-1], network.order_parameters[:-1], strict=True):
         layer = stage.place + 1
         partial = f"{'inner' if stage.inner else 'partial'}_path_{layer}"
         inner = [f"head_{layer}"] if stage.inner else []
@@ -54,9 +59,9 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
         variables[name] = (("validation",), network.curve[:, column])
-    attributes: dict[str, Any] = {"width": network.width, "best_step": network.best_step, "layers": len(network.heads)}
-    if any(isinstance(layer, Kind) for layer in network.heads):
-        attributes["heads"] = json.dumps(written_heads(network.heads))
+    attributes: dict[str, Any] = {"width": network.width, "best_step": network.best_step, "layers": len(network.layers)}
+    if any(isinstance(layer, Kind) for layer in network.layers):
+        attributes["heads"] = json.dumps(layers_to_json(network.layers))
     return xr.Dataset(variables, attrs=attributes)
 
 
@@ -91,7 +96,7 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
 
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
-    heads = read_heads(written)
+    heads = layers_from_json(written)
     overlaps = (dataset[_overlap_name(stage)].values for stage in chain(heads).stages[:-1])
     return TrainedNetwork(
         queries,

@@ -29,7 +29,7 @@ class TrainedNetwork:
         width: $N$.
         curve: one row a validation, with columns `CURVE`.
         best_step: after how many steps these weights were reached.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
         offsets: what the bias of the input projection adds along every path, `(paths,)`; None without biases.
         bias: of the readout.
     """
@@ -42,7 +42,7 @@ class TrainedNetwork:
     width: int
     curve: Float[np.ndarray, "validations 5"]
     best_step: int
-    heads: tuple[int | Kind, ...]
+    layers: tuple[int | Kind, ...]
     offsets: Float[np.ndarray, " paths"] | None = None
     bias: float = 0.0
 
@@ -58,7 +58,7 @@ class TrainedNetwork:
         r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
 
         Args:
-            attentioned: `attentioned_inputs(inputs, network.attention, readout="mean", heads=network.heads)`.
+            attentioned: `attentioned_inputs(inputs, network.attention, readout="mean", layers=network.layers)`.
 
         Returns:
             `(examples,)`.
@@ -81,9 +81,9 @@ class TrainedNetwork:
         Raises:
             ValueError: other paths or features than the network's.
         """
-        if attentioned.values.shape[1:] != self.vectors.shape or attentioned.heads != self.heads:
+        if attentioned.values.shape[1:] != self.vectors.shape or attentioned.layers != self.layers:
             raise ValueError(
-                f"attentioned: wanted heads {self.heads} and (paths, features) {self.vectors.shape}, got heads "
-                f"{attentioned.heads} and {attentioned.values.shape[1:]}. Compute it with this network's attention."
+                f"attentioned: wanted layers {self.layers} and (paths, features) {self.vectors.shape}, got layers "
+                f"{attentioned.layers} and {attentioned.values.shape[1:]}. Compute it with this network's attention."
             )
         return jnp.asarray(self.vectors, attentioned.values.dtype)

@@ -9,19 +9,22 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float
 
+from statmech_attention.installed import need
+
+need("train", "train_weights")
+
+import optax
+
 from statmech_attention import checks
-from statmech_attention.arguments import Attentioned, Layers, Number, Numbers, PerLayer
 from statmech_attention.checks import Key
-from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.network import Weights, forward_paths, sample_weights
-from statmech_attention.model.paths import as_attentioned
+from statmech_attention.theory.problem import Problem, need_problem
 
 
 class TrainedWeights(NamedTuple):
-    """What gradient descent came to.
+    """End of a gradient descent.
 
     Attributes:
         weights: `Weights`, for `forward_paths` on test inputs.
@@ -34,18 +37,7 @@ class TrainedWeights(NamedTuple):
     gradient_norm: Float[Array, ""]
 
 
-def train_weights(
-    attentioned: Attentioned,
-    labels: Numbers,
-    *,
-    width: PerLayer,
-    temperature: Number,
-    variance: PerLayer = 1.0,
-    heads: Layers | None = None,
-    key: Key,
-    steps: int = 2000,
-    learning_rate: float = 0.03,
-) -> TrainedWeights:
+def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rate: float = 0.03) -> TrainedWeights:
     r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$, minus the logarithm of (8).
 
     Adam on all examples at once, from a draw of the prior, at a rate that falls to zero like a cosine. The weight decay is
@@ -53,12 +45,7 @@ def train_weights(
     averages over networks with all the noise that the temperature and the prior leave in their weights.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `heads`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`.
-        width: $N$ or $(N_1, .., N_{L+1})$, whole numbers.
-        temperature: $T > 0$.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        heads: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them.
+        problem: a `Problem` with a temperature and whole widths.
         key: a JAX random key, for the initial weights.
         steps: how many, at least 1.
         learning_rate: Adam's first, in units of $\sigma_l$.
@@ -69,15 +56,14 @@ def train_weights(
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width or a number of steps that is not whole.
     """
-    inputs = as_attentioned("attentioned", attentioned, heads)
-    labels = checks.labels(labels, inputs.values.shape[0], axes=inputs.chain.readout.axes)
-    temperature = checks.positive("temperature", temperature)
+    problem = need_problem(problem, "width", "temperature")
     learning_rate = checks.positive("learning_rate", learning_rate)
     steps = checks.whole("steps", steps)
-    key, architecture = checks.key("key", key), Architecture.of(inputs.heads, width, variance)
+    key, architecture, inputs = checks.key("key", key), problem.architecture, problem.attentioned
     features = inputs.values.shape[-1]
-    start = sample_weights(key, heads=inputs.heads, width=architecture.widths, features=features)
-    return _descended(start, inputs, labels, temperature, learning_rate, steps, architecture.stage_variances)
+    start = sample_weights(key, layers=inputs.layers, width=architecture.widths, features=features)
+    numbers = problem.temperature, learning_rate, steps, architecture.stage_variances
+    return _descended(start, inputs, problem.labels, *numbers)
 
 
 @partial(jax.jit, static_argnames="steps")
