@@ -69,9 +69,9 @@ def calls() -> dict:
         return draw
 
     def dynamics(number):
-        patterns = dmft.segments(seed=1 + number, window=4)
+        patterns = dmft.segment_patterns(seed=1 + number, window=4)
         model = dmft.dynamics(patterns, beta=[1.0 + number], gamma=220.0 + number, epsilon=0.02)
-        return dmft.trajectory(model, dmft.start(model), steps=100)
+        return dmft.trajectory(model, dmft.initial_window(model), steps=100)
 
     def trial_of(number):
         return sma.tasks.HiddenMarkov(hardness=10.0 + number).trial(jax.random.key(number), 100, 1000).train.values

@@ -21,8 +21,10 @@ def minimisers() -> np.ndarray:
 
 def dynamics() -> np.ndarray:
     """Sums over networks of their overlaps in the first steps; later ones are chaotic where beta is large."""
-    model = dmft.dynamics(dmft.segments(seed=1, window=4), beta=np.linspace(1.0, 3.0, 16), gamma=220.0, epsilon=0.02)
-    overlaps = dmft.trajectory(model, dmft.start(model), steps=40)
+    model = dmft.dynamics(
+        dmft.segment_patterns(seed=1, window=4), beta=np.linspace(1.0, 3.0, 16), gamma=220.0, epsilon=0.02
+    )
+    overlaps = dmft.trajectory(model, dmft.initial_window(model), steps=40)
     return np.array([np.sum(np.asarray(leaf)) for leaf in jax.tree.leaves(overlaps)])
 
 

@@ -66,9 +66,9 @@ def _cases(quick: bool):
 
 def _prepared(window: int, networks: int):
     model = dmft.dynamics(
-        dmft.segments(seed=1, window=window), beta=np.linspace(1.0, 3.0, networks), gamma=220.0, epsilon=0.02
+        dmft.segment_patterns(seed=1, window=window), beta=np.linspace(1.0, 3.0, networks), gamma=220.0, epsilon=0.02
     )
-    return model, dmft.advance(model, dmft.start(model), steps=100)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=100)
 
 
 def _timed(run, steps: int) -> dict[str, float]:

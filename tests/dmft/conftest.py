@@ -13,19 +13,21 @@ NAMES = {"query": "q", "key": "k", "value": "v", "output": "o"}
 @pytest.fixture(scope="session")
 def published():
     """The published setting."""
-    return dmft.segments(seed=1)
+    return dmft.segment_patterns(seed=1)
 
 
 @pytest.fixture(scope="session")
 def at_three(published):
     """The published setting at beta = 3 after a transient, with its window: an orbit of period 24."""
     model = dmft.dynamics(published, beta=3.0, gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), steps=20_000)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=20_000)
 
 
 def patterns_of(network: Network) -> dmft.Patterns:
     """The tables of a reference network, given to the package."""
-    return dmft.given(**{name: (network.words[short], network.positions[short]) for name, short in NAMES.items()})
+    return dmft.patterns_from_arrays(
+        **{name: (network.words[short], network.positions[short]) for name, short in NAMES.items()}
+    )
 
 
 def model_of(network: Network, **options) -> dmft.Dynamics:

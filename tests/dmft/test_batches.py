@@ -8,12 +8,12 @@ from statmech_attention import dmft
 
 @pytest.fixture(scope="module")
 def model():
-    patterns = dmft.independent(seed=1, sites=9)
+    patterns = dmft.random_patterns(seed=1, sites=9)
     return dmft.dynamics(patterns, beta=np.array([1.0, 2.0, 3.0]), gamma=np.array([[1.0], [5.0]]), epsilon=0.1)
 
 
 def test_one_of_a_batch_goes_on_as_it_did_in_the_batch(model):
-    window = dmft.advance(model, dmft.start(model), steps=7)
+    window = dmft.advance(model, dmft.initial_window(model), steps=7)
     after, overlaps = dmft.step(model, window)
     for place in np.ndindex(2, 3):
         one, seen = dmft.step(model[place], window[place])
@@ -25,7 +25,7 @@ def test_one_of_a_batch_goes_on_as_it_did_in_the_batch(model):
 
 
 def test_smaller_batches(model):
-    window = dmft.start(model)
+    window = dmft.initial_window(model)
     assert model[1].shape == (3,) and model[:, 1:].shape == (2, 2) and window[:, [0, 2]].keys.shape[:2] == (2, 2)
     np.testing.assert_array_equal(model[1].gamma, [5.0, 5.0, 5.0])
     assert float(model[1, 2].beta) == 3.0 and float(model[1, 2].epsilon) == 0.1
@@ -33,9 +33,9 @@ def test_smaller_batches(model):
 
 @pytest.mark.parametrize("index", [2, (0, 3), "a", (0, 0, 0)])
 def test_what_there_is_not(model, index):
-    for batch, name in ((model, "model"), (dmft.start(model), "window")):
+    for batch, name in ((model, "model"), (dmft.initial_window(model), "window")):
         with pytest.raises(IndexError, match=rf"{name}: wanted an index into a batch of shape \(2, 3\), got"):
             batch[index]
-    for single, name in ((model[0, 0], "model"), (dmft.start(model)[0, 0], "window")):
+    for single, name in ((model[0, 0], "model"), (dmft.initial_window(model)[0, 0], "window")):
         with pytest.raises(IndexError, match=f"{name}: wanted a batch to take something from, got a single one"):
             single[0]

@@ -1,6 +1,4 @@
-"""Diagrams against the trajectories they sum up; spectra against sums."""
-
-from functools import partial
+"""Diagrams against the trajectories they sum up."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,7 @@ from statmech_attention.dmft import Regime, diagrams
 def pair(published):
     """Two values of beta and a start."""
     model = dmft.dynamics(published, beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), steps=5000)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=5000)
 
 
 def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
@@ -48,25 +46,9 @@ def _rounded(series, limit, levels):
     return set(np.round(np.round((inside + limit) / step) * step - limit, 9))
 
 
-def test_continuation_starts_each_network_where_its_neighbour_ended(pair):
-    model, window = pair
-    betas = np.array([2.7, 2.9, 3.0])
-    model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.start(model.at(beta=3.0))
-    measure = partial(dmft.bifurcation_diagram, transient=20, steps=30, levels=101)
-    found = dmft.continuation(model, window, measure)
-    assert found.visited.shape == (2, 3, 3, 101) and found.values.shape == (101,)
-    for way, order in enumerate((betas, betas[::-1])):
-        there = window
-        for place, beta in enumerate(order):
-            one = measure(model.at(beta=beta), there)
-            there = one.window
-            np.testing.assert_array_equal(found.visited[way, place], one.visited)
-        np.testing.assert_allclose(found.window.attention[way], there.attention, atol=1e-11)
-
-
 def test_attractors_over_two_parameters(published):
     model = dmft.dynamics(published, beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02)
-    found = dmft.attractors(model, dmft.start(model), transient=5000, steps=2000, longest=64)
+    found = dmft.attractors(model, dmft.initial_window(model), transient=5000, steps=2000, longest=64)
     assert found.regime.shape == (2, 2) and found.exponents.shape == (2, 2, 2)
     assert found.regime[1].tolist() == [Regime.PERIODIC, Regime.PERIODIC]
     assert found.period[:, 0].tolist() == [4, 4] and found.period[1, 1] == 24
@@ -75,33 +57,8 @@ def test_attractors_over_two_parameters(published):
 def test_what_comes_back_is_periodic_however_slowly_it_attracts(published):
     """Just below the onset the first exponent is within the threshold, which alone would leave it open."""
     model = dmft.dynamics(published, beta=1.243, gamma=220.0, epsilon=0.02)
-    found = dmft.attractors(model, dmft.start(model), transient=200_000, steps=2000, longest=8)
+    found = dmft.attractors(model, dmft.initial_window(model), transient=200_000, steps=2000, longest=8)
     assert abs(found.exponents[0]) < dmft.THRESHOLD and found.period == 4 and found.regime == Regime.PERIODIC
-
-
-def test_hanns_window_leaves_lines_without_feet():
-    steps = np.arange(1000)
-    series = 0.7 + np.sin(2 * np.pi * 0.10037 * steps)
-    frequencies, power = dmft.power_spectrum(series, hann=True)
-    weights = np.sqrt(8 / 3) * np.sin(np.pi * steps / 1000) ** 2
-    wanted = np.abs((series - series.mean()) * weights @ np.exp(-2j * np.pi * np.outer(steps, frequencies))) ** 2 / 1000
-    np.testing.assert_allclose(power, wanted, rtol=0, atol=1e-9)
-    assert np.mean(weights**2) == pytest.approx(1)
-    far = np.asarray(frequencies) > 0.2
-    assert power[far].max() < 1e-4 * dmft.power_spectrum(series - series.mean())[1][far].max()
-
-
-def test_spectrum_and_autocorrelation_are_their_sums():
-    series = np.random.default_rng(0).normal(0.3, 1.0, size=(2, 40))
-    frequencies, power = dmft.power_spectrum(series)
-    steps = np.arange(40)
-    for place, frequency in enumerate(np.arange(21) / 40):
-        assert frequencies[place] == pytest.approx(frequency)
-        wanted = np.abs(series @ np.exp(-2j * np.pi * frequency * steps)) ** 2 / 40
-        np.testing.assert_allclose(power[:, place], wanted, rtol=1e-9)
-    found = dmft.autocorrelation(series.T, 7, axis=0)
-    for lag in range(7):
-        np.testing.assert_allclose(found[lag], np.sum(series[:, : 40 - lag] * series[:, lag:], axis=1), rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +74,6 @@ def test_spectrum_and_autocorrelation_are_their_sums():
             lambda m, w: dmft.bifurcation_diagram(m, w, transient=0, steps=5, thickness=0.0),
             "thickness: wanted a positive",
         ),
-        (lambda m, w: dmft.continuation(m, w, dmft.attractors), r"model: wanted networks in an array"),
-        (lambda m, w: dmft.autocorrelation(np.ones(4), 5), "lags: wanted a whole number from 1 to the 4 steps, got 5"),
     ],
 )
 def test_bad_input_is_refused(pair, call, message):

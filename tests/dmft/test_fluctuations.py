@@ -14,7 +14,7 @@ from .reference import random_network
 def test_the_first_word_scatters_as_in_one_step():
     network = random_network(41, sites=10)
     model = model_of(network)
-    found = dmft.fluctuations(model, dmft.start(model), steps=1)
+    found = dmft.fluctuations(model, dmft.initial_window(model), steps=1)
     attention = network.run([network.words["o"][0]], 0)["A"][0]
     gain = 1 - np.tanh(network.beta * network.fields(attention)) ** 2
     outputs = network.words["o"]
@@ -25,7 +25,7 @@ def test_the_first_word_scatters_as_in_one_step():
 def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
     """With 10^10 bits deviations are small, whatever attention does to them."""
     model = dmft.dynamics(published, beta=1.27, gamma=gamma, epsilon=0.02)
-    begin, copies, replicas = dmft.advance(model, dmft.start(model), steps=7), 10**8, 4000
+    begin, copies, replicas = dmft.advance(model, dmft.initial_window(model), steps=7), 10**8, 4000
     run = dmft.simulate(
         model, key=jax.random.key(3), steps=12, replicas=replicas, window=begin, copies=copies, keep="output_words"
     )
@@ -50,7 +50,7 @@ def test_copies_are_repeated_sites(published):
 @pytest.mark.parametrize("window", [2, 4, 16])
 @pytest.mark.parametrize("seed", [1, 2, 5])
 def test_the_onset_is_where_a_root_reaches_the_unit_circle(seed, window):
-    patterns = dmft.independent(seed=seed, window=window)
+    patterns = dmft.random_patterns(seed=seed, window=window)
     found = dmft.onset(patterns)
     eigenvalues = np.linalg.eigvals(np.asarray(dmft.pair_correlations(patterns.value, patterns.output)))
 
@@ -66,5 +66,5 @@ def test_the_onset_is_where_a_root_reaches_the_unit_circle(seed, window):
 def test_patterns_without_correlations_have_no_onset():
     rows = np.array([[1.0, 1, -1, -1], [1, -1, 1, -1]])
     one, other = ((rows[row : row + 1], np.ones((1, 2))) for row in (0, 1))
-    patterns = dmft.given(query=one, key=one, value=one, output=other)
+    patterns = dmft.patterns_from_arrays(query=one, key=one, value=one, output=other)
     assert dmft.onset(patterns).beta == np.inf

@@ -33,7 +33,10 @@ def network(request):
 @pytest.mark.parametrize("average", ["sites", "characters"])
 def test_trajectory_agrees_with_the_reference(network, average):
     model = model_of(network, average=average)
-    found, wanted = dmft.trajectory(model, dmft.start(model), steps=50), network.run([network.words["o"][0]], 50)
+    found, wanted = (
+        dmft.trajectory(model, dmft.initial_window(model), steps=50),
+        network.run([network.words["o"][0]], 50),
+    )
     # Rounding grows with the largest Lyapunov exponent; none of these networks multiplies it by more than 1e4 in 50 steps.
     assert_overlaps(found, wanted, 1, 1e-12)
 
@@ -62,7 +65,7 @@ def test_one_step_from_a_window_of_attention(network):
 
 def test_few_sites_are_few_terms(published):
     assert dmft.dynamics(published, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] <= 3
-    many = dmft.independent(jax.random.key(0), sites=500)
+    many = dmft.random_patterns(jax.random.key(0), sites=500)
     assert dmft.dynamics(many, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] == 4
 
 
@@ -71,7 +74,7 @@ def test_few_sites_are_few_terms(published):
 def test_overlaps_stay_within_one_and_attention_in_the_hull_of_the_values(seed, beta, gamma, epsilon):
     network = random_network(seed)
     model = model_of(network).at(beta=beta, gamma=gamma, epsilon=epsilon)
-    window, found = dmft.trajectory(model, dmft.start(model), steps=30, last=True)
+    window, found = dmft.trajectory(model, dmft.initial_window(model), steps=30, last=True)
     for part in found:
         assert np.all(np.abs(part) <= 1 + 1e-12)
     assert np.all(found.attention[-1] <= np.max(window.values, axis=0) + 1e-12)
@@ -91,22 +94,10 @@ def test_start_from_words(words, slot, seed):
     assert_overlaps(dmft.trajectory(model, window, steps=9), wanted, words, 1e-13)
 
 
-def test_start_from_overlaps():
-    network = random_network(22)
-    model = model_of(network)
-    wanted = network.run([network.words["o"][0]], 20)
-    last = 12
-    newest = slice(last, last - 4, -1)
-    window = dmft.window_from_overlaps(
-        model, keys=wanted["k"][newest], values=wanted["v"][newest], attention=wanted["A"][last], slot=last % 4
-    )
-    assert_overlaps(dmft.trajectory(model, window, steps=20 - last), wanted, last + 1, 1e-13)
-
-
 def test_windows_go_on_where_they_stopped():
     model = model_of(random_network(23))
-    whole = dmft.trajectory(model, dmft.start(model), steps=23)
-    window = dmft.advance(model, dmft.start(model), steps=10)
+    whole = dmft.trajectory(model, dmft.initial_window(model), steps=23)
+    window = dmft.advance(model, dmft.initial_window(model), steps=10)
     window, middle = dmft.trajectory(model, window, steps=7, last=True)
     np.testing.assert_allclose(middle.key, whole.key[10:17], rtol=0, atol=1e-13)
     np.testing.assert_allclose(
@@ -121,18 +112,18 @@ def test_a_batch_is_its_networks_side_by_side():
     betas, gammas = np.array([0.5, 1.0, 2.0]), np.array([[10.0], [200.0]])
     model = model_of(network).at(beta=betas, gamma=gammas)
     assert model.shape == (2, 3)
-    found = dmft.trajectory(model, dmft.start(model), steps=12, keep=("attention", "output_words"))
+    found = dmft.trajectory(model, dmft.initial_window(model), steps=12, keep=("attention", "output_words"))
     assert found.query is None and found.attention.shape == (2, 3, 12, 3)
     for row, column in itertools.product(range(2), range(3)):
         one = model.at(beta=betas[column], gamma=gammas[row, 0])
-        alone = dmft.trajectory(one, dmft.start(one), steps=12)
+        alone = dmft.trajectory(one, dmft.initial_window(one), steps=12)
         np.testing.assert_allclose(found.attention[row, column], alone.attention, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.output_words[row, column], alone.output_words, rtol=0, atol=1e-13)
 
 
 def test_pieces_of_a_large_batch_are_put_together():
     model = model_of(random_network(25)).at(beta=np.linspace(0, 2, 2 * _PIECE + 3))
-    begin = dmft.start(model)
+    begin = dmft.initial_window(model)
     piecewise, whole = dmft.advance(model, begin, steps=5), jax.jit(partial(dmft.advance, steps=5))(model, begin)
     for one, other in zip(jax.tree.leaves(piecewise), jax.tree.leaves(whole), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
@@ -140,7 +131,7 @@ def test_pieces_of_a_large_batch_are_put_together():
 
 def test_step_can_be_compiled_mapped_and_differentiated():
     model = model_of(random_network(26))
-    window = dmft.start(model)
+    window = dmft.initial_window(model)
 
     def next_attention(beta):
         return dmft.step(model.at(beta=beta), window)[1].attention
@@ -160,14 +151,16 @@ def test_without_positional_weight_zero_stays_and_without_sharpness_all_codes_ca
     np.testing.assert_array_equal(dmft.advance(model, zero, steps=9).attention, 0)
     flat = model.at(gamma=0.0, epsilon=0.02)
     # Not exactly zero: rounding of the average over the window.
-    assert np.max(np.abs(dmft.advance(flat, dmft.start(flat), steps=3000).attention)) < 1e-15
+    assert np.max(np.abs(dmft.advance(flat, dmft.initial_window(flat), steps=3000).attention)) < 1e-15
 
 
 def test_amplitude_of_the_forced_orbit_is_cubic_in_epsilon(published):
     """To leading order the attention is (gamma / sqrt M) eps^3 / L sum_c (pi^q(t) pi^k(c)) pi^v(c)."""
     epsilon = np.array([1e-3, 2e-3])
     model = dmft.dynamics(published, beta=0.0, gamma=220.0, epsilon=epsilon)
-    found = dmft.trajectory(model, dmft.advance(model, dmft.start(model), steps=8), steps=4, keep="attention").attention
+    found = dmft.trajectory(
+        model, dmft.advance(model, dmft.initial_window(model), steps=8), steps=4, keep="attention"
+    ).attention
     query, key, value, _ = np.asarray(model.codes)
     lead = np.einsum("ta,ca,cb->tb", query, key, value) / 4 * 220 / np.sqrt(3)
     assert np.max(np.abs(lead)) == pytest.approx(0.5 * 220 / np.sqrt(3))  # the 0.50 of the published patterns
@@ -210,17 +203,11 @@ def test_bad_parameters_are_refused(published, change, message):
         ),
         (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
         (lambda m, w: dmft.window_from_attention(m, np.full((4, 3), np.nan), slot=0), "attention: wanted finite"),
-        (
-            lambda m, w: dmft.window_from_overlaps(
-                m, keys=np.ones((4, 2)), values=np.ones((4, 3)), attention=np.ones(3), slot=0
-            ),
-            r"keys: wanted shape \(4, 3\)",
-        ),
         (lambda m, w: dmft.trajectory(m, w, steps=0), "steps: wanted a whole number of at least 1, got 0"),
         (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted names out of"),
         (lambda m, w: dmft.advance(m, w, steps=-1), "steps: wanted a whole number of at least 0, got -1"),
         (
-            lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.start(m.at(beta=np.ones(2)))),
+            lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.initial_window(m.at(beta=np.ones(2)))),
             r"window: wanted arrays of shape \(3, 4, 3\), as the model has, got \(2, 4, 3\)",
         ),
     ],
@@ -228,9 +215,9 @@ def test_bad_parameters_are_refused(published, change, message):
 def test_bad_windows_and_steps_are_refused(published, call, message):
     model = dmft.dynamics(published, **GOOD)
     with pytest.raises(ValueError, match=message):
-        call(model, dmft.start(model))
+        call(model, dmft.initial_window(model))
 
 
 def test_tables_are_not_taken_for_patterns():
-    with pytest.raises(ValueError, match="patterns: wanted Patterns, from segments, independent or given, got str"):
+    with pytest.raises(ValueError, match="patterns: wanted Patterns, as from segment_patterns, got str"):
         dmft.dynamics.__wrapped__("segments", **GOOD)

@@ -72,7 +72,7 @@ def test_bits_of_equal_sites_are_counted(published):
     model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
     columns = [0, 33, 66]
     tables = np.asarray(published.output.words)[:, columns]
-    attention = np.asarray(dmft.start(model).attention[0])
+    attention = np.asarray(dmft.initial_window(model).attention[0])
     up = (1 + np.tanh(model.beta * tables.T @ attention)) / 2
     found = dmft.simulate(
         model, key=jax.random.key(6), steps=1, replicas=20_000, keep="output_words"
@@ -108,7 +108,7 @@ def test_counts_and_words_have_the_same_law_later_on(published):
 def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):
     """Away from chaos and at moderate sharpness the distance to the mean field falls as the inverse root of the sites."""
     model = dmft.dynamics(published, beta=1.3, gamma=2.0, epsilon=0.02)
-    limit = dmft.trajectory(model, dmft.start(model), steps=8)
+    limit = dmft.trajectory(model, dmft.initial_window(model), steps=8)
     squares = {}
     for times in (4, 64):
         larger = dmft.dynamics(published.repeat(times), beta=1.3, gamma=2.0, epsilon=0.02)

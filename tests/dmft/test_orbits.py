@@ -12,7 +12,7 @@ from .reference import random_network
 def test_published_periods(published):
     betas, periods = np.array([1.24, 1.27, 1.28, 1.45, 2.6, 3.0]), [4, 28, 0, 60, 24, 24]
     model = dmft.dynamics(published, beta=betas, gamma=220.0, epsilon=0.02)
-    window = dmft.advance(model, dmft.start(model.at(beta=3.0)), steps=40_000)
+    window = dmft.advance(model, dmft.initial_window(model.at(beta=3.0)), steps=40_000)
     assert dmft.period(model, window, longest=128).tolist() == periods
 
 
@@ -28,7 +28,7 @@ def test_the_period_is_that_of_the_trajectory(at_three):
 
 def test_a_fixed_point_without_positional_weight_has_period_one(published):
     model = dmft.dynamics(published, beta=0.5, gamma=220.0, epsilon=np.array([0.0, 0.1]))
-    window = dmft.advance(model, dmft.start(model), steps=500)
+    window = dmft.advance(model, dmft.initial_window(model), steps=500)
     assert dmft.period(model, window, longest=8).tolist() == [1, 4]
 
 
@@ -46,7 +46,7 @@ def test_multipliers_of_the_fixed_point_are_powers_of_the_eigenvalues(published)
 
 def test_multipliers_give_the_exponents_and_their_product_the_determinant():
     model = model_of(random_network(41, features=2, sites=9, beta=2.5, gamma=1.5, epsilon=0.1))
-    window = dmft.advance(model, dmft.start(model), steps=2000)
+    window = dmft.advance(model, dmft.initial_window(model), steps=2000)
     found, product, there = dmft.floquet_multipliers(model, window, 4), np.eye(8), window
     for _ in range(4):
         product, there = np.asarray(dmft.jacobian(model, there)) @ product, dmft.advance(model, there, steps=1)

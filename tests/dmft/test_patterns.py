@@ -29,7 +29,7 @@ def _legacy(seed, features, sites, bits):
 def test_segments_repeat_the_published_draws():
     """Straight from the description of the order: one number at a time, with NumPy's global generator."""
     tables = _legacy(7, 2, 99, 3)
-    found = dmft.segments(seed=7, features=2, segments=5, window=8, sites=10)
+    found = dmft.segment_patterns(seed=7, features=2, segments=5, window=8, sites=10)
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).positions, tables[name][:, -3:])
         blocks = [[np.random.randint(2, size=1)[0] * 2 - 1 for _ in range(5)] for _ in range(2)]
@@ -38,14 +38,14 @@ def test_segments_repeat_the_published_draws():
 
 def test_independent_repeats_the_published_draws():
     tables = _legacy(3, 4, 17, 2)
-    found = dmft.independent(seed=3, features=4, window=4, sites=17)
+    found = dmft.random_patterns(seed=3, features=4, window=4, sites=17)
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).words, tables[name])
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).positions, np.random.randint(2, size=(4, 2)) * 2 - 1)
 
 
-@pytest.mark.parametrize("ensemble", [dmft.segments, dmft.independent])
+@pytest.mark.parametrize("ensemble", [dmft.segment_patterns, dmft.random_patterns])
 def test_a_key_gives_fair_signs_that_depend_on_the_key(ensemble):
     one, other = (ensemble(jax.random.key(number), features=4, window=8, sites=300) for number in (0, 1))
     assert (one.features, one.sites, one.bits, one.window) == (4, 300, 3, 8)
@@ -54,13 +54,13 @@ def test_a_key_gives_fair_signs_that_depend_on_the_key(ensemble):
         assert np.all(np.abs(matrix.words) == 1) and np.all(np.abs(matrix.positions) == 1)
         assert not np.array_equal(matrix.words, getattr(other, name).words)
         assert not any(np.array_equal(matrix.words, getattr(one, rest).words) for rest in MATRICES if rest != name)
-    draws = 4 * 4 * (3 if ensemble is dmft.segments else 300)
+    draws = 4 * 4 * (3 if ensemble is dmft.segment_patterns else 300)
     mean = np.mean([getattr(one, name).words for name in MATRICES])
     assert abs(mean) < 4 / np.sqrt(draws)
 
 
 def test_segments_are_constant_on_blocks():
-    words = dmft.segments(jax.random.key(2), segments=4, sites=12).value.words
+    words = dmft.segment_patterns(jax.random.key(2), segments=4, sites=12).value.words
     np.testing.assert_array_equal(words, np.repeat(words[:, ::3], 3, axis=1))
 
 
@@ -72,7 +72,7 @@ def test_positional_code_is_binary(bits):
 
 @pytest.mark.parametrize("features, sites", [(1, 4), (2, 1), (4, 9)])
 def test_correlations_are_averages_over_sites(features, sites):
-    patterns = dmft.independent(jax.random.key(5), features=features, sites=sites, window=2)
+    patterns = dmft.random_patterns(jax.random.key(5), features=features, sites=sites, window=2)
     found, words = dmft.correlations(patterns), {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
     assert len(found.subsets) == 2 ** (features - 1)
     for row, subset in enumerate(found.subsets):
@@ -115,21 +115,21 @@ TABLES = (np.ones((2, 5)), np.ones((2, 1)))
 )
 def test_bad_tables_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
-        dmft.given(**{**dict.fromkeys(MATRICES, TABLES), **change})
+        dmft.patterns_from_arrays(**{**dict.fromkeys(MATRICES, TABLES), **change})
 
 
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: dmft.segments(seed=1, window=6), "window: wanted a power of two of at least 2, got 6"),
-        (lambda: dmft.independent(seed=1, window=1), "window: wanted a power of two"),
+        (lambda: dmft.segment_patterns(seed=1, window=6), "window: wanted a power of two of at least 2, got 6"),
+        (lambda: dmft.random_patterns(seed=1, window=1), "window: wanted a power of two"),
         (lambda: dmft.positional_code(12), "window: wanted a power of two"),
-        (lambda: dmft.segments(seed=1, sites=100), "sites: wanted a multiple of the 3 segments, got 100"),
-        (lambda: dmft.segments(), "key, seed: wanted exactly one of them, got none"),
-        (lambda: dmft.segments(jax.random.key(0), seed=1), "key, seed: wanted exactly one of them, got both"),
-        (lambda: dmft.independent(seed=-1), "seed: wanted a whole number of at least 0 and at most .*, got -1"),
-        (lambda: dmft.segments(seed=1, features=0), "features: wanted a whole number of at least 1"),
-        (lambda: dmft.segments(seed=1).repeat(0), "times: wanted a whole number of at least 1"),
+        (lambda: dmft.segment_patterns(seed=1, sites=100), "sites: wanted a multiple of the 3 segments, got 100"),
+        (lambda: dmft.segment_patterns(), "key, seed: wanted exactly one of them, got none"),
+        (lambda: dmft.segment_patterns(jax.random.key(0), seed=1), "key, seed: wanted exactly one of them, got both"),
+        (lambda: dmft.random_patterns(seed=-1), "seed: wanted a whole number of at least 0 and at most .*, got -1"),
+        (lambda: dmft.segment_patterns(seed=1, features=0), "features: wanted a whole number of at least 1"),
+        (lambda: dmft.segment_patterns(seed=1).repeat(0), "times: wanted a whole number of at least 1"),
     ],
 )
 def test_bad_numbers_are_refused(call, message):
@@ -138,7 +138,7 @@ def test_bad_numbers_are_refused(call, message):
 
 
 def test_matrices_of_other_patterns_can_be_given(published):
-    again = dmft.given(**{name: getattr(published, name) for name in MATRICES})
+    again = dmft.patterns_from_arrays(**{name: getattr(published, name) for name in MATRICES})
     np.testing.assert_array_equal(again.key.words, published.key.words)
 
 

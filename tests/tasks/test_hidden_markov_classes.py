@@ -11,7 +11,7 @@ import pytest
 import statmech_attention as sma
 
 # Short chains of small tokens; a token is seen without its position.
-TASK = sma.tasks.HiddenMarkovClasses(
+TASK = sma.tasks.HiddenMarkov(
     classes=3, length=6, token_size=6, slow=0.2, fast=0.6, parallel_noise=0.5, perpendicular_noise=2.0
 )
 EXAMPLES = 3000
@@ -27,11 +27,6 @@ def sample():
 @pytest.fixture(scope="module")
 def classes(sample):
     return np.argmax(sample.labels, axis=1)
-
-
-def test_three_classes_by_default():
-    task = sma.tasks.HiddenMarkovClasses()
-    assert (task.classes, task.tokens, task.features, task.slow, task.fast) == (3, 31, 241, 0.3, 0.7)
 
 
 def test_labels_are_one_hot_less_their_mean(sample, classes):
@@ -92,26 +87,6 @@ def test_noise_has_its_own_strength_in_and_out_of_the_space_of_states(sample):
     wanted = 0.5**2 * space + 2.0**2 * (np.eye(6) - space)
     errors = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / len(flat))
     assert np.all(np.abs(covariance - wanted) < 4.5 * errors)
-
-
-def test_two_classes_are_slow_and_fast_chains():
-    """The same labels, switches and noise as in the task of two classes, to the last bit, and the same heads."""
-    options = {"length": 6, "token_size": 4, "parallel_noise": 0.5, "slow": 0.2, "fast": 0.9}
-    two = sma.tasks.HiddenMarkovClasses(classes=2, **options)
-    slow_or_fast = sma.tasks.HiddenMarkov(**options)
-    one, other = (task.sample(jax.random.key(93), 41) for task in (two, slow_or_fast))
-    np.testing.assert_array_equal(one.labels, np.outer(other.labels, [0.5, -0.5]))
-    switched = [np.asarray(hidden)[:, 1:] != np.asarray(hidden)[:, :-1] for hidden in (one.hidden, other.hidden)]
-    np.testing.assert_array_equal(*switched)
-    np.testing.assert_array_equal(two.states, slow_or_fast.states)
-    states = (np.asarray(one.hidden), (1 - np.asarray(other.hidden, int)) // 2)
-    noises = [
-        np.asarray(drawn.inputs)[:, 1:, :4] - np.asarray(two.states)[hidden]
-        for drawn, hidden in zip((one, other), states, strict=True)
-    ]
-    np.testing.assert_allclose(*noises, atol=1e-14)
-    for heads in zip(two.heads(jax.random.key(94)), slow_or_fast.heads(jax.random.key(94)), strict=True):
-        np.testing.assert_allclose(*heads, atol=1e-14)
 
 
 # The best possible answers.
@@ -181,7 +156,7 @@ def test_one_head_a_step_but_for_the_last():
 
 @pytest.mark.parametrize("step", range(3))
 def test_a_step_head_looks_one_step_back_where_its_step_was_taken(step):
-    task = sma.tasks.HiddenMarkovClasses(length=12, token_size=30, parallel_noise=0, perpendicular_noise=0)
+    task = sma.tasks.HiddenMarkov(classes=3, length=12, token_size=30, parallel_noise=0, perpendicular_noise=0)
     sample = task.sample(jax.random.key(100), 3)
     attention = sma.attention_from_products([np.asarray(task.step_head(step))[None]])
     # Logits: 20 one step back, 15 for the empty token, 10 for tokens that fit elsewhere, 5 or less for the rest.
@@ -199,7 +174,7 @@ def test_a_step_head_looks_one_step_back_where_its_step_was_taken(step):
 
 def test_data_heads_and_paths_of_a_trial():
     trial = TASK.trial(jax.random.key(101), 5, 4)
-    assert trial.train.heads == (3, 2)
+    assert trial.train.layers == (3, 2)
     assert (trial.train.values.shape, trial.test.values.shape) == ((5, 6, 13), (4, 6, 13))
     assert (trial.labels.shape, trial.test_labels.shape) == ((5, 3), (4, 3))
 
@@ -218,7 +193,7 @@ def test_data_heads_and_paths_of_a_trial():
 )
 def test_numbers_out_of_range_are_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
-        sma.tasks.HiddenMarkovClasses(**{field: value})
+        sma.tasks.HiddenMarkov(**{"classes": 3, "token_size": 210, field: value})
 
 
 def test_bad_arguments_are_refused():

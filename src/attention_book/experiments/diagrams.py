@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book.dynamics import continuation
 from attention_book.experiments import many_starts
 from attention_book.experiments.again import Again, difference, largest_difference
 from attention_book.experiments.experiment import Experiment, Part
 from statmech_attention import checks, dmft, results
-from statmech_attention.dmft.diagrams import Bifurcation, attractors, bifurcation_diagram, continuation
+from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 
@@ -44,7 +45,7 @@ class Diagram(Experiment):
         low: smallest $\beta$.
         high: largest $\beta$.
         networks: values of $\beta$.
-        start: all begin with the window in which a run at this $\beta$ ends, after `transient` steps from `dmft.start`.
+        start: all begin with the window in which a run at this $\beta$ ends, after `transient` steps from `dmft.initial_window`.
         transient: steps of every network that are dropped.
         steps: steps that are looked at, or that exponents are averaged over.
         levels: as for `dmft.bifurcation_diagram`.
@@ -154,7 +155,7 @@ class Diagram(Experiment):
         """The model at the beta of the start, and the window that all networks begin with."""
         patterns = many_starts.drawn(self.ensemble, self.seed, self.window)
         begin = dmft.dynamics(patterns, beta=self.start, gamma=self.gamma, epsilon=self.epsilon)
-        return begin, dmft.advance(begin, dmft.start(begin), steps=self.transient)
+        return begin, dmft.advance(begin, dmft.initial_window(begin), steps=self.transient)
 
     @property
     def _pieces(self) -> list[np.ndarray]:

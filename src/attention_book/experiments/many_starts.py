@@ -41,7 +41,7 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
 
 def drawn(ensemble: str, seed: int, window: int) -> dmft.Patterns:
     """Patterns of a seed: by segments or independent, with the published draws."""
-    return {"segments": dmft.segments, "independent": dmft.independent}[ensemble](seed=seed, window=window)
+    return {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}[ensemble](seed=seed, window=window)
 
 
 def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
@@ -65,7 +65,7 @@ def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transi
     model = dmft.dynamics(
         patterns, beta=np.repeat(unit * np.asarray(scale)[:, None], starts, 1), gamma=gamma, epsilon=epsilon
     )
-    common = dmft.advance(model, dmft.start(model), steps=model.window - 1)  # the window is full
+    common = dmft.advance(model, dmft.initial_window(model), steps=model.window - 1)  # the window is full
     random = np.random.default_rng(0).uniform(-APART, APART, (*model.shape, model.window, model.features))
     states = np.where(np.arange(starts)[None, :, None, None] == 0, np.asarray(common.newest_first()), random)
     begin = dmft.window_from_attention(model, states, slot=int(common.slot))

@@ -1,4 +1,4 @@
-"""Large batches in pieces that stay in a core's cache, one thread a core."""
+"""Large batches in pieces that stay in a core's cache, one thread per core."""
 
 import os
 from collections.abc import Callable
@@ -7,38 +7,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from tqdm import tqdm
 
 from statmech_attention import checks
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.windows import Window, rings_of
 
-# Networks, fastest on CPUs as measured by `python -m benchmarks.dmft`.
-_PIECE = 256
+_PIECE = 256  # networks, fastest on CPUs as measured by `python -m benchmarks.dmft`
 _FEWEST = 32  # below which neither a second thread nor a shorter piece is worth it
 
 
 def in_pieces(
-    function: Callable,
-    model: Dynamics,
-    window: Window,
-    *,
-    copies: int = 1,
-    progress: bool | None = None,
-    unit: str = "piece",
+    function: Callable, model: Dynamics, window: Window, *, copies: int = 1, progress: bool | None = None
 ) -> Any:
-    """`function(laws, rings)` on pieces of the batch, the results put together along their last axis.
+    """Return `function(laws, rings)` for a batch, computed in pieces and joined along the last axis.
 
-    Args:
-        function: of the laws and rings of a piece; compiled, and of results with the batch last, or scalars common to all.
-        model: the batch.
-        window: where to start.
-        copies: of the state that a network carries along, such as its tangent vectors; the more, the shorter the pieces.
-        progress: True or False for a progress bar or none, None for one on a terminal.
-        unit: what the bar counts.
-
-    Returns:
-        What `function` would return for all of the batch; at once where values are traced, and on an accelerator.
+    `copies` is the number of states that a network carries along: more of them, shorter pieces.
+    Traced values, and all values on an accelerator, are not divided.
     """
     laws, rings = laws_of(model), rings_of(window, model)
     size = laws.beta.size
@@ -49,6 +33,7 @@ def in_pieces(
     if alone or not checks.concrete(*jax.tree.leaves((laws, rings))):
         return function(laws, rings)
     length = -(-size // pieces)
+    from tqdm import tqdm
 
     def piece(number: int):
         # All of one length, so that they share one compilation: the last are filled up with copies.
@@ -57,12 +42,13 @@ def in_pieces(
         windows = {name: getattr(rings, name)[..., some] for name in ("keys", "values", "attention")}
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
-    shown = None if progress is None else not progress
-    with tqdm(total=pieces, unit=unit, disable=shown) as bar, ThreadPoolExecutor(threads) as pool:
+    hidden = None if progress is None else not progress  # None: on a terminal only
+    with tqdm(total=pieces, unit="piece", disable=hidden) as bar, ThreadPoolExecutor(threads) as pool:
         found = []
         for one in [pool.submit(piece, number) for number in range(pieces)]:
             found.append(one.result())
             bar.update()
+    # Results without axes are common to all pieces.
     return jax.tree.map(
         lambda *parts: parts[0] if not parts[0].ndim else jnp.concatenate(parts, -1)[..., :size], *found
     )

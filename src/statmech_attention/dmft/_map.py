@@ -1,7 +1,8 @@
-r"""One step of the mean-field map, for many networks at once: the batch is the last axis of every array.
+r"""The mean-field map and its derivative for many networks; the batch is the last axis of all arrays.
 
-The last axis is the one that a processor's vector units work along. Windows are rings indexed by slot: the token born
-at time $t$ is at $t \bmod L$, so that a step writes one entry and moves none.
+Vector units work along the last axis. Windows are rings indexed by slot: the token of time $t$ is
+at $t \bmod L$, so that a step writes one entry and moves none. The state of the derivative is
+$X_t = (\hat A_t, .., \hat A_{t-L+1})$, of which a step replaces one block of rows.
 """
 
 from typing import NamedTuple
@@ -11,64 +12,56 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
+_UNROLLED = 16  # directions; for more, a loop compiles in a fraction of the time and runs up to twice as long
 
 
 class Laws(NamedTuple):
-    r"""What a step depends on beside the state.
+    """Parameters of a step."""
 
-    Attributes:
-        signs: `(terms, features)`, $\sigma_j$.
-        weights: `(4, features, terms)`, $\rho^\alpha_{a,j}$.
-        codes: `(4, slots, features)`, $\pi^\alpha_a(c)$.
-        beta: `(batch,)`.
-        sharpness: `(batch,)`, $\gamma / \sqrt M$.
-        epsilon: `(batch,)`.
-    """
-
-    signs: Float[Array, "terms features"]
-    weights: Float[Array, "4 features terms"]
-    codes: Float[Array, "4 slots features"]
+    signs: Float[Array, "terms features"]  # sigma_j
+    weights: Float[Array, "4 features terms"]  # rho^alpha_{a,j}
+    codes: Float[Array, "4 slots features"]  # pi^alpha_a(c)
     beta: Float[Array, " batch"]
-    sharpness: Float[Array, " batch"]
+    sharpness: Float[Array, " batch"]  # gamma / sqrt(M)
     epsilon: Float[Array, " batch"]
 
 
 class Rings(NamedTuple):
-    r"""The last $L$ tokens, by slot.
-
-    Attributes:
-        keys: `(slots, features, batch)`, $m^k$.
-        values: `(slots, features, batch)`, $m^v$.
-        attention: `(slots, features, batch)`, $\\hat A_t$ at the slot of $t$.
-        slot: of the newest token.
-        filled: tokens that there are, at most $L$.
-    """
+    """The last L tokens, by slot."""
 
     keys: Float[Array, "slots features batch"]
     values: Float[Array, "slots features batch"]
     attention: Float[Array, "slots features batch"]
-    slot: Int[Array, ""]
-    filled: Int[Array, ""]
+    slot: Int[Array, ""]  # of the newest token
+    filled: Int[Array, ""]  # number of tokens, at most L
 
 
 class Token(NamedTuple):
-    r"""One token.
-
-    Attributes:
-        slot: $c$.
-        means: `(terms, batch)`, $\tanh(\beta\, \sigma_j \cdot \hat A)$.
-        words: `(4, features, batch)`, $\langle W^\alpha \tanh \rangle$.
-        overlaps: `(4, features, batch)`, $m^\alpha$ of (B7).
-    """
+    """One token with the averages over sites that it was computed from."""
 
     slot: Int[Array, ""]
-    means: Float[Array, "terms batch"]
-    words: Float[Array, "4 features batch"]
-    overlaps: Float[Array, "4 features batch"]
+    means: Float[Array, "terms batch"]  # tanh(beta sigma_j . A)
+    words: Float[Array, "4 features batch"]  # <W^alpha tanh>
+    overlaps: Float[Array, "4 features batch"]  # m^alpha of (B7)
+
+
+class Slopes(NamedTuple):
+    """Derivatives of the tokens' overlaps by the attention that generated them, (B12), by slot."""
+
+    keys: Float[Array, "slots features features batch"]
+    values: Float[Array, "slots features features batch"]
+
+
+class Tangent(NamedTuple):
+    """A window, the derivatives of its tokens, and directions of the state."""
+
+    rings: Rings
+    slopes: Slopes
+    directions: Float[Array, "directions slots features batch"]
 
 
 def generate(laws: Laws, attention, slot) -> Token:
-    r"""The token that $\hat A$ generates, (B7)."""
+    r"""Generate the token that follows $\hat A$, (B7)."""
     fields = laws.beta[None] * jnp.sum(laws.signs[:, :, None] * attention[None], axis=1)
     means = jnp.tanh(fields)
     words = jnp.sum(laws.weights[..., None] * means[None, None], axis=2)
@@ -76,19 +69,19 @@ def generate(laws: Laws, attention, slot) -> Token:
 
 
 def generated(laws: Laws, attention) -> Token:
-    """The tokens that a ring of attention generates, each in the slot after its own."""
+    """Generate the token that follows each entry of a ring of attention, each at the next slot."""
     slots = jnp.arange(attention.shape[0])
     return jax.vmap(lambda past, slot: generate(laws, past, slot))(jnp.roll(attention, 1, axis=0), slots)
 
 
 def mixed(laws: Laws, words, slot):
-    r"""$m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (B1)."""
+    r"""Return $m^\alpha = (1 - \epsilon)$ times the semantic part $+\ \epsilon\, \pi^\alpha(c)$, (B1)."""
     epsilon = laws.epsilon[None, None]
     return (1 - epsilon) * words + epsilon * laws.codes[:, slot, :, None]
 
 
 def attend(laws: Laws, query, keys, values, filled, slot):
-    r"""Weights and $\hat A$ of (B8), over the tokens that there are."""
+    r"""Return the attention weights and $\hat A$ of (B8), over the tokens present."""
     logits = laws.sharpness[None] * jnp.sum(keys * query[None], axis=1)
     age = (slot - jnp.arange(keys.shape[0])) % keys.shape[0]
     logits = jnp.where((age < filled)[:, None], logits, -jnp.inf)
@@ -98,7 +91,7 @@ def attend(laws: Laws, query, keys, values, filled, slot):
 
 
 def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array, "slots batch"]]:
-    """The window with one more token, and the attention weights of that token, by slot."""
+    """Add a token to the window; return it with the token's attention weights, by slot."""
     keys, values = (
         jax.lax.dynamic_update_index_in_dim(ring, overlaps[which], slot, 0)
         for ring, which in ((rings.keys, KEY), (rings.values, VALUE))
@@ -110,8 +103,99 @@ def append(laws: Laws, rings: Rings, overlaps, slot) -> tuple[Rings, Float[Array
 
 
 def step(laws: Laws, rings: Rings) -> tuple[Rings, Token, Float[Array, "slots batch"]]:
-    """One step of the map, (B7) and (B8): the window, the new token and its attention weights."""
+    """Take one step of (B7) and (B8); return the window, the new token and its attention weights."""
     slot = (rings.slot + 1) % rings.keys.shape[0]
     token = generate(laws, rings.attention[rings.slot], slot)
     rings, shares = append(laws, rings, token.overlaps, slot)
     return rings, token, shares
+
+
+def newest_first(ring, slot, axis: int = -2):
+    """Reorder an axis from slots to ages, or back: the function is its own inverse."""
+    size = ring.shape[axis]
+    return jnp.take(ring, (slot - jnp.arange(size)) % size, axis=axis)
+
+
+def token_slopes(laws: Laws, means) -> Float[Array, "3 features features batch"]:
+    r"""Return $(1-\epsilon) \beta \langle W^\alpha_b W^o_c (1 - \tanh^2) \rangle$ of query, key and value."""
+    gains = ((1 - laws.epsilon) * laws.beta)[None] * (1 - means) * (1 + means)
+    products = laws.weights[:3, :, None, :] * laws.signs.T[None, None]
+    return jnp.sum(products[..., None] * gains[None, None, None], axis=3)
+
+
+def past_slopes(laws: Laws, attention) -> tuple[Token, Float[Array, "slots 3 features features batch"]]:
+    """Generate the tokens that follow a ring of attention, with their derivatives."""
+    tokens = generated(laws, attention)
+    return tokens, jax.vmap(lambda means: token_slopes(laws, means))(tokens.means)
+
+
+def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares):
+    r"""Return $\partial \hat A_a / \partial \hat A_{d,c}$ of (B12), by the slot of the token from $\hat A_d$."""
+    attention = rings.attention[rings.slot]
+    centred = shares[:, None] * (rings.values - attention[None])
+    pulls = laws.sharpness[None, None] * jnp.sum(query[None, :, None] * slopes.keys, axis=1)
+    found = shares[:, None, None] * slopes.values + centred[:, :, None] * pulls[:, None]
+    spread = laws.sharpness[None, None] * jnp.sum(centred[:, :, None] * rings.keys[:, None], axis=0)
+    through_query = jnp.sum(spread[:, :, None] * query_slope[None], axis=1)
+    return found.at[rings.slot].add(through_query)
+
+
+def begin_tangent(laws: Laws, rings: Rings, directions) -> Tangent:
+    """Attach directions to a window whose attention is known."""
+    _, slopes = past_slopes(laws, rings.attention)
+    return Tangent(rings, Slopes(slopes[:, KEY], slopes[:, VALUE]), directions)
+
+
+def step_tangent(laws: Laws, tangent: Tangent) -> Tangent:
+    """Take one step of the map and apply its derivative to the directions."""
+    rings, slopes, directions = tangent
+    rings, token, shares = step(laws, rings)
+    slot, mine = token.slot, token_slopes(laws, token.means)
+    slopes = Slopes(
+        *(
+            jax.lax.dynamic_update_index_in_dim(ring, mine[which], slot, 0)
+            for ring, which in ((slopes.keys, KEY), (slopes.values, VALUE))
+        )
+    )
+    rows = blocks(laws, token.overlaps[QUERY], mine[QUERY], rings, slopes, shares)
+    # The block for the token at a slot acts on the attention one slot before.
+    rows = jnp.roll(rows, -1, axis=0)
+    new = jnp.sum(jnp.moveaxis(rows, 1, 0)[None] * directions[:, None], axis=(2, 3))
+    directions = jax.lax.dynamic_update_index_in_dim(directions, new, slot, 1)
+    return Tangent(rings, slopes, directions)
+
+
+def orthonormal(directions: Float[Array, "directions slots features batch"]):
+    """Orthonormalise by Gram-Schmidt, twice per direction; return directions, lengths left, rounding errors relative to these.
+
+    A direction of which nothing is left becomes zero.
+    """
+    count = len(directions)
+    if count <= _UNROLLED:
+        found: list = []
+        for vector in directions:
+            basis = jnp.stack([direction for direction, _, _ in found]) if found else jnp.zeros_like(directions[:1])
+            found.append(_cleared(vector, basis))
+        return tuple(jnp.stack(parts) for parts in zip(*found, strict=True))
+
+    def one(number, state):
+        done = state[0] * (jnp.arange(count) < number)[:, None, None, None]
+        return tuple(
+            part.at[number].set(new) for part, new in zip(state, _cleared(state[0][number], done), strict=True)
+        )
+
+    nothing = jnp.zeros((count, directions.shape[-1]))
+    return jax.lax.fori_loop(0, count, one, (directions, nothing, nothing))
+
+
+def _cleared(vector, basis):
+    """Project a basis out of a vector; return its unit vector, length and relative rounding error."""
+    before = jnp.sum(vector**2, axis=(0, 1))
+    for _ in range(2):
+        shadow = jnp.sum(basis * vector[None], axis=(1, 2))
+        vector = vector - jnp.sum(shadow[:, None, None] * basis, axis=0)
+    square = jnp.sum(vector**2, axis=(0, 1))
+    something = square > 0
+    length, size = jnp.sqrt(square), jnp.where(something, square, 1.0)
+    doubt = jnp.where(something, jnp.finfo(float).eps * jnp.sqrt(before / size), 0.0)
+    return vector / jnp.sqrt(size)[None, None], length, doubt

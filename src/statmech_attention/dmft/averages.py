@@ -1,7 +1,7 @@
-r"""Averages over sites: correlations of patterns, which are all that the mean field knows of them, and a short sum.
+r"""Averages over sites: correlations of patterns, on which alone the mean field depends, and a short sum.
 
-$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ in two ways: over the
-distinct columns of $W^o$, (B11), and over the odd characters of $\pm1$ variables, (B9).
+$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$
+over the distinct columns of $W^o$, (B11), or over the odd characters of $\pm1$ variables, (B9).
 """
 
 import itertools
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
 
 
@@ -31,40 +30,27 @@ class Correlations(NamedTuple):
 
 
 class Terms(NamedTuple):
-    r"""The terms of the sum.
+    """Terms of the sum over j."""
 
-    Attributes:
-        signs: `(terms, features)`, $\sigma_j$.
-        weights: `(4, features, terms)`, $\rho^\alpha_{a,j}$ for query, key, value and output.
-    """
-
-    signs: Float[Array, "terms features"]
-    weights: Float[Array, "4 features terms"]
+    signs: Float[Array, "terms features"]  # sigma_j
+    weights: Float[Array, "4 features terms"]  # rho^alpha_{a,j} of query, key, value, output
 
 
-@checks.objects
 def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
-    r"""$C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
+    r"""Return $C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
 
     Args:
         one: $W$, the rows of the result.
         other: $W'$, its columns.
-
-    Returns:
-        `(features, features)`.
     """
     return one.words @ other.words.T / one.words.shape[1]
 
 
-@checks.objects
 def correlations(patterns: Patterns) -> Correlations:
-    r"""All correlations that the mean field depends on, $C^{o\alpha}_{T,a}$ of (B9) for every set $T$ of odd size.
+    r"""Return $C^{o\alpha}_{T,a}$ of (B9) for all $2^{M-1}$ sets $T$ of odd size.
 
     Args:
-        patterns: `Patterns` with known values, not traced; there are $2^{M-1}$ sets.
-
-    Returns:
-        `Correlations`.
+        patterns: `Patterns` with known values, not traced.
     """
     subsets = tuple(
         subset
@@ -77,14 +63,7 @@ def correlations(patterns: Patterns) -> Correlations:
 
 
 def site_terms(patterns: Patterns) -> Terms:
-    r"""One term for every distinct column of $W^o$, where a column and its negative count as one, since $\tanh$ is odd.
-
-    Args:
-        patterns: with known values, not traced.
-
-    Returns:
-        `Terms`; as many as there are segments, at most, and never more than $2^{M-1}$.
-    """
+    """Return one term per distinct column of the output patterns, up to a sign since tanh is odd."""
     words = np.stack([np.asarray(getattr(patterns, name).words) for name in MATRICES])
     words = words * words[-1, 0]  # turn every site so that its first output pattern is +1
     first, place = distinct_columns(words[-1])
@@ -93,15 +72,9 @@ def site_terms(patterns: Patterns) -> Terms:
 
 
 def character_terms(correlations: Correlations) -> Terms:
-    r"""One term for each of the $2^{M-1}$ sign vectors with $\sigma_1 = 1$, from correlations alone.
+    r"""Return one term per sign vector with $\sigma_1 = 1$, from correlations alone.
 
     $\rho^\alpha_{a,j} = 2^{-(M-1)} \sum_T \prod_{b \in T} \sigma_{jb} \, C^{o\alpha}_{T,a}$.
-
-    Args:
-        correlations: $C^{o\alpha}_{T,a}$, as from `correlations`.
-
-    Returns:
-        `Terms`.
     """
     features = correlations.query.shape[1]
     signs = np.array([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=features - 1)])
@@ -111,7 +84,7 @@ def character_terms(correlations: Correlations) -> Terms:
 
 
 def distinct_columns(table) -> tuple[np.ndarray, np.ndarray]:
-    r"""Where each distinct column of a table of $\pm1$ first stands, and to which of them every column is equal."""
+    r"""Return where each distinct column of a table of $\pm1$ first stands, and which of them each column equals."""
     packed = np.packbits(np.asarray(table) > 0, axis=0)
     padded = np.pad(packed, ((0, -len(packed) % 8), (0, 0)))  # to whole numbers of 64 bits, which sort fast
     codes = np.ascontiguousarray(padded.T).view(np.uint64)

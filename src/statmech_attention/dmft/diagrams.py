@@ -1,17 +1,12 @@
-r"""Diagrams of the mean field over its parameters: bifurcations, continuation, regimes; and spectra of a time series."""
+r"""Diagrams of the mean field over its parameters: bifurcations and regimes."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes, spectrum_numbers
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
@@ -19,16 +14,16 @@ from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.orbits import period
 from statmech_attention.dmft.windows import Window, batch_first, window_of
 
-_CHUNK = 500  # steps that are looked at together
+_CHUNK = 500  # steps that are processed together
 
 
 class Bifurcation(NamedTuple):
-    r"""Where an attractor goes, on a grid of values of the semantic output overlaps $\langle W^o_a \tanh \rangle$.
+    r"""Visited values of the semantic output overlaps $\langle W^o_a \tanh \rangle$, on a grid.
 
     Attributes:
         visited: `(*batch, features, levels)`, whether an overlap took a value.
         sections: `(*batch, pairs, levels)`, the same at times when another overlap was close to zero.
-        limit: levels go evenly from minus this to this.
+        limit: levels go evenly from minus `limit` to `limit`.
         window: the last `Window`.
     """
 
@@ -39,16 +34,16 @@ class Bifurcation(NamedTuple):
 
     @property
     def values(self) -> Float[np.ndarray, " levels"]:
-        """The values that levels stand for."""
+        """The value of each level."""
         return np.linspace(-self.limit, self.limit, self.visited.shape[-1])
 
 
 class Attractors(NamedTuple):
-    """What the attractors of a batch of networks are.
+    """Attractors of a batch of networks.
 
     Attributes:
         regime: `(*batch,)`, `Regime` as a whole number.
-        period: `(*batch,)`, 0 where the state did not come back.
+        period: `(*batch,)`, 0 where the state did not return.
         exponents, errors, rounding: `(*batch, count)`, as in `LyapunovSpectrum`.
         window: the last `Window`.
     """
@@ -61,40 +56,37 @@ class Attractors(NamedTuple):
     window: Window
 
 
-@checks.objects
 def bifurcation_diagram(
     model: Dynamics,
     window: Window,
     *,
     transient: int,
     steps: int,
-    pairs: Numbers | None = None,
+    pairs: Sequence | np.ndarray | None = None,
     thickness: float = 1e-3,
     levels: int = 2001,
     limit: float = 1.0,
     progress: bool | None = None,
 ) -> Bifurcation:
-    r"""Values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and a section through them.
+    r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections.
 
-    The section for a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `thickness`. What is kept does not grow
-    with the number of steps.
+    The section of a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `thickness`.
+    Memory does not grow with the number of steps.
 
     Args:
-        model: `Dynamics`, a batch over $\beta$, for example.
-        window: where to start, one for all or one each.
+        model: `Dynamics`, for example a batch over $\beta$.
+        window: the initial `Window`, one for all networks or one per network.
         transient: steps that are dropped.
-        steps: steps that are looked at.
-        pairs: pairs $(a, b)$ of features for `sections`; where None, (0, 1), (0, 2), (1, 0), (2, 0), as far as there are features.
-        thickness: of the section.
-        levels: how many values, evenly from -`limit` to `limit`, a value counts for the nearest.
-        limit: 1 holds all; less is a closer look, and what is outside is left out.
-        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
-
-    Returns:
-        `Bifurcation`.
+        steps: steps that are marked.
+        pairs: pairs $(a, b)$ of features for `sections`; None: (0, 1), (0, 2), (1, 0), (2, 0), as far
+            as there are features.
+        thickness: of the sections.
+        levels: number of values, evenly from -`limit` to `limit`; an overlap counts for the nearest.
+        limit: 1 holds all overlaps; those beyond a smaller limit are left out.
+        progress: show a bar over parts of the batch; None: on a terminal only.
 
     Raises:
-        ValueError: numbers out of range, a window of another shape than the model's.
+        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     transient, steps = checks.whole("transient", transient, 0), checks.whole("steps", steps)
     levels = checks.whole("levels", levels, 2)
@@ -110,10 +102,10 @@ def bifurcation_diagram(
             overlaps = np.moveaxis(np.asarray(kept["output_words"]), 1, 0)
             places = np.rint((overlaps / limit + 1) * (levels - 1) / 2).astype(np.int32)
             inside = (places >= 0) & (places < levels)
-            for feature, (place, kept_ones) in enumerate(zip(places, inside, strict=True)):
-                _mark(visited[feature], place, kept_ones)
-            for number, (feature, other) in enumerate(pairs):
-                _mark(sections[number], places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
+            for table, place, where in zip(visited, places, inside, strict=True):
+                _mark(table, place, where)
+            for table, (feature, other) in zip(sections, pairs, strict=True):
+                _mark(table, places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
         return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
 
     visited, sections, rings = in_pieces(run, model, window, progress=progress)
@@ -122,60 +114,30 @@ def bifurcation_diagram(
 
 
 def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
-    """Pairs of features for sections."""
+    """Return the pairs of features for sections."""
     if pairs is None:
         pairs = [pair for pair in ((0, 1), (0, 2), (1, 0), (2, 0)) if max(pair) < features]
         return np.array(pairs, int).reshape(-1, 2)
-    pairs = checks.listed("pairs", pairs, "pairs of features")
-    whole = [
-        isinstance(pair, (tuple, list, np.ndarray)) and [checks.is_whole(one, 0) and one < features for one in pair]
-        for pair in pairs
-    ]
-    if any(pair != [True, True] for pair in whole):
+    try:
+        found = np.asarray(pairs)
+    except ValueError:  # ragged
+        found = np.empty(0)
+    if (
+        found.ndim != 2
+        or found.shape[1] != 2
+        or found.dtype.kind not in "iu"
+        or np.any((found < 0) | (found >= features))
+    ):
         raise ValueError(f"pairs: wanted pairs (a, b) of features in 0..{features - 1}, got {pairs!r}.")
-    return np.array(pairs, int)
+    return found.astype(int)
 
 
-@checks.objects
-def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
-    r"""Follow attractors along a parameter: every network starts where its neighbour ended.
-
-    `beta=np.stack([betas, betas[::-1]])` goes up and down side by side: where the two ways disagree there is more than one
-    attractor.
-
-    Args:
-        model: `Dynamics` of shape `(*ways, networks)`; the last axis is the one to go along.
-        window: where to start, one for all ways or one each.
-        measure: of (model, window); its result has a field `window`, as those of `bifurcation_diagram`, `attractors` and
-            `lyapunov_spectrum`, with their other arguments filled in by `functools.partial`.
-        progress: True or False for a progress bar or none, None for one on a terminal.
-
-    Returns:
-        What `measure` returns, arrays with axes `(*ways, networks)` in front; its `window` is that of the last networks.
-
-    Raises:
-        ValueError: a model with fewer than two axes.
-    """
-    if not callable(measure):
-        raise ValueError(f"measure: wanted a function of (model, window), got {measure!r}.")
-    if len(model.shape) < 2:
-        raise ValueError(
-            f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
-            "One way up and one down is beta=np.stack([betas, betas[::-1]])."
-        )
-    ways = len(model.shape) - 1
-    parameters = {name: np.broadcast_to(getattr(model, name), model.shape) for name in ("beta", "gamma", "epsilon")}
-    found = []
-    for number in tqdm(range(model.shape[-1]), unit="network", disable=None if progress is None else not progress):
-        one = measure(model.at(**{name: values[..., number] for name, values in parameters.items()}), window)
-        window = one.window
-        rest, structure = jax.tree.flatten(one._replace(window=None))
-        found.append([np.asarray(part) for part in rest])
-    parts = [np.stack(part, axis=ways) if part[0].ndim >= ways else part[0] for part in zip(*found, strict=True)]
-    return jax.tree.unflatten(structure, parts)._replace(window=window)
+def _mark(table, places, where) -> None:
+    """Set `table[network, place]` for the steps and networks in `where`."""
+    networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
+    table[networks[where], places[where]] = True
 
 
-@checks.objects
 def attractors(
     model: Dynamics,
     window: Window,
@@ -190,27 +152,22 @@ def attractors(
     standard_errors: float = 3.0,
     progress: bool | None = None,
 ) -> Attractors:
-    r"""Period, Lyapunov exponents and regime after a transient, over $\beta$, or over $\gamma$ and $\beta$, or any batch.
+    r"""Return period, Lyapunov exponents and regime after a transient.
 
-    The regime is that of `regimes`; where it finds no exponent above zero, but the state comes back, it is periodic however
-    slowly it attracts.
+    The regime is that of `regimes`; where the state returns and no exponent is above zero, it is
+    periodic however slowly it attracts.
 
     Args:
-        model: `Dynamics`.
-        window: where to start, one for all or one each.
+        model: `Dynamics`, for example a batch over $\beta$ and $\gamma$.
+        window: the initial `Window`, one for all networks or one per network.
         transient: steps that are dropped.
-        steps: over which exponents are averaged.
-        count: exponents to compute, at least 2.
-        discard, blocks: as for `lyapunov_spectrum`.
+        steps, count, discard, blocks: of `lyapunov_spectrum`; at least 2 exponents.
         longest: the longest period looked for.
-        threshold, standard_errors: as for `regimes`.
-        progress: True or False for progress bars over parts of the batch or none, None for them on a terminal.
-
-    Returns:
-        `Attractors`.
+        threshold, standard_errors: of `regimes`.
+        progress: show bars over parts of the batch; None: on a terminal only.
 
     Raises:
-        ValueError: numbers out of range, a window of another shape than the model's.
+        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     # All of them before the transient, which may take long.
     transient, longest = checks.whole("transient", transient, 0), checks.whole("longest", longest)
@@ -222,79 +179,6 @@ def attractors(
     spectrum = lyapunov_spectrum(
         model, window, steps=steps, count=count, discard=discard, blocks=blocks, progress=progress
     )
-    told = regimes(spectrum, threshold=threshold, standard_errors=standard_errors)
-    growing = (told == Regime.CHAOTIC) | (told == Regime.HYPERCHAOTIC)
-    return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), told), returns, *spectrum)
-
-
-def _series(series, axis):
-    """A series as an array, and its axis counted from 0."""
-    series = checks.array("series", series, " ".join(f"axis{number}" for number in range(max(checks.axes(series), 1))))
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -series.ndim <= axis < series.ndim:
-        raise ValueError(f"axis: wanted an axis of the series of shape {series.shape}, got {axis!r}.")
-    return series, int(axis) % series.ndim
-
-
-def power_spectrum(
-    series: Float[Array | np.ndarray, "*shape"], *, axis: int = -1, hann: bool = False
-) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
-    r"""$S(f) = \frac1T \left| \sum_t m_t e^{-2 \pi i f t} \right|^2$ at $f = 0, \frac1T, .., \frac12$ a step; the mean is not taken off.
-
-    Args:
-        series: values at $T$ steps.
-        axis: of the steps.
-        hann: take the mean off and weigh the steps with Hann's window, $w_t = \sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$, of mean square 1.
-            A line then has no feet that hide what is weak beside it, and is three frequencies wide.
-
-    Returns:
-        Frequencies, and the spectrum along `axis`.
-    """
-    series, axis = _series(series, axis)
-    return _power_spectrum(series, axis, bool(hann))
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _power_spectrum(series, axis: int, hann: bool):
-    steps = series.shape[axis]
-    if hann:
-        shape = [1] * series.ndim
-        shape[axis] = steps
-        weights = np.sqrt(2 / 3) * (1 - np.cos(2 * np.pi * np.arange(steps) / steps))
-        series = (series - jnp.mean(series, axis=axis, keepdims=True)) * weights.reshape(shape)
-    return jnp.fft.rfftfreq(steps), jnp.abs(jnp.fft.rfft(series, axis=axis)) ** 2 / steps
-
-
-def autocorrelation(
-    series: Float[Array | np.ndarray, "*shape"], lags: int, *, axis: int = -1
-) -> Float[Array, "*other"]:
-    r"""$R_\ell = \sum_{t=0}^{T-1-\ell} m_t m_{t+\ell}$ for $\ell = 0 ..$ `lags` $- 1$; not normalised, the mean is not taken off.
-
-    Args:
-        series: values at $T$ steps.
-        lags: how many, at most $T$.
-        axis: of the steps.
-
-    Returns:
-        $R$ along `axis`.
-
-    Raises:
-        ValueError: more lags than steps, or none.
-    """
-    series, axis = _series(series, axis)
-    if not checks.is_whole(lags, 1) or lags > series.shape[axis]:
-        raise ValueError(f"lags: wanted a whole number from 1 to the {series.shape[axis]} steps, got {lags!r}.")
-    return _autocorrelation(series, int(lags), axis)
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _autocorrelation(series, lags: int, axis: int):
-    steps = series.shape[axis]
-    # As many zeros behind, so that the end does not meet the beginning.
-    power = jnp.abs(jnp.fft.rfft(series, 2 * steps, axis=axis)) ** 2
-    return jax.lax.slice_in_dim(jnp.fft.irfft(power, 2 * steps, axis=axis), 0, lags, axis=axis)
-
-
-def _mark(table, places, where) -> None:
-    """Set `table[network, place]` for all steps and networks that count."""
-    networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
-    table[networks[where], places[where]] = True
+    found = regimes(spectrum, threshold=threshold, standard_errors=standard_errors)
+    growing = (found == Regime.CHAOTIC) | (found == Regime.HYPERCHAOTIC)
+    return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), found), returns, *spectrum)

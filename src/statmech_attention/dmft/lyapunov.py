@@ -1,7 +1,7 @@
-r"""Lyapunov exponents of the mean field, and the regime that they tell.
+r"""Lyapunov exponents of the mean field, and the regime of an attractor.
 
-The state is $X_t = (\hat A_t, .., \hat A_{t-L+1})$, $ML$ numbers. The slots move on by themselves, whatever the state; their
-exponents, all zero, are left out.
+The state is $X_t = (\hat A_t, .., \hat A_{t-L+1})$, $ML$ numbers. The slots advance whatever the
+state; their exponents, all zero, are left out.
 """
 
 from enum import IntEnum
@@ -14,18 +14,17 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.dmft import _map, _tangent
+from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.windows import Window, batch_first, newest_first, rings_of, window_of
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
 
-THRESHOLD = (
-    5e-4  # a step; what counts as zero, everywhere in the book: above what 10 000 steps leave undecided on a torus
-)
+# Exponents per step within it count as zero: it is above what 10,000 steps leave undecided on a torus.
+THRESHOLD = 5e-4
 
 
 class Regime(IntEnum):
-    """What an attractor is; UNDECIDED where the errors of its exponents allow more than one answer."""
+    """Kind of an attractor; UNDECIDED where the errors of its exponents allow more than one."""
 
     PERIODIC = 0
     QUASI_PERIODIC = 1
@@ -38,11 +37,12 @@ class LyapunovSpectrum(NamedTuple):
     r"""Lyapunov exponents with their errors.
 
     Attributes:
-        exponents: `(*batch, count)`, $\lambda_1, \lambda_2, ..$ a step.
-        errors: standard errors, from averages over blocks of the run. They say nothing of a transient not yet over.
-        rounding: how far rounding may have moved each. Where attention is all but one-hot, the map forgets most directions at
-            once, and exponents below those of the few that are left are rounding noise: they come out too large.
-        window: the last `Window`; a run can go on from it.
+        exponents: `(*batch, count)`, $\lambda_1, \lambda_2, ..$ per step.
+        errors: standard errors, from averages over blocks of the run; they do not contain a transient
+            that is not yet over.
+        rounding: bound on the shift by rounding. Where attention is all but one-hot, the map forgets
+            most directions at once; exponents below those of the few left are rounding noise, too large.
+        window: the last `Window`, from which a run can go on.
     """
 
     exponents: Float[Array, "*batch count"]
@@ -51,28 +51,25 @@ class LyapunovSpectrum(NamedTuple):
     window: Window
 
 
-@checks.objects
 def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state state"]:
-    r"""$\partial X_{t+1} / \partial X_t$, of which the rows of $\hat A_{t+1}$ are, for the window's $\hat A_d$, newest $d = 0$,
+    r"""Return $\partial X_{t+1} / \partial X_t$, (B12).
 
+    With the newest attention as $d = 0$ and $g = \gamma / \sqrt M$, the rows of $\hat A_{t+1}$ are
     $w_d V^{(d)}_{ac} + w_d (v_{d,a} - \hat A_a)\, g \sum_b q_b K^{(d)}_{bc} + \delta_{d0} \sum_\tau w_\tau (v_{\tau,a} - \hat A_a)\, g \sum_b k_{\tau,b} Q_{bc}$,
-
-    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$, $g = \gamma / \sqrt M$, (B12). The others are ones below the diagonal.
+    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$. The other rows are ones below the diagonal.
 
     Args:
-        model: `Dynamics`.
-        window: `Window`; its $\hat A$ alone count, and all tokens are taken to be generated from them.
+        window: `Window`, of which $\hat A$ alone is used: all tokens are generated from it.
 
     Returns:
-        `(*batch, L M, L M)`, the newest $\hat A$ first in rows and columns: entry $dM + a$ is $\hat A_{a,t-d}$.
+        `(*batch, L M, L M)`; row and column $dM + a$ are $\hat A_{a,t-d}$.
 
     Raises:
-        ValueError: a window of another shape than the model's.
+        ValueError: a window whose shape is not the model's.
     """
     return batch_first(_jacobian(laws_of(model), rings_of(window, model)), model.shape)
 
 
-@checks.objects
 def lyapunov_spectrum(
     model: Dynamics,
     window: Window,
@@ -83,22 +80,18 @@ def lyapunov_spectrum(
     blocks: int = 10,
     progress: bool | None = None,
 ) -> LyapunovSpectrum:
-    r"""$\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
+    r"""Return $\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
     Args:
-        model: `Dynamics`.
-        window: where to start, past the transient; see `advance`.
+        window: the initial `Window`, past the transient; see `advance`.
         steps: $T$, rounded up to whole blocks.
-        count: how many exponents, the largest; all $ML$ where None. Two cost far less than twelve.
-        discard: steps in which the directions turn before anything is counted.
-        blocks: parts of the run, whose scatter gives the errors; they have to be longer than correlations last.
-        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
-
-    Returns:
-        `LyapunovSpectrum`.
+        count: number of exponents, the largest; None: all $ML$. Two cost far less than twelve.
+        discard: steps in which the directions turn before averages begin.
+        blocks: parts of the run whose scatter gives the errors; longer than correlations last.
+        progress: show a bar over parts of the batch; None: on a terminal only.
 
     Raises:
-        ValueError: numbers out of range, a window of another shape than the model's.
+        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks)
     run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
@@ -112,7 +105,7 @@ def lyapunov_spectrum(
 
 
 def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int = 1) -> tuple[int, int, int, int]:
-    """Numbers of `lyapunov_spectrum`, checked: steps, at least `fewest` exponents, steps discarded, blocks."""
+    """Check steps, number of exponents (at least `fewest`), discarded steps and blocks."""
     size = model.window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
     count, blocks = checks.whole("count", size if count is None else count, fewest), checks.whole("blocks", blocks, 2)
@@ -121,19 +114,19 @@ def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int
     return steps, count, discard, blocks
 
 
-@checks.objects
 def regimes(
     spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, standard_errors: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:
-    r"""Tell regimes by $\lambda_1$ and $\lambda_2$: above `threshold` they count as positive, within it as zero.
+    r"""Classify attractors by $\lambda_1$ and $\lambda_2$, which count as zero within `threshold`.
 
-    Periodic: $\lambda_1$ negative. Quasi-periodic: $\lambda_1$ zero. Chaotic: $\lambda_1$ positive, $\lambda_2$ not. Hyperchaotic: both
-    positive. Undecided: `standard_errors` of them (and rounding) to either side of an exponent allow more than one of these.
+    Periodic: $\lambda_1$ negative. Quasi-periodic: $\lambda_1$ zero. Chaotic: $\lambda_1$ positive,
+    $\lambda_2$ not. Hyperchaotic: both positive. Undecided: an interval of `standard_errors` (and
+    rounding) around the exponents allows more than one of these.
 
     Args:
-        spectrum: of two exponents at least.
-        threshold: what counts as zero, a step. A transient, or a slow turn of the directions, of $O(1/T)$ has to be below it.
-        standard_errors: how many make sure of a sign.
+        spectrum: at least two exponents.
+        threshold: per step; it has to exceed the $O(1/T)$ of a transient or of slowly turning directions.
+        standard_errors: half width of the interval, in standard errors.
 
     Returns:
         `Regime` as whole numbers, `(*batch,)`.
@@ -162,14 +155,14 @@ def regimes(
 def _jacobian(laws, rings):
     size, features, batch = rings.keys.shape
     slot = (rings.slot + 1) % size
-    tokens, slopes = _tangent.past_slopes(laws, rings.attention)
+    tokens, slopes = _map.past_slopes(laws, rings.attention)
     overlaps, mine = tokens.overlaps, slopes[slot]
     keys, values, query = overlaps[:, _map.KEY], overlaps[:, _map.VALUE], overlaps[slot, _map.QUERY]
     shares, attention = _map.attend(laws, query, keys, values, size, slot)
     after = _map.Rings(keys, values, rings.attention.at[slot].set(attention), slot, jnp.asarray(size))
-    past = _tangent.Slopes(slopes[:, _map.KEY], slopes[:, _map.VALUE])
-    rows = _tangent.blocks(laws, query, mine[_map.QUERY], after, past, shares)
-    top = jnp.moveaxis(newest_first(rows, slot, 0), 1, 0).reshape(features, size * features, batch)
+    past = _map.Slopes(slopes[:, _map.KEY], slopes[:, _map.VALUE])
+    rows = _map.blocks(laws, query, mine[_map.QUERY], after, past, shares)
+    top = jnp.moveaxis(_map.newest_first(rows, slot, 0), 1, 0).reshape(features, size * features, batch)
     below = jnp.eye((size - 1) * features, size * features)[..., None]
     return jnp.concatenate([top, jnp.broadcast_to(below, (*below.shape[:2], batch))])
 
@@ -183,8 +176,8 @@ def _spectrum(laws, rings, *, length, discard, count, blocks):
 
     def turn(_, state):
         tangent, logs, rounding = state
-        tangent = _tangent.step(laws, tangent)
-        directions, lengths, doubts = _tangent.orthonormal(tangent.directions)
+        tangent = _map.step_tangent(laws, tangent)
+        directions, lengths, doubts = _map.orthonormal(tangent.directions)
         return tangent._replace(directions=directions), logs + jnp.log(lengths), rounding + doubts
 
     def block(state, _):
@@ -193,9 +186,9 @@ def _spectrum(laws, rings, *, length, discard, count, blocks):
         return (tangent, rounding), logs / length
 
     nothing = jnp.zeros((count, batch))
-    tangent = _tangent.begin(laws, rings, directions)
+    tangent = _map.begin_tangent(laws, rings, directions)
     tangent = jax.lax.fori_loop(0, discard, turn, (tangent, nothing, nothing))[0]
     (tangent, rounding), means = jax.lax.scan(block, (tangent, nothing), None, length=blocks)
-    # Directions are built on those before them: what rounding does to one it does to all that follow.
+    # Rounding of one direction acts on all that follow, which are made orthogonal to it.
     rounding = jax.lax.cummax(rounding / (blocks * length), axis=0)
     return tangent.rings, means, rounding

@@ -1,17 +1,16 @@
 r"""The mean field of 1-bit self-attention at $N \to \infty$: a deterministic map of overlaps, (B7) and (B8).
 
-After Poc-López & Aguilera (2024). `dynamics` puts patterns and parameters together, a `Window` holds the last $L$ tokens;
-`step`, `trajectory` and `advance` move it on.
+After Poc-López & Aguilera (2024).
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Names, Whole
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics
@@ -19,7 +18,7 @@ from statmech_attention.dmft.windows import Window, batch_first, window_of
 
 
 class Overlaps(NamedTuple):
-    r"""What is observed of one token, or of many; None for what was not asked for.
+    r"""Observables of one token, or of many; None for those not kept.
 
     Attributes:
         query, key, value, output: `(*batch, .., features)`, $m^\alpha$ of (B7).
@@ -35,43 +34,44 @@ class Overlaps(NamedTuple):
     attention: Float[Array, "*shape"] | None = None
 
 
-@checks.objects
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
-    r"""One step of the map.
+    r"""Take one step of the map.
 
-    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$, (B7), and
-    $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (B8).
-
-    Args:
-        model: `Dynamics`.
-        window: `Window`.
+    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$,
+    (B7), and $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with
+    $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (B8).
 
     Returns:
         The next window, and the `Overlaps` of the new token, `(*batch, features)` each.
 
     Raises:
-        ValueError: a window of another shape than the model's.
+        ValueError: a window whose shape is not the model's.
     """
     window, overlaps = trajectory(model, window, steps=1, last=True)
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
 
 
-@checks.objects
-def trajectory(model: Dynamics, window: Window, *, steps: int, keep: Names = Overlaps._fields, last: bool = False):
-    r"""Iterate (B7) and (B8), and keep what is observed on the way.
+def trajectory(
+    model: Dynamics,
+    window: Window,
+    *,
+    steps: int,
+    keep: str | Sequence[str] = Overlaps._fields,
+    last: bool = False,
+):
+    r"""Iterate (B7) and (B8) and keep the observables of all new tokens.
 
     Args:
-        model: `Dynamics`.
-        window: where to start; its own tokens are not among those returned.
-        steps: how many, fixed at compilation.
+        window: the initial `Window`, one for all networks or one per network.
+        steps: number of steps, fixed at compilation.
         keep: names of `Overlaps` to keep.
         last: return the last window, too.
 
     Returns:
-        `Overlaps`, `(*batch, steps, features)` each; with `last` the pair of the last window and them.
+        `Overlaps`, `(*batch, steps, features)` each; with `last` the pair (last window, overlaps).
 
     Raises:
-        ValueError: a number of steps below 1, unknown names, a window of another shape than the model's.
+        ValueError: `steps` below 1, unknown names, a window whose shape is not the model's.
     """
     run = partial(run_rings, steps=checks.whole("steps", steps), keep=kept_names(keep))
     rings, kept = in_pieces(run, model, window)
@@ -79,37 +79,31 @@ def trajectory(model: Dynamics, window: Window, *, steps: int, keep: Names = Ove
     return (window_of(rings, model), overlaps) if last else overlaps
 
 
-@checks.objects
-def advance(model: Dynamics, window: Window, *, steps: Whole, progress: bool | None = None) -> Window:
-    r"""Iterate (B7) and (B8) and keep nothing but the end: memory does not grow with the number of steps.
+def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""], progress: bool | None = None) -> Window:
+    r"""Iterate (B7) and (B8) and keep the last window alone.
 
     Args:
-        model: `Dynamics`.
-        window: where to start.
-        steps: how many; may be traced.
-        progress: True or False for a progress bar over parts of the batch or none, None for one on a terminal.
-
-    Returns:
-        `Window` after so many steps.
+        window: the initial `Window`, one for all networks or one per network.
+        steps: number of steps; may be traced.
+        progress: show a bar over parts of the batch; None: on a terminal only.
 
     Raises:
-        ValueError: a number of steps below 0, a window of another shape than the model's.
+        ValueError: `steps` below 0, a window whose shape is not the model's.
     """
     if checks.concrete(steps):
         checks.whole("steps", steps, 0)
-    run = partial(advance_rings, steps=steps)
-    return window_of(in_pieces(run, model, window, progress=progress), model)
+    return window_of(in_pieces(partial(advance_rings, steps=steps), model, window, progress=progress), model)
 
 
 @jax.jit
 def advance_rings(laws: _map.Laws, rings: _map.Rings, steps) -> _map.Rings:
-    """`advance` with the batch as the last axis."""
+    """Run `advance` with the batch as the last axis."""
     return jax.lax.fori_loop(0, steps, lambda _, rings: _map.step(laws, rings)[0], rings)
 
 
 @jax.jit(static_argnames=("steps", "keep"))
 def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str, ...]):
-    """`trajectory` with the batch as the last axis, the steps first."""
+    """Run `trajectory` with the batch as the last axis, the steps first."""
 
     def body(rings, _):
         rings, token, _ = _map.step(laws, rings)
@@ -120,7 +114,7 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
 
 
 def kept_names(keep) -> tuple[str, ...]:
-    """Names of `Overlaps`, checked."""
+    """Check names of `Overlaps`."""
     names = [keep] if isinstance(keep, str) else checks.listed("keep", keep, f"names out of {Overlaps._fields}")
     if not all(isinstance(name, str) and name in Overlaps._fields for name in names):
         raise ValueError(f"keep: wanted names out of {Overlaps._fields}, at least one, got {keep!r}.")

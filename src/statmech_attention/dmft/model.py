@@ -1,6 +1,6 @@
-r"""Patterns and parameters together: a network in the limit $N \to \infty$, or a batch of them.
+r"""A network in the limit $N \to \infty$, or a batch of networks: patterns and parameters together.
 
-$\beta$, $\gamma$, $\epsilon$ may be arrays: one network each, all of them at once; their axes come first in everything.
+$\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes come first in all results.
 """
 
 from dataclasses import dataclass, replace
@@ -9,26 +9,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.averages import Terms, character_terms, correlations, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
-
-_PARAMETERS = ("beta", "gamma", "epsilon")
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Dynamics:
-    r"""A network in the limit $N \to \infty$, or a batch of networks with the same patterns; made by `dynamics`.
+    r"""A network in the limit $N \to \infty$, or a batch with the same patterns; made by `dynamics`.
 
     Attributes:
         patterns: `Patterns`.
         terms: the average over sites as a short sum.
-        codes: `(4, slots, features)`, positional overlaps $\pi^\alpha_a(c)$ of query, key, value and output.
+        codes: `(4, slots, features)`, positional overlaps $\pi^\alpha_a(c)$ of query, key, value, output.
         beta: $\beta$, the inverse temperature of the tokens, a number or an array.
         gamma: $\gamma$, the inverse temperature of the attention.
         epsilon: $\epsilon$, the weight of the positional bits.
@@ -57,27 +55,20 @@ class Dynamics:
         return np.broadcast_shapes(self.beta.shape, self.gamma.shape, self.epsilon.shape)
 
     def __getitem__(self, index) -> "Dynamics":
-        """One network, or a smaller batch, out of a batch."""
+        """Take one network, or a smaller batch, out of a batch."""
         checks.index("model", index, self.shape)
+        names = ("beta", "gamma", "epsilon")
         with jax.numpy_rank_promotion("allow"):
-            parts: dict[str, Any] = {
-                name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in _PARAMETERS
-            }
+            parts: dict[str, Any] = {name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in names}
         return replace(self, **parts)
 
     def at(
-        self, *, beta: Numbers | None = None, gamma: Numbers | None = None, epsilon: Numbers | None = None
+        self, *, beta: ArrayLike | None = None, gamma: ArrayLike | None = None, epsilon: ArrayLike | None = None
     ) -> "Dynamics":
-        """The same patterns with other parameters.
-
-        Args:
-            beta, gamma, epsilon: as for `dynamics`; those not given stay.
-
-        Returns:
-            `Dynamics`.
+        """Return the same patterns with other parameters; those not given stay.
 
         Raises:
-            ValueError: as `dynamics`.
+            ValueError: parameters out of range or NaN, arrays that cannot be broadcast.
         """
         mine = (self.beta, self.gamma, self.epsilon)
         new = (old if value is None else value for value, old in zip((beta, gamma, epsilon), mine, strict=True))
@@ -85,27 +76,23 @@ class Dynamics:
 
 
 def dynamics(
-    patterns: Patterns, *, beta: Numbers, gamma: Numbers, epsilon: Numbers, average: str = "sites"
+    patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: ArrayLike, average: str = "sites"
 ) -> Dynamics:
-    r"""Put patterns and parameters together.
+    r"""Combine patterns and parameters.
 
     Args:
-        patterns: from `segments`, `independent` or `given`; values must be known, not traced.
-        beta: $\beta \ge 0$, a number or an array. Arrays are broadcast with those of `gamma` and `epsilon`.
+        patterns: `Patterns` with known values, not traced.
+        beta: $\beta \ge 0$, a number or an array, broadcast with those of `gamma` and `epsilon`.
         gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
         epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
-        average: "sites" for the sum over distinct sites, (B11), "characters" for the expansion (B9). Equal up to rounding.
-
-    Returns:
-        `Dynamics`.
+        average: "sites" for the sum over distinct sites, (B11), "characters" for the expansion (B9).
+            They are equal up to rounding.
 
     Raises:
         ValueError: parameters out of range or NaN, arrays that cannot be broadcast, single precision.
     """
     if not isinstance(patterns, Patterns):
-        raise ValueError(
-            f"patterns: wanted Patterns, from segments, independent or given, got {type(patterns).__name__}."
-        )
+        raise ValueError(f"patterns: wanted Patterns, as from segment_patterns, got {type(patterns).__name__}.")
     checks.choice("average", average, ("sites", "characters"))
     parameters = _parameters(beta, gamma, epsilon)
     terms = site_terms(patterns) if average == "sites" else character_terms(correlations(patterns))
@@ -116,7 +103,7 @@ def dynamics(
 
 @jax.jit
 def laws_of(model: Dynamics) -> _map.Laws:
-    """What the steps depend on, with the batch as the last axis."""
+    """Return the parameters of a step with the batch as the last axis."""
     with jax.numpy_rank_promotion("allow"):
         beta, gamma, epsilon = (
             jnp.broadcast_to(part, model.shape).reshape(-1) for part in (model.beta, model.gamma, model.epsilon)
@@ -130,8 +117,13 @@ def need_one(model: Dynamics) -> None:
         raise ValueError(f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0].")
 
 
+def copies_of(model: Dynamics, count: int) -> Dynamics:
+    """Return a batch of `count` times the same network."""
+    return model.at(beta=jnp.broadcast_to(model.beta, (count,)))
+
+
 def _parameters(beta, gamma, epsilon) -> dict:
-    """The parameters as arrays whose shapes broadcast."""
+    """Return the parameters as arrays whose shapes broadcast."""
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
         axes = " ".join(f"batch{number}" for number in range(checks.axes(value)))

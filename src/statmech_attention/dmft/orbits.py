@@ -1,6 +1,7 @@
-"""Periodic orbits of the mean field: their period, the orbit itself, and its Floquet multipliers."""
+"""Fixed points and periodic orbits of the mean field: onset of oscillations, period, orbit, Floquet multipliers."""
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,29 +11,68 @@ from jaxtyping import Complex, Int
 from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
+from statmech_attention.dmft.averages import pair_correlations
 from statmech_attention.dmft.lyapunov import jacobian
 from statmech_attention.dmft.mean_field import advance
 from statmech_attention.dmft.model import Dynamics, need_one
-from statmech_attention.dmft.windows import Window, newest_first, window_from_attention
+from statmech_attention.dmft.patterns import Patterns
+from statmech_attention.dmft.windows import Window, window_from_attention
 
 
-@checks.objects
+class Onset(NamedTuple):
+    r"""Loss of stability of the silent fixed point of the network without positions.
+
+    Attributes:
+        beta: $\beta_0$; infinite if the fixed point is stable at all $\beta$.
+        frequency: $\theta / 2 \pi$ per step, from 0 to 1/2, of the multiplier $e^{i \theta}$ that leaves the unit circle.
+    """
+
+    beta: float
+    frequency: float
+
+
+def onset(patterns: Patterns) -> Onset:
+    r"""Return the smallest $\beta$ at which $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has $|\lambda| = 1$.
+
+    For $\lambda = e^{i \theta}$ the sum is geometric,
+    $\beta c = L\, e^{i (L+1) \theta / 2} \sin \frac{\theta}{2} / \sin \frac{L \theta}{2}$, (N2a): the angle of the eigenvalue $c$
+    of $C^{vo}$ gives $\theta$, its modulus $\beta$. With positions of weight $\epsilon$ and uniform
+    attention the onset is at $\beta_0 / (1 - \epsilon)$, (N4).
+
+    Args:
+        patterns: `Patterns` with known values, not traced.
+    """
+    size, found = patterns.window, [Onset(np.inf, np.nan)]
+    for c in np.linalg.eigvals(np.asarray(pair_correlations(patterns.value, patterns.output))):
+        if abs(c) < 1e-12:
+            continue
+        for turn in range(-2 * size - 2, 2 * size + 3):
+            theta = 2 * (np.angle(c) + np.pi * turn) / (size + 1)
+            if not -1e-12 <= theta <= 2 * np.pi - 1e-12:
+                continue
+            up, down = np.sin(theta / 2), np.sin(size * theta / 2)
+            ratio = 1 / size if theta < 1e-12 else up / down if abs(down) > 1e-12 else np.inf
+            if np.isfinite(ratio) and (ratio > 0) == (turn % 2 == 0):
+                frequency = theta / (2 * np.pi)
+                found.append(Onset(float(size * abs(ratio) / abs(c)), float(min(frequency, 1 - frequency))))
+    return min(found, key=lambda one: one.beta)
+
+
 def period(
     model: Dynamics, window: Window, *, longest: int = 1024, tolerance: float = 1e-9
 ) -> Int[np.ndarray, "*batch"]:
-    r"""The smallest $p$ with $\max |X_{t+p} - X_t| \le$ `tolerance` and, unless $\epsilon = 0$, the slot of $t$ again.
+    r"""Return the smallest $p$ with $\max |X_{t+p} - X_t| \le$ `tolerance` and, unless $\epsilon = 0$, the same slot.
 
     Args:
-        model: `Dynamics`.
-        window: on the attractor; a transient that has not died out to the tolerance hides a period.
+        window: `Window` on the attractor; a transient above the tolerance hides a period.
         longest: the longest period looked for.
         tolerance: of every entry of the state.
 
     Returns:
-        `(*batch,)`; 0 where the state does not come back.
+        `(*batch,)`; 0 where the state does not return.
 
     Raises:
-        ValueError: numbers out of range, a window of another shape than the model's.
+        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     run = partial(
         _first_return, most=checks.whole("longest", longest), tolerance=checks.positive("tolerance", tolerance)
@@ -40,30 +80,25 @@ def period(
     return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
 
 
-@checks.objects
 def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
-    r"""A point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method, with the Jacobian (B12).
+    r"""Return a point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method with (B12).
 
     Args:
         model: `Dynamics` of one network.
-        window: a point close by; its slot is kept.
+        window: `Window` close to the orbit; its slot is kept.
         period: $p$; a multiple of $L$, unless $\epsilon = 0$.
         max_steps: of Newton's method.
 
-    Returns:
-        `Window` on the orbit.
-
     Raises:
-        ValueError: a batch of networks, a period that the slots do not have; no orbit found.
+        ValueError: a batch of networks, a period that the slots do not have, no orbit found.
     """
     _one_orbit(model, period)
     state, slot, size = window.newest_first(), int(window.slot), model.window * model.features
     for _ in range(checks.whole("max_steps", max_steps)):
-        here = window_from_attention(model, state, slot=slot)
-        there, product = here, np.eye(size)
-        for _ in range(period):
-            product = np.asarray(jacobian(model, there)) @ product
-            there = advance(model, there, steps=1)
+        matrices, there = _around(model, window_from_attention(model, state, slot=slot), period)
+        product = np.eye(size)
+        for matrix in matrices:
+            product = matrix @ product
         miss = np.asarray(there.newest_first() - state).ravel()
         if np.max(np.abs(miss)) < 1e-13:
             return there
@@ -76,15 +111,15 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
     )
 
 
-@checks.objects
 def floquet_multipliers(
     model: Dynamics, window: Window, period: int, *, turns: int = 100
 ) -> Complex[np.ndarray, " state"]:
-    r"""Eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$ along a periodic orbit, of (B12), the largest first.
+    r"""Return the eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$, (B12), along a periodic orbit, largest first.
 
-    They span far more orders of magnitude than a product of matrices can hold. So an orthonormal basis is carried around the orbit
-    until it comes back to itself, in blocks of multipliers of like modulus; each block's eigenvalues are computed by
-    themselves. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a single step shrinks by more than $10^{15}$ are rounding noise.
+    They span more orders of magnitude than a product of matrices can hold. So an orthonormal basis is
+    carried around the orbit until it returns to itself in blocks of multipliers of like modulus, and the
+    eigenvalues are computed per block. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a single step
+    shrinks by more than $10^{15}$ are rounding noise.
 
     Args:
         model: `Dynamics` of one network.
@@ -96,13 +131,10 @@ def floquet_multipliers(
         `(L M,)` complex numbers.
 
     Raises:
-        ValueError: a batch of networks, a period that the slots do not have, a window that is not on such an orbit.
+        ValueError: a batch of networks, a period that the slots do not have, a window off such an orbit.
     """
     _one_orbit(model, period)
-    matrices, there = [], window
-    for _ in range(period):
-        matrices.append(np.asarray(jacobian(model, there)))
-        there = advance(model, there, steps=1)
+    matrices, there = _around(model, window, period)
     miss = float(jnp.max(jnp.abs(there.newest_first() - window.newest_first())))
     if not miss < 1e-6:
         raise ValueError(
@@ -120,17 +152,24 @@ def floquet_multipliers(
     return values[np.argsort(-np.abs(values), kind="stable")]
 
 
+def _around(model: Dynamics, window: Window, period: int) -> tuple[list[np.ndarray], Window]:
+    """Return the Jacobians of the next `period` steps, and the window after them."""
+    matrices = []
+    for _ in range(period):
+        matrices.append(np.asarray(jacobian(model, window)))
+        window = advance(model, window, steps=1)
+    return matrices, window
+
+
 def _block_ranges(turned) -> list[slice]:
-    """Diagonal blocks that a turn around the orbit does not mix."""
-    size, edges = len(turned), [0]
-    for place in range(1, size):
-        if np.max(np.abs(turned[place:, :place])) < 1e-8:
-            edges.append(place)
-    return [slice(start, stop) for start, stop in zip(edges, [*edges[1:], size], strict=True)]
+    """Return the diagonal blocks that a turn around the orbit does not mix."""
+    size = len(turned)
+    edges = [0, *(place for place in range(1, size) if np.max(np.abs(turned[place:, :place])) < 1e-8), size]
+    return [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
 
 
 def _eigenvalues(turned, triangles, block: slice):
-    """Of the product on one block: all factors are block triangular. The scale is kept as a logarithm."""
+    """Return the eigenvalues of the product on one block, whose scale is kept as a logarithm."""
     product, logarithm = np.eye(block.stop - block.start), 0.0
     for triangle in triangles:
         product = triangle[block, block] @ product
@@ -147,7 +186,7 @@ def _one_orbit(model: Dynamics, period) -> None:
     checks.whole("period", period)
     if period % model.window and float(model.epsilon) != 0:
         raise ValueError(
-            f"period: wanted a multiple of the window, {model.window}, got {period}: slots have to come back, too."
+            f"period: wanted a multiple of the window, {model.window}, got {period}: slots must return, too."
         )
 
 
@@ -158,9 +197,9 @@ def _first_return(laws, rings, most, tolerance):
     def body(number, state):
         rings, found = state
         rings, *_ = _map.step(laws, rings)
-        back = jnp.max(jnp.abs(newest_first(rings.attention, rings.slot, 0) - first), axis=(0, 1)) <= tolerance
+        back = jnp.max(jnp.abs(_map.newest_first(rings.attention, rings.slot, 0) - first), axis=(0, 1)) <= tolerance
         back = back & ((number % size == 0) | (laws.epsilon == 0))
         return rings, jnp.where((found == 0) & back, number, found)
 
-    first = newest_first(rings.attention, rings.slot, 0)
+    first = _map.newest_first(rings.attention, rings.slot, 0)
     return jax.lax.fori_loop(1, most + 1, body, (rings, jnp.zeros(first.shape[-1], dtype=int)))[1]

@@ -1,18 +1,19 @@
-r"""Patterns: what the four matrices of a 1-bit self-attention network store.
+r"""Patterns stored in the four matrices of a 1-bit self-attention network.
 
-Each of $W^q, W^k, W^v, W^o$ has $M$ rows of $\pm1$, one a stored pattern: $N$ semantic bits, the same for all positions of
-a token, and $N_P$ positional bits. The window has $L = 2^{N_P}$ tokens. Ensembles: `segments`, `independent`, `given`.
+Each of $W^q, W^k, W^v, W^o$ has $M$ rows of $\pm1$, one per pattern: $N$ semantic bits, the same
+for all positions of a token, and $N_P$ positional bits. The window has $L = 2^{N_P}$ tokens.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.arguments import Arrays
 from statmech_attention.checks import Key
 
 MATRICES = ("query", "key", "value", "output")
@@ -25,8 +26,8 @@ class PatternMatrix:
     r"""One of the four matrices $W^\alpha$.
 
     Attributes:
-        words: `(features, sites)`, the semantic bits of every pattern, $\pm1$.
-        positions: `(features, bits)`, its positional bits, $\pm1$.
+        words: `(features, sites)`, semantic bits, $\pm1$.
+        positions: `(features, bits)`, positional bits, $\pm1$.
     """
 
     words: Float[Array, "features sites"]
@@ -36,10 +37,9 @@ class PatternMatrix:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Patterns:
-    """The four matrices of a network; made by `segments`, `independent` or `given`.
+    """The four matrices of a network, all of the same shapes.
 
-    Attributes:
-        query, key, value, output: a `PatternMatrix` each, all of the same shapes.
+    Made by `segment_patterns`, `random_patterns` or `patterns_from_arrays`.
     """
 
     query: PatternMatrix
@@ -68,39 +68,28 @@ class Patterns:
         return 2**self.bits
 
     def repeat(self, times: int) -> "Patterns":
-        """The same patterns with every site `times` times: correlations, and so the mean field, stay as they are.
-
-        Args:
-            times: a whole number of at least 1.
-
-        Returns:
-            Patterns of `times` as many sites.
+        """Repeat every site; correlations, and so the mean field, do not change.
 
         Raises:
-            ValueError: a number that is not whole or too small.
+            ValueError: `times` is not a whole number of at least 1.
         """
         times = checks.whole("times", times)
         matrices = (self.query, self.key, self.value, self.output)
         return Patterns(*(PatternMatrix(jnp.repeat(one.words, times, axis=1), one.positions) for one in matrices))
 
 
-def given(
+def patterns_from_arrays(
     *,
-    query: PatternMatrix | Arrays,
-    key: PatternMatrix | Arrays,
-    value: PatternMatrix | Arrays,
-    output: PatternMatrix | Arrays,
+    query: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
+    key: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
+    value: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
+    output: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
 ) -> Patterns:
-    r"""Patterns from tables of one's own, each a pair of words `(features, sites)` and positions `(features, bits)`.
+    r"""Build patterns from arrays of $\pm1$.
 
     Args:
-        query: $W^q$ as a pair of arrays of $\pm1$, or a `PatternMatrix`.
-        key: $W^k$.
-        value: $W^v$.
-        output: $W^o$.
-
-    Returns:
-        `Patterns`; the window is $L = 2^{bits}$.
+        query, key, value, output: a pair of words `(features, sites)` and positions
+            `(features, bits)`, or a `PatternMatrix`. The window is $L = 2^{bits}$.
 
     Raises:
         ValueError: entries other than $\pm1$, shapes that differ between matrices, single precision.
@@ -126,7 +115,7 @@ def given(
     return Patterns(**matrices)
 
 
-def segments(
+def segment_patterns(
     key: Key | None = None,
     *,
     seed: int | None = None,
@@ -135,42 +124,44 @@ def segments(
     window: int = 4,
     sites: int = 99,
 ) -> Patterns:
-    r"""Patterns that are constant on equal segments of the sites, $W^\alpha_{a,i} = \eta^\alpha_{a,s(i)}$, $\eta = \pm1$ at random.
-
-    Exactly one of `key` and `seed` is given. `seed` repeats the random numbers of the published settings (seed 1, all else
-    as by default): NumPy's legacy generator in the order of the authors' code.
+    r"""Draw patterns constant on equal segments of the sites, $W^\alpha_{a,i} = \eta^\alpha_{a,s(i)}$, $\eta = \pm1$.
 
     Args:
-        key: a JAX random key.
-        seed: of the published draws.
+        key: a JAX random key; exactly one of `key` and `seed` is given.
+        seed: of NumPy's legacy generator, drawn in the order of the authors' code. Seed 1 with
+            the other arguments at their defaults is the published setting.
         features: $M$.
-        segments: $S$, at most `sites` and a divisor of it.
-        window: $L$, a power of two of at least 2; $N_P = \log_2 L$ positional bits, independent at random.
+        segments: $S$, a divisor of `sites`.
+        window: $L$, a power of two of at least 2; $N_P = \log_2 L$ random positional bits.
         sites: $N$. The mean field depends on the segments alone.
 
-    Returns:
-        `Patterns`.
-
     Raises:
-        ValueError: a window that is no power of two, numbers out of range, both or none of `key` and `seed`.
+        ValueError: a window that is no power of two, numbers out of range, both or none of `key`
+            and `seed`.
 
     Source: settings of Poc-López & Aguilera (2024).
     """
     bits = _bits(window)
-    features, segments, sites = _wholes(features=features, segments=segments, sites=sites)
+    features, segments, sites = (
+        checks.whole(*pair) for pair in (("features", features), ("segments", segments), ("sites", sites))
+    )
     if sites % segments:
         raise ValueError(f"sites: wanted a multiple of the {segments} segments, got {sites}.")
     if (seed := _source(key, seed)) is None:
         blocks, positions = _random_tables(key, features, segments, bits)
     else:
-        blocks, positions = _published_segments(seed, features, segments, bits)
+        columns = 99  # of the tables that are drawn first, whatever the number of sites
+        random = np.random.RandomState(seed)
+        _drawn(random, features, columns)
+        positions = _ordered({one: _drawn(random, features, columns)[:, columns - bits :] for one in _PUBLISHED_ORDER})
+        blocks = _ordered({one: _drawn(random, features, segments) for one in _PUBLISHED_ORDER})
     return _of_tables(np.repeat(blocks, sites // segments, axis=2), positions)
 
 
-def independent(
+def random_patterns(
     key: Key | None = None, *, seed: int | None = None, features: int = 3, window: int = 4, sites: int = 99
 ) -> Patterns:
-    r"""Patterns of independent $\pm1$: their correlations are of order $N^{-1/2}$.
+    r"""Draw patterns of independent $\pm1$: their correlations are of order $N^{-1/2}$.
 
     Args:
         key: a JAX random key; exactly one of `key` and `seed` is given.
@@ -179,30 +170,25 @@ def independent(
         window: $L$, a power of two of at least 2.
         sites: $N$.
 
-    Returns:
-        `Patterns`.
-
     Raises:
-        ValueError: as `segments`.
+        ValueError: a window that is no power of two, numbers out of range, both or none of `key`
+            and `seed`.
     """
     bits = _bits(window)
-    features, sites = _wholes(features=features, sites=sites)
+    features, sites = checks.whole("features", features), checks.whole("sites", sites)
     if (seed := _source(key, seed)) is None:
         return _of_tables(*_random_tables(key, features, sites, bits))
-    return _of_tables(*_published_independent(seed, features, sites, bits))
+    random = np.random.RandomState(seed)
+    _drawn(random, features, sites)  # a matrix that the authors' code draws and does not use
+    words = _ordered({name: _drawn(random, features, sites) for name in _PUBLISHED_ORDER})
+    return _of_tables(words, _ordered({name: _drawn(random, features, bits) for name in _PUBLISHED_ORDER}))
 
 
 def positional_code(window: int) -> Float[Array, "slots bits"]:
-    r"""$p(c) \in \{-1, 1\}^{N_P}$ for slots $c = 0 .. L-1$: their binary digits, the most significant first, 0 as $-1$.
-
-    Args:
-        window: $L$, a power of two of at least 2.
-
-    Returns:
-        `(slots, bits)`.
+    r"""Return $p(c) \in \{-1, 1\}^{N_P}$ for slots $c = 0 .. L-1$: binary digits, most significant first, 0 as $-1$.
 
     Raises:
-        ValueError: a window that is no power of two.
+        ValueError: `window`, $L$, is not a power of two of at least 2.
     """
     bits = _bits(window)
     digits = (np.arange(window)[:, None] >> np.arange(bits)[::-1]) & 1
@@ -210,9 +196,9 @@ def positional_code(window: int) -> Float[Array, "slots bits"]:
 
 
 def _of_tables(words, positions) -> Patterns:
-    """Patterns from arrays with one more axis, over the four matrices, in front."""
+    """Build patterns from arrays whose first axis is the matrix."""
     pairs = zip(jnp.asarray(words, dtype=float), jnp.asarray(positions, dtype=float), strict=True)
-    return given(**dict(zip(MATRICES, pairs, strict=True)))
+    return patterns_from_arrays(**dict(zip(MATRICES, pairs, strict=True)))
 
 
 def _random_tables(key, features: int, sites: int, bits: int):
@@ -221,24 +207,7 @@ def _random_tables(key, features: int, sites: int, bits: int):
     return np.asarray(words), np.asarray(jax.random.rademacher(second, (len(MATRICES), features, bits)))
 
 
-def _published_segments(seed: int, features: int, segments: int, bits: int):
-    """Tables of the published settings: NumPy's legacy generator in the order of the authors' code."""
-    columns = 99  # of the tables that are drawn first, whatever the number of sites
-    random = np.random.RandomState(seed)
-    _drawn(random, features, columns)
-    positions = {name: _drawn(random, features, columns)[:, columns - bits :] for name in _PUBLISHED_ORDER}
-    blocks = {name: _drawn(random, features, segments) for name in _PUBLISHED_ORDER}
-    return _stacked(blocks), _stacked(positions)
-
-
-def _published_independent(seed: int, features: int, sites: int, bits: int):
-    random = np.random.RandomState(seed)
-    _drawn(random, features, sites)  # a matrix that the authors' code draws and does not use
-    words = {name: _drawn(random, features, sites) for name in _PUBLISHED_ORDER}
-    return _stacked(words), _stacked({name: _drawn(random, features, bits) for name in _PUBLISHED_ORDER})
-
-
-def _stacked(tables: dict[str, np.ndarray]) -> np.ndarray:
+def _ordered(tables: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([tables[name] for name in MATRICES])
 
 
@@ -247,12 +216,13 @@ def _drawn(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray
 
 
 def _source(key, seed) -> int | None:
+    """Check that there is one source of random numbers; return the seed if it is that."""
     if (key is None) == (seed is None):
         raise ValueError(f"key, seed: wanted exactly one of them, got {'both' if seed is not None else 'none'}.")
     if seed is None:
         checks.key("key", key)
         return None
-    return checks.whole("seed", seed, 0, 2**32 - 1)  # as NumPy's legacy generator takes it
+    return checks.whole("seed", seed, 0, 2**32 - 1)  # the range of NumPy's legacy generator
 
 
 def _signs(name: str, value, axes: str):
@@ -264,12 +234,9 @@ def _signs(name: str, value, axes: str):
 
 
 def _bits(window) -> int:
+    """Return $N_P$ of a window of $L$ tokens."""
     if not checks.is_whole(window, 2) or int(window) & (int(window) - 1):
         raise ValueError(
             f"window: wanted a power of two of at least 2, got {window!r}. It is 2 to the positional bits."
         )
     return int(window).bit_length() - 1
-
-
-def _wholes(**numbers) -> list[int]:
-    return [checks.whole(name, number) for name, number in numbers.items()]

@@ -1,14 +1,15 @@
-r"""The last $L$ tokens of a network as its mean field sees them, and where to start."""
+r"""The last $L$ tokens of a network as its mean field represents them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.patterns import MATRICES
@@ -17,16 +18,17 @@ from statmech_attention.dmft.patterns import MATRICES
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Window:
-    r"""The last $L$ tokens as the mean field sees them, by slot: the token of time $t$ is at $t \bmod L$.
+    r"""The last $L$ tokens in the mean field, by slot: the token of time $t$ is at $t \bmod L$.
 
-    Made by `start`, `window_from_words`, `window_from_attention` or `window_from_overlaps`.
+    Made by `initial_window`, `window_from_words` or `window_from_attention`.
 
     Attributes:
         keys: `(*batch, slots, features)`, $m^k$ of every token.
-        values: the same for $m^v$.
-        attention: the same for $\hat A$: at the slot of $t$ what token $t$ attends to, and generates token $t + 1$ from.
+        values: `(*batch, slots, features)`, $m^v$ of every token.
+        attention: `(*batch, slots, features)`, $\hat A_t$ at the slot of $t$, from which token $t + 1$
+            is generated.
         slot: of the newest token.
-        filled: how many tokens there are, at most $L$.
+        filled: number of tokens, at most $L$.
     """
 
     keys: Float[Array, "*batch slots features"]
@@ -36,42 +38,29 @@ class Window:
     filled: Int[Array, ""]
 
     def __getitem__(self, index) -> "Window":
-        """That of one network, or of a smaller batch, out of a batch."""
+        """Take the window of one network, or of a smaller batch, out of a batch."""
         checks.index("window", index, self.keys.shape[:-2])
         return replace(self, keys=self.keys[index], values=self.values[index], attention=self.attention[index])
 
     def newest_first(self) -> Float[Array, "*batch slots features"]:
-        r"""$X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state that Jacobians are taken in."""
-        return newest_first(self.attention, self.slot)
+        r"""Return $X = (\hat A_t, \hat A_{t-1}, .., \hat A_{t-L+1})$, the state of Jacobians."""
+        return _map.newest_first(self.attention, self.slot)
 
 
-@checks.objects
-def start(model: Dynamics) -> Window:
-    r"""The window with one token in it, $x_0 = W^o_1$ with slot 0, where the published runs start.
-
-    Args:
-        model: `Dynamics`.
-
-    Returns:
-        `Window`.
-    """
+def initial_window(model: Dynamics) -> Window:
+    r"""Return the window of one token, $x_0 = W^o_1$ with slot 0, where the published runs start."""
     return window_from_words(model, model.patterns.output.words[:1])
 
 
-@checks.objects
-def window_from_words(model: Dynamics, words: Numbers, *, slot: int | Int[Array, ""] = 0) -> Window:
-    r"""The window after some tokens that are given, by (B1) and (B8).
+def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int | Int[Array, ""] = 0) -> Window:
+    r"""Return the window after given tokens, by (B1) and (B8), for every network of the batch.
 
     Args:
-        model: `Dynamics`.
-        words: `(tokens, sites)` of $\pm1$ (or means in between), the oldest first, at most $L$ tokens.
-        slot: of the oldest.
-
-    Returns:
-        `Window`, for every network of the batch.
+        words: `(tokens, sites)` of $\pm1$ or means in between, oldest first, at most $L$ tokens.
+        slot: of the oldest token.
 
     Raises:
-        ValueError: wrong shapes, more tokens than fit, words outside of [-1, 1], a slot that there is not.
+        ValueError: wrong shapes, more tokens than fit, words outside of [-1, 1], a slot out of range.
     """
     words = checks.array("words", words, "tokens sites", double=True)
     checks.same("words", "words", words.shape[1], "the patterns' sites", model.patterns.sites)
@@ -82,61 +71,32 @@ def window_from_words(model: Dynamics, words: Numbers, *, slot: int | Int[Array,
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
-@checks.objects
-def window_from_attention(model: Dynamics, attention: Numbers, *, slot: int | Int[Array, ""]) -> Window:
-    r"""The window that the last $L$ values of $\hat A$ amount to, $X = (\hat A_t, .., \hat A_{t-L+1})$.
+def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, slot: int | Int[Array, ""]) -> Window:
+    r"""Return the window with given attention, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
-    Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is not known. It is not needed either: the next
-    step drops it. Its overlaps are put to zero.
+    Token $t-d$ was generated from $\hat A_{t-d-1}$, so the oldest token is unknown. The next step
+    drops it; its overlaps are set to zero.
 
     Args:
-        model: `Dynamics`.
-        attention: `(*batch, slots, features)` or `(slots, features)`, the newest first.
-        slot: of the newest token, $t \bmod L$; the next token has the slot after it.
-
-    Returns:
-        `Window`.
+        attention: `(*batch, slots, features)` or `(slots, features)`, newest first.
+        slot: of the newest token, $t \bmod L$.
 
     Raises:
-        ValueError: wrong shapes, a slot that there is not.
+        ValueError: wrong shapes, a slot out of range.
     """
     slot = _slot(slot, model.window)
-    ring = _ring("attention", attention, model, slot)
+    axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 2)) + " slots features"
+    attention = checks.array("attention", attention, axes, double=True)
+    wanted = (*model.shape, model.window, model.features)
+    if attention.shape not in (wanted, wanted[-2:]):
+        raise ValueError(f"attention: wanted shape {wanted}, newest first, got {attention.shape}.")
+    ring = _batch_last(_map.newest_first(attention, slot), model)
     return window_of(_after_attention(laws_of(model), ring, slot), model)
-
-
-@checks.objects
-def window_from_overlaps(
-    model: Dynamics, *, keys: Numbers, values: Numbers, attention: Numbers, slot: int | Int[Array, ""]
-) -> Window:
-    r"""The window with the overlaps $(m^k, m^v)$ of its tokens, and $\hat A$ at the newest.
-
-    Args:
-        model: `Dynamics`.
-        keys: `(*batch, slots, features)` or `(slots, features)`, $m^k$, the newest first.
-        values: the same for $m^v$.
-        attention: `(*batch, features)` or `(features,)`, $\hat A_t$ at the newest token. The older ones are not known: a
-            Jacobian has a meaning only after $L$ more steps.
-        slot: of the newest token.
-
-    Returns:
-        `Window`.
-
-    Raises:
-        ValueError: wrong shapes, a slot that there is not.
-    """
-    slot = _slot(slot, model.window)
-    axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 1)) + " features"
-    newest = checks.array("attention", attention, axes, double=True)[..., None, :]
-    history = jnp.concatenate([newest, jnp.zeros((*newest.shape[:-2], model.window - 1, newest.shape[-1]))], axis=-2)
-    given = (("keys", keys), ("values", values), ("attention", history))
-    rings = {name: _ring(name, part, model, slot) for name, part in given}
-    return window_of(_map.Rings(**rings, slot=slot, filled=jnp.asarray(model.window)), model)
 
 
 @jax.jit
 def rings_of(window: Window, model: Dynamics) -> _map.Rings:
-    """The window with the batch as the last axis; one window is given to every network."""
+    """Return the window with the batch as the last axis; a single window goes to every network."""
     wanted = (*model.shape, model.window, model.features)
     if window.keys.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"window: wanted arrays of shape {wanted}, as the model has, got {window.keys.shape}.")
@@ -146,9 +106,22 @@ def rings_of(window: Window, model: Dynamics) -> _map.Rings:
 
 @jax.jit
 def window_of(rings: _map.Rings, model: Dynamics) -> Window:
-    """The inverse of `rings_of`."""
+    """Invert `rings_of`."""
     keys, values, attention = (batch_first(part, model.shape) for part in (rings.keys, rings.values, rings.attention))
     return Window(keys, values, attention, rings.slot, rings.filled)
+
+
+def batch_first(part, batch: tuple[int, ...]):
+    """Move the batch from the last axis to the first ones."""
+    return jnp.moveaxis(part, -1, 0).reshape(*batch, *part.shape[:-1])
+
+
+def _batch_last(part, model: Dynamics):
+    shape = part.shape[-2:]
+    whole = jnp.broadcast_to(
+        part.reshape((1,) * (len(model.shape) + 2 - part.ndim) + part.shape), (*model.shape, *shape)
+    )
+    return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
 
 
 @jax.jit
@@ -172,35 +145,6 @@ def _after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
     tokens = _map.generated(laws, ring).overlaps
     tokens = tokens.at[(slot + 1) % size].set(0.0)
     return _map.Rings(tokens[:, _map.KEY], tokens[:, _map.VALUE], ring, slot, jnp.asarray(size))
-
-
-def _batch_last(part, model: Dynamics):
-    shape = part.shape[-2:]
-    whole = jnp.broadcast_to(
-        part.reshape((1,) * (len(model.shape) + 2 - part.ndim) + part.shape), (*model.shape, *shape)
-    )
-    return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
-
-
-def newest_first(ring, slot, axis: int = -2):
-    """What is there by slot, by age: that of the newest token, at `slot`, first. It is its own inverse."""
-    size = ring.shape[axis]
-    return jnp.take(ring, (slot - jnp.arange(size)) % size, axis=axis)
-
-
-def batch_first(part, batch: tuple[int, ...]):
-    """The batch as the first axes instead of the last one."""
-    return jnp.moveaxis(part, -1, 0).reshape(*batch, *part.shape[:-1])
-
-
-def _ring(name: str, value, model: Dynamics, slot):
-    """Newest first to by slot, the batch last."""
-    axes = " ".join(f"batch{number}" for number in range(checks.axes(value) - 2)) + " slots features"
-    value = checks.array(name, value, axes, double=True)
-    wanted = (*model.shape, model.window, model.features)
-    if value.shape not in (wanted, wanted[-2:]):
-        raise ValueError(f"{name}: wanted shape {wanted}, newest first, got {value.shape}.")
-    return _batch_last(newest_first(value, slot), model)
 
 
 def _slot(slot, window: int) -> Array:

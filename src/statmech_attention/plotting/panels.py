@@ -1,19 +1,26 @@
-"""Panels of the result figures: one function a panel, each draws into given axes and returns them."""
+"""Curves against the width and columns of dots, with standard errors over draws."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
 
 
 def against_width(
-    widths: Numbers, values: Numbers, *, label: str, colour: str = "theory", style: str = "o-", axes: Axes | None = None
+    widths: ArrayLike,
+    values: ArrayLike,
+    *,
+    label: str,
+    colour: str = "theory",
+    style: str = "o-",
+    axes: Axes | None = None,
 ):
-    """A quantity against the width, the mean over draws with its standard error as a band.
+    """Draw a quantity, such as the accuracy, against the width: its mean over draws, the standard error as a band.
 
     Args:
         widths: `(widths,)`.
@@ -21,13 +28,13 @@ def against_width(
         label: for the legend.
         colour: a name in `COLOURS` or a Matplotlib colour.
         style: a Matplotlib format.
-        axes: Matplotlib axes; a new figure where None.
+        axes: Matplotlib axes; None: a new figure.
 
     Returns:
         The axes, with a logarithmic width axis.
 
     Raises:
-        ValueError: values that do not fit the widths.
+        ValueError: values whose shape does not fit the widths.
     """
     widths, values = np.asarray(widths, float), np.asarray(values)
     if values.ndim != 2 or values.shape[1] != len(widths):
@@ -42,18 +49,15 @@ def against_width(
     return axes
 
 
-def reference_line(values: Numbers, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
-    """A quantity that does not depend on the width: a horizontal line with a band of one standard error.
+def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
+    """Draw a quantity that does not depend on the width: a horizontal line with a band of one standard error.
 
     Args:
         values: `(draws,)`.
         label: for the legend.
         colour: a name in `COLOURS` or a Matplotlib colour.
         style: Matplotlib line style.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
+        axes: Matplotlib axes; None: a new figure.
     """
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, error = mean_and_error(np.asarray(values)[:, None])
@@ -62,38 +66,20 @@ def reference_line(values: Numbers, *, label: str, colour: str = "gp", style: st
     return axes
 
 
-def principal_overlaps(
-    overlaps: Numbers, *, label: str, colour: str = "theory", count: int = 20, axes: Axes | None = None
+def groups(
+    values: ArrayLike,
+    names: Sequence[str],
+    *,
+    colours: Sequence[str] | None = None,
+    axes: Axes | None = None,
 ):
-    """Overlap of the leading principal components with the labels, against their rank.
-
-    Args:
-        overlaps: `(draws, examples)`, largest eigenvalue first.
-        label: for the legend.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-        count: how many components to show.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
-    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
-    mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
-    rank = np.arange(1, len(mean) + 1)
-    axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
-    axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
-    axes.locator_params("x", integer=True)
-    return axes
-
-
-def groups(values: Numbers, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None):
-    """One column of dots a group, a dot a draw, with the mean and its standard error as a bar.
+    """Draw one column of dots per group, such as the scores of each head, with the mean and its standard error.
 
     Args:
         values: `(draws, groups)`.
-        names: one text a group.
-        colours: one name in `COLOURS` or Matplotlib colour a group.
-        axes: Matplotlib axes; a new figure where None.
+        names: of the groups.
+        colours: one name in `COLOURS` or Matplotlib colour per group.
+        axes: Matplotlib axes; None: a new figure.
 
     Returns:
         The axes; line `2 g` holds the dots of group `g`.
@@ -121,50 +107,14 @@ def groups(values: Numbers, names: Sequence[str], *, colours: Sequence[str] | No
     return axes
 
 
-def legend_above(axes: Axes, columns: int = 2) -> None:
-    """A legend above the panel, where it covers no data.
-
-    Args:
-        axes: Matplotlib axes whose artists have labels.
-        columns: columns of the legend.
-    """
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns, borderaxespad=0, columnspacing=1.2)
-
-
-def mean_and_error(values: Numbers):
-    """Mean over draws and its standard error; no error where there is one draw.
-
-    Args:
-        values: `(draws, ..)`.
-
-    Returns:
-        Two arrays `(..)`.
-    """
+def mean_and_error(values: ArrayLike):
+    """Return the mean over draws, the first axis, and its standard error, zero for a single draw."""
     values = np.asarray(values, float)
     draws = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.zeros(values.shape[1:])
     return values.mean(axis=0), error
 
 
-def label_panels(axes: Any) -> None:
-    """Letters (a), (b), .. in the upper left corners of panels.
-
-    Args:
-        axes: Matplotlib axes, in reading order.
-    """
-    for letter, panel in zip("abcdefghij", np.ravel(axes), strict=False):
-        panel.set_title(f"({letter})", loc="left", fontweight="bold")
-
-
 def new_figure(rows: int = 1, columns: int = 1, **options: Any):
-    """`plt.subplots` with the book's margins.
-
-    Args:
-        rows: rows of panels.
-        columns: columns of panels.
-        **options: further arguments of `plt.subplots`.
-
-    Returns:
-        Figure and axes.
-    """
+    """Return `plt.subplots` with constrained layout."""
     return plt.subplots(rows, columns, layout="constrained", **options)

@@ -1,7 +1,5 @@
-"""The hidden Markov tasks: inputs, labels and attention heads of known use."""
+"""The hidden Markov task: inputs, labels and attention heads of known use."""
 
-from statmech_attention.tasks._hidden_chains import HiddenMarkovSample, HiddenMarkovTrial
-from statmech_attention.tasks.hidden_markov import HiddenMarkov
-from statmech_attention.tasks.hidden_markov_classes import HiddenMarkovClasses
+from statmech_attention.tasks.hidden_markov import HiddenMarkov, HiddenMarkovSample, HiddenMarkovTrial
 
-__all__ = ["HiddenMarkov", "HiddenMarkovClasses", "HiddenMarkovSample", "HiddenMarkovTrial"]
+__all__ = ["HiddenMarkov", "HiddenMarkovSample", "HiddenMarkovTrial"]

@@ -1,43 +1,82 @@
-"""Hidden Markov chains: tell slow chains from fast ones through noise.
+"""Hidden Markov chains: classify noisy chains by the steps that their hidden states take.
 
-Section 4.1 and appendix G of Tiberi et al. (2024): the data, and heads given by their query-key products.
+Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by their
+query-key products.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Num
 
 from statmech_attention import checks
-from statmech_attention.arguments import Whole
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
-from statmech_attention.tasks._hidden_chains import HiddenChains, HiddenMarkovSample
+from statmech_attention.model.attention import attention_from_products
+from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+
+
+class HiddenMarkovSample(NamedTuple):
+    r"""Examples of the task.
+
+    Attributes:
+        inputs: `(examples, tokens, features)`, the beginning-of-sequence token first.
+        labels: `(examples,)`, +1 for slow chains and -1 for fast ones; of more than two classes
+            `(examples, classes)`, one-hot minus their mean, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
+        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 .. $C - 1$.
+    """
+
+    inputs: Float[Array, "examples tokens features"]
+    labels: Float[Array, "examples *classes"]
+    hidden: Num[Array, "examples length"]
+
+
+class HiddenMarkovTrial(NamedTuple):
+    """One draw of data along the attention paths of one draw of heads.
+
+    Attributes:
+        train: attentioned training inputs.
+        labels: training labels, `(examples,)` or `(examples, classes)`.
+        test: attentioned test inputs.
+        test_labels: test labels.
+    """
+
+    train: AttentionedInputs
+    labels: Float[Array, "examples *classes"]
+    test: AttentionedInputs
+    test_labels: Float[Array, "test_examples *classes"]
 
 
 @dataclass(frozen=True)
-class HiddenMarkov(HiddenChains):
-    r"""Hidden chains $s_t = \pm 1$ seen as tokens $x_t = v_{s_t} + \eta_t$; the label is how often they switch.
+class HiddenMarkov:
+    r"""Hidden chains on a ring of $C$ states, $s_{t+1} = s_t + k_t \bmod C$; the class $c$ is the likeliest step.
 
-    Every token carries a one-hot position, and a beginning-of-sequence token of zeros stands in front:
-    $N_0$ = `token_size` + `length` + 1 features, `length` + 1 tokens.
+    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$ with
+    probability `fast`; all other steps are equally likely. Two classes are slow and fast chains
+    $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do not depend on
+    the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a beginning-of-sequence
+    token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1 features.
 
     Attributes:
         length: number of visible states of a chain, at least 2.
-        token_size: entries of a token before the position is appended, even. $v_\pm$ is $\sqrt 2$ on one half of them.
-        slow: probability to switch the hidden state in class +1.
-        fast: the same in class -1.
-        parallel_noise: $\sigma_\parallel$, noise within the plane of $v_+$ and $v_-$.
-        perpendicular_noise: $\sigma_\perp$, noise outside that plane.
+        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on the
+            $s$-th part of them ($v_+$ before $v_-$).
+        slow: probability to change the hidden state in class 0.
+        fast: probability of step $c$ in class $c \ge 1$.
+        parallel_noise: $\sigma_\parallel$, noise within the space of the $v_s$.
+        perpendicular_noise: $\sigma_\perp$, noise outside that space.
         hardness: $\beta$, the inverse temperature of every head's softmax.
+        classes: $C$, number of classes and of hidden states, at least 2.
 
     Raises:
         ValueError: numbers out of range.
     """
 
-    classes = 2  # and states, v_+ before v_-
     length: int = 30
     token_size: int = 200
     slow: float | int = 0.3
@@ -45,43 +84,211 @@ class HiddenMarkov(HiddenChains):
     parallel_noise: float | int = 1.0
     perpendicular_noise: float | int = 1.0
     hardness: float | int = 10.0
+    classes: int = 2
 
-    def sample(self, key: Key, examples: Whole) -> HiddenMarkovSample:
-        """Draw examples, half of each class (an odd one out is slow), in random order.
+    def __post_init__(self):
+        for name in ("classes", "length", "token_size"):
+            checks.whole(name, getattr(self, name), 2)
+        if self.token_size % self.classes:
+            raise ValueError(
+                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
+            )
+        for name in ("parallel_noise", "perpendicular_noise"):
+            checks.at_least(name, getattr(self, name), 0)
+        checks.positive("hardness", self.hardness)
+        for name in ("slow", "fast"):
+            number = checks.real(getattr(self, name))
+            if number is None or not 0 <= number <= 1:
+                raise ValueError(f"{name}: wanted a probability in [0, 1], got {getattr(self, name)!r}.")
 
-        Args:
-            key: a JAX random key.
-            examples: how many, at least 1.
+    @property
+    def states(self) -> Float[np.ndarray, "states token_size"]:
+        r"""The feature vectors $v_0, .., v_{C-1}$ of the states, orthogonal, $|v_s|^2$ = `token_size`."""
+        return np.sqrt(self.classes) * np.repeat(np.eye(self.classes), self.token_size // self.classes, axis=1)
 
-        Returns:
-            `HiddenMarkovSample`.
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, the beginning-of-sequence token included."""
+        return self.length + 1
+
+    @property
+    def features(self) -> int:
+        """$N_0$, entries of a token with its position."""
+        return self.token_size + self.tokens
+
+    @property
+    def steps(self) -> Float[np.ndarray, "classes steps"]:
+        """The probability of every step in every class."""
+        usual = np.array([1 - self.slow] + [self.fast] * (self.classes - 1), float)
+        other = np.array([self.slow] + [1 - self.fast] * (self.classes - 1), float) / (self.classes - 1)
+        return np.where(np.eye(self.classes, dtype=bool), usual[:, None], other[:, None])
+
+    @property
+    def transitions(self) -> Float[np.ndarray, "classes states states"]:
+        """The transition matrices, from the state of the second axis to that of the third."""
+        places = np.arange(self.classes)
+        return self.steps[:, (places[None, :] - places[:, None]) % self.classes]
+
+    def sample(self, key: Key, examples: int) -> HiddenMarkovSample:
+        """Draw examples, as many of each class (the first classes have one more each), in random order.
 
         Raises:
             ValueError: fewer than one example.
         """
         key, examples = checks.key("key", key), checks.whole("examples", examples)
-        noise, labels, hidden, states = _chains(key, float(self.slow), float(self.fast), examples, self.length)
-        return HiddenMarkovSample(self._inputs(noise, states), labels, hidden)
+        noise, labels, hidden, states = _chains(key, self.steps, examples, self.length)
+        inputs = _noisy(noise, states, self.states, float(self.parallel_noise), float(self.perpendicular_noise))
+        return HiddenMarkovSample(inputs, labels, hidden)
 
-    def _designed_heads(self) -> list[Float[np.ndarray, "features features"]]:
-        """The paper's: `neighbour_head` alone."""
-        return [self.neighbour_head()]
+    def trial(
+        self,
+        key: Key,
+        examples: int = 100,
+        test_examples: int = 1000,
+        *,
+        products: Sequence[np.ndarray | Array] | None = None,
+        readout: str | int = "last",
+    ) -> HiddenMarkovTrial:
+        """Draw training and test data and heads, and attention all data.
 
-    def neighbour_head(self) -> Float[np.ndarray, "features features"]:
-        """Designed head of layer 1: look one token back if its state is the same, at the empty token otherwise."""
-        difference = self.states[0] - self.states[1]
-        # Signs of states: +-1 on noiseless tokens.
-        sign = difference / (difference @ difference / 2)
-        return self._product(np.outer(sign, sign), self._one_step_back())
+        Args:
+            key: a JAX random key; the same key gives the same data for any heads and readout.
+            examples: number of training examples.
+            test_examples: number of test examples.
+            products: query-key products, one array per layer; None: those of `heads`.
+            readout: the token that is read out, as in `attentioned_inputs`.
+
+        Raises:
+            ValueError: fewer than one example, an unknown readout, products of the wrong shape.
+        """
+        train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
+        train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
+        attention = attention_from_products(self.heads(heads_key) if products is None else products)
+        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
+        return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
+
+    def class_probabilities(self, inputs: ArrayLike) -> Float[Array, "examples classes"]:
+        r"""Return $p(c \mid x)$ by the forward algorithm, $p(x|c) = \sum_s a_T(s)$.
+
+        $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$. No predictor can be more accurate.
+
+        Args:
+            inputs: `(examples, tokens, features)`, as drawn by `sample`.
+
+        Raises:
+            ValueError: inputs of another shape.
+        """
+        inputs = checks.array("inputs", inputs, "examples tokens features")
+        if inputs.shape[1:] != (self.tokens, self.features):
+            raise ValueError(
+                f"inputs: wanted {self.tokens} tokens of {self.features} features, got {inputs.shape[1:]}."
+            )
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.transitions)
+        states = self.states / max(self.parallel_noise, 1e-6) ** 2
+        return _class_probabilities(inputs[:, 1:, : self.token_size], states, logs)
+
+    def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
+        """Draw two layers: `step_head` of steps 0 .. C - 2 and a random head; the uniform head and a random head.
+
+        Returns:
+            Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
+        """
+        designed = np.stack([self.step_head(step) for step in range(self.classes - 1)])
+        return _with_random(checks.key("key", key), designed, self.uniform_head()[None], *self._scales())
+
+    def step_head(self, step: int) -> Float[np.ndarray, "features features"]:
+        """Return a head of layer 1: attend one token back if the state took this step from there, else the empty token.
+
+        Step 0, the same state, is the paper's.
+
+        Raises:
+            ValueError: no step in 0 .. C - 1.
+        """
+        if not checks.is_whole(step, 0) or step >= self.classes:
+            raise ValueError(f"step: wanted a whole number in 0..{self.classes - 1}, got {step!r}.")
+        came = np.roll(np.eye(self.classes), int(step), axis=1)  # from the state of the row
+        fit = (self.classes * came - 1) / (self.classes - 1)
+        whole = self.states.sum(axis=0)
+        dual = self.states / (whole @ whole / self.classes)
+        positions = np.eye(self.tokens, k=1)
+        # Query 1 has the empty token one step before it: the row of the empty token wins there.
+        positions[0, 1:] = 1.5
+        return self._product(dual.T @ fit @ dual, positions)
+
+    def uniform_head(self) -> Float[np.ndarray, "features features"]:
+        """Return a head of layer 2: attend all tokens alike."""
+        return self._product(np.zeros((self.token_size,) * 2), np.ones((self.tokens,) * 2))
+
+    def random_head(self, key: Key) -> Float[Array, "features features"]:
+        """Draw a head of Gaussian entries, each block scaled so that its logits are of order one."""
+        return _random_head(checks.key("key", key), *self._scales())
+
+    def _scales(self) -> tuple[float, Float[np.ndarray, " features"]]:
+        """Return the factors of a standard normal head: the hardness, and one number per row and column."""
+        return float(self.hardness), np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
+
+    def _product(self, features, positions) -> Float[np.ndarray, "features features"]:
+        zero = np.zeros((self.token_size, self.tokens))
+        return self.hardness * np.block([[features, zero], [zero.T, positions]])
 
 
 @quick_jit(static=("examples", "length"), effort=0)
-def _chains(key, slow, fast, examples, length):
-    """A key for the noise, labels, hidden states as signs and as places in `HiddenMarkov.states`."""
+def _chains(key, steps, examples, length):
+    """Draw chains; return a key for the noise, labels, and hidden states as in samples and as places in `states`."""
     order, first, switches, noise = jax.random.split(key, 4)
-    labels = jax.random.permutation(order, jnp.where(jnp.arange(examples) < (examples + 1) // 2, 1.0, -1.0))
-    rate = jnp.where(labels > 0, slow, fast)
-    start = jax.random.rademacher(first, (examples, 1), dtype=float)
-    switched = jax.random.uniform(switches, (examples, length - 1)) < rate[:, None]
-    hidden = jnp.concatenate([start, start * jnp.cumprod(jnp.where(switched, -1.0, 1.0), axis=1)], axis=1)
-    return noise, labels, hidden, (hidden < 0).astype(int)
+    count = len(steps)
+    classes = jax.random.permutation(order, jnp.arange(examples) * count // examples)
+    if count == 2:
+        start = (1 - jax.random.rademacher(first, (examples, 1), dtype=int)) // 2
+    else:
+        start = jax.random.randint(first, (examples, 1), 0, count)
+    # The unit interval is divided among the steps 1, 2, .., and the rest belongs to step 0.
+    borders = jnp.cumsum(steps[classes][:, None, 1:], axis=-1)
+    uniform = jax.random.uniform(switches, (examples, length - 1, 1))
+    step = 1 + jnp.sum(uniform >= borders, axis=-1)
+    states = (start + jnp.pad(jnp.cumsum(step, axis=1), ((0, 0), (1, 0)))) % count
+    if count == 2:
+        return noise, 1.0 - 2.0 * classes, 1.0 - 2.0 * states, states
+    return noise, jax.nn.one_hot(classes, count, dtype=float) - 1 / count, states, states
+
+
+@quick_jit()
+def _noisy(key, which, states, parallel_noise, perpendicular_noise):
+    """Return tokens of hidden states with noise, the empty token in front, and positions."""
+    examples, length = which.shape
+    white = jax.random.normal(key, (examples, length, states.shape[1]))
+    states = states.astype(white.dtype)
+    parallel = white @ states.T @ states / states.shape[1]
+    tokens = states[which] + parallel_noise * parallel + perpendicular_noise * (white - parallel)
+    tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
+    positions = jnp.broadcast_to(jnp.eye(length + 1), (examples, length + 1, length + 1))
+    return jnp.concatenate([tokens, positions], axis=-1)
+
+
+@quick_jit(effort=0)
+def _with_random(key, designed, uniform, hardness, scale):
+    """Append a random head to each of two layers of designed heads."""
+    random = jax.vmap(_random_head.__wrapped__, in_axes=(0, None, None))(jax.random.split(key), hardness, scale)
+    return tuple(jnp.concatenate([heads, one[None]]) for heads, one in zip((designed, uniform), random, strict=True))
+
+
+@quick_jit(effort=0)
+def _random_head(key, hardness, scale):
+    return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
+
+
+@quick_jit()
+def _class_probabilities(tokens, states, logs):
+    """Run the forward algorithm on feature vectors over the noise's variance and log transition matrices."""
+    # Up to a term common to all states; noise outside the space of states does not depend on them.
+    fit = tokens @ states.T
+    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
+
+    def step(forward, seen):
+        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
+        return arrived + seen[:, None], None
+
+    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
+    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
+    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)

@@ -17,8 +17,8 @@ def recorded(folder, **parameters):
 
 @pytest.fixture(scope="module")
 def begin():
-    model = dmft.dynamics(dmft.segments(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
-    return model, dmft.advance(model, dmft.start(model), steps=40)
+    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=40)
 
 
 def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
@@ -40,7 +40,7 @@ def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     whole = results.load(recorded(tmp_path / "whole", diagram="continuation"))
     assert whole.visited.dims == ("way", "network", "byte") and whole.way.values.tolist() == ["up", "down"]
     np.testing.assert_allclose(whole.beta, np.linspace(2.6, 3.0, 5))
-    calls, original = [], dmft.continuation
+    calls, original = [], diagrams.continuation
 
     def once(*arguments, **options):
         calls.append(1)
@@ -107,11 +107,11 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
     found = results.load(path)
     assert found.regime.shape == (2, 3, 3) and found["set"].values.tolist() == [1, 2]
     for seed in (1, 2):
-        patterns = getattr(dmft, ensemble)(seed=seed)
+        patterns = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}[ensemble](seed=seed)
         one = found.sel(set=seed)
         assert float(one.onset) == pytest.approx(dmft.onset(patterns).beta)
         model = dmft.dynamics(patterns, beta=float(one.onset) / 0.98 * one.scale.values, gamma=220.0, epsilon=0.02)
-        wanted = dmft.attractors(model, dmft.start(model), transient=3 + 40, steps=1000)
+        wanted = dmft.attractors(model, dmft.initial_window(model), transient=3 + 40, steps=1000)
         np.testing.assert_allclose(one.exponents[:, 0], wanted.exponents, rtol=1e-3, atol=1e-5)
         np.testing.assert_array_equal(one.regime[:, 0], wanted.regime)
     again = Diagram(folder=tmp_path, diagram="patterns", **(TINY | options)).again()

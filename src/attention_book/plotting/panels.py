@@ -1,0 +1,172 @@
+"""Panels of results that pages use beside those of the library, and the names and colours of the book's tasks."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from numpy.typing import ArrayLike
+
+from statmech_attention.layers import Kind, chain
+from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
+from statmech_attention.plotting.panels import mean_and_error
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name
+
+# One colour per stored pattern.
+FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
+
+# By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
+REGIME_COLOURS = {
+    "periodic": MUTED["indigo"],
+    "quasi-periodic": MUTED["teal"],
+    "chaotic": "#CC3311",
+    "hyperchaotic": "#AA3377",
+    "undecided": "#999999",
+}
+REGIMES = tuple(REGIME_COLOURS)
+
+# Names of the four paths of the hidden Markov network, by their heads counted from 0.
+HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial 1", (1, 1): "adversarial 2"}
+
+
+def chain_order_parameter(
+    matrix: ArrayLike,
+    *,
+    layers: Sequence[int | Kind],
+    layer: int = 1,
+    limit: float | None = None,
+    axes: Axes | None = None,
+    annotate: bool | None = None,
+):
+    """Order parameter of layer `layer` as colours, one row per pair (partial path, output), a dot where a path skips.
+
+    The block that a skip keeps from the layer above is framed.
+    """
+    chained, matrix = chain(layers), np.asarray(matrix)
+    if layer not in range(1, len(chained.kinds) + 1):
+        raise ValueError(f"layer: wanted a whole number from 1 to {len(chained.kinds)}, got {layer!r}.")
+    names = _partial_paths(chained, layer)
+    if matrix.shape != (len(names),) * 2:
+        raise ValueError(f"matrix: wanted shape {(len(names),) * 2} for layer {layer}, got {matrix.shape}.")
+    axes = coloured(matrix, names, limit, axes, annotate)
+    kind = chained.kinds[layer - 1]
+    if kind.keeps:
+        _frame(axes, 0, len(names) // kind.branches, edgecolor="black", linewidth=1.8, clip_on=False)
+    return axes
+
+
+def output_order_parameter(
+    matrix: ArrayLike, *, layers: Sequence[int | Kind], limit: float | None = None, axes: Axes | None = None
+):
+    """Order parameter over pairs (path, output) as colours; lines part the paths."""
+    matrix, chained = np.asarray(matrix), chain(layers)
+    size, outputs = chained.paths * chained.outputs, chained.outputs
+    if matrix.shape != (size, size):
+        raise ValueError(f"matrix: wanted shape {(size, size)} for layers {chained.spelled}, got {matrix.shape}.")
+    axes = axes_or_new(axes, figsize=(4.2, 3.8))
+    coloured(matrix, [""] * size, limit, axes, annotate=False)
+    for border in outputs * np.arange(1, chained.paths) - 0.5:
+        for line in (axes.axhline, axes.axvline):
+            line(border, color="0.6", linewidth=0.6)
+    name_rows(axes, outputs * (np.arange(chained.paths) + 0.5) - 0.5, [path_name(path) for path in chained.path_heads])
+    return axes
+
+
+def path_blocks(
+    matrix: ArrayLike,
+    *,
+    layers: Sequence[int | Kind],
+    limit: float | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+):
+    """Order parameter as colours, with a frame around the paths through each head, or skip, of layer 1."""
+    axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
+    blocks = chain(layers).branches[0]
+    side = len(np.asarray(matrix)) // blocks
+    for block in range(blocks):
+        _frame(axes, block * side, side, edgecolor="0.25", linewidth=0.9)
+    axes.set_title(title)
+    return axes
+
+
+def path_correlations(
+    matrix: ArrayLike,
+    *,
+    layers: Sequence[int | Kind],
+    limit: float = 1.0,
+    axes: Axes | None = None,
+    annotate: bool | None = None,
+):
+    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours, the diagonal blank."""
+    matrix = np.asarray(matrix, float)
+    if matrix.ndim != 2 or not (np.diagonal(matrix) > 0).all():
+        raise ValueError(
+            f"matrix: wanted a positive diagonal, got {np.diagonal(matrix) if matrix.ndim > 1 else matrix}."
+        )
+    size = np.sqrt(np.diagonal(matrix))
+    correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
+    return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)
+
+
+def attention_matrix(matrix: ArrayLike, *, axes: Axes | None = None, title: str = ""):
+    """Attention matrix `(keys, queries)` from 0 in white to 1 in black, on the scale of the square root."""
+    axes = axes_or_new(axes, figsize=(3.2, 3.2))
+    axes.imshow(np.asarray(matrix), cmap="Greys", norm=PowerNorm(0.5, vmin=0, vmax=1))
+    axes.spines[["top", "right"]].set_visible(True)
+    axes.set(xlabel="query", ylabel="key", title=title)
+    return axes
+
+
+def principal_overlaps(
+    overlaps: ArrayLike,
+    *,
+    label: str,
+    colour: str = "theory",
+    count: int = 20,
+    axes: Axes | None = None,
+):
+    """Overlap `(draws, examples)` of the first `count` principal components with the labels, against their rank."""
+    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
+    rank = np.arange(1, len(mean) + 1)
+    axes.errorbar(rank, mean, error, fmt="o-", color=colour, label=label, capsize=2)
+    axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
+    axes.locator_params("x", integer=True)
+    return axes
+
+
+def legend_above(axes: Axes, columns: int = 2) -> None:
+    """Put the legend above the panel, where it covers no data."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns, borderaxespad=0, columnspacing=1.2)
+
+
+def label_panels(axes: Any) -> None:
+    """Write letters (a), (b), .. in the upper left corners of panels."""
+    for letter, panel in zip("abcdefghij", np.ravel(axes), strict=False):
+        panel.set_title(f"({letter})", loc="left", fontweight="bold")
+
+
+def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
+    """Draw an arrow whose head has `size` points."""
+    usual: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": size, "color": colour, "shrinkA": 0, "shrinkB": 0}
+    axes.add_patch(FancyArrowPatch(start, end, **usual | look))
+
+
+def _frame(axes, first: int, side: int, **look) -> None:
+    """Frame a block on the diagonal."""
+    axes.add_patch(Rectangle((first - 0.5, first - 0.5), side, side, fill=False, **look))
+
+
+def _partial_paths(chained, first: int) -> list[str]:
+    """Names of the rows of $U^{(l)}$, the first layer's branch being the slowest index and the output the fastest."""
+    heads = [
+        [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in chained.layers[first - 1 :]
+    ]
+    paths = [",".join(path) for path in itertools.product(*heads)]
+    if not chained.readout.axes:
+        return [f"({path})" for path in paths]
+    return [f"({path};{output + 1})" for path in paths for output in range(chained.outputs)]
