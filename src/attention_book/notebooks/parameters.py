@@ -1,8 +1,9 @@
 """The parameters of a notebook: read from its parameters cell by papermill, checked by pydantic, without running any of it.
 
-One line of the cell is one parameter, and its comment is the help. What is allowed stands in the cell's metadata, under
-the arguments of a pydantic field or as a list of words or numbers; for a list it holds for every entry. A text that is
-`path` names a file or folder: one given with a run is seen from where it is run, the default from the notebook.
+One line of the cell is one parameter, and its comment is the help. What is allowed stands in the
+cell's metadata, under the arguments of a pydantic field or as a list of words or numbers; for a
+list it holds for every entry. A text that is `path` names a file or folder: one given with a run is
+seen from where it is run, the default from the notebook.
 
     ---
     tags: [parameters]
@@ -46,35 +47,18 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a notebook.
+    """One parameter of a notebook."""
 
-    Attributes:
-        name: its name in the notebook.
-        type: "int", "float", "bool", "str", or "list[...]" of one of these.
-        default: the value that the notebook has by itself.
-        help: the comment beside it.
-        allowed: of a number the bounds `gt`, `ge`, `lt`, `le`, `multiple_of`, or a list of numbers; of a text the words, or
-            "path"; None for any.
-    """
-
-    name: str
-    type: str
-    default: Any
-    help: str = ""
+    name: str  # its name in the notebook
+    type: str  # "int", "float", "bool", "str", or "list[...]" of one of these
+    default: Any  # the value that the notebook has by itself
+    help: str = ""  # the comment beside it
+    # Of a number the bounds `gt`, `ge`, `lt`, `le`, `multiple_of`, or a list of numbers; of a text
+    # the words, or "path"; None for any.
     allowed: dict[str, Any] | list[str] | list[int] | str | None = None
 
     def convert(self, value: Any) -> Any:
-        """`value`, a text from the command line or a Python value, as this parameter's type.
-
-        Args:
-            value: for a list also a text such as "1000,500" or "[1000, 500]".
-
-        Returns:
-            A plain Python value that may be given to the notebook.
-
-        Raises:
-            Refused: a value of another type, or one that is not allowed.
-        """
+        """`value`, a text from the command line or a Python value, as this parameter's type."""
         if hasattr(value, "tolist"):  # of NumPy or JAX
             value = value.tolist()
         if not self.type.startswith("list"):
@@ -138,18 +122,7 @@ def _whole(text: str) -> int | str:
 
 
 def read_parameters(cell) -> dict[str, Parameter]:
-    """The parameters that a parameters cell defines, in its order.
-
-    Args:
-        cell: the cell of the notebook; nothing of it is executed.
-
-    Returns:
-        `Parameter` by name.
-
-    Raises:
-        Refused: a line that is not `name: type = literal  # help`, one whose default is not allowed, or metadata under
-            `allowed` that fit no parameter.
-    """
+    """The parameters that a parameters cell defines, in its order."""
     from papermill.translators import PythonTranslator
 
     try:
@@ -175,18 +148,7 @@ def read_parameters(cell) -> dict[str, Parameter]:
 
 
 def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values, converted to the types of the known parameters.
-
-    Args:
-        known: what the notebook has.
-        given: values by name, as texts or Python values.
-
-    Returns:
-        Plain Python values by name, only of the given names.
-
-    Raises:
-        Refused: an unknown name (with the nearest known one), an ill-typed value, or one that is not allowed.
-    """
+    """The given values, converted to the types of the known parameters."""
     for name in given:
         if name not in known:
             if not known:

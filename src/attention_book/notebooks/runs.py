@@ -1,7 +1,8 @@
 """Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
 
-The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a kernel of the Python that
-runs this. What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
+The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a
+kernel of the Python that runs this. What is wrong with the chapter, its parameters or the output
+file is refused before a kernel starts.
 """
 
 import contextlib
@@ -34,23 +35,7 @@ def run(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Path:
-    """Execute a notebook with other parameters and keep the executed notebook.
-
-    Args:
-        chapter: a path, or a name below the book folder such as "hidden_markov/theory".
-        parameters: values by name; those not named keep the notebook's own.
-        output: where the executed notebook goes. Without it, `executed/NAME-001.ipynb` below the current folder, with
-            the first number that is free.
-        overwrite: replace `output` if it is there.
-        progress: True for a progress bar, False for none; by default a bar if standard error is a terminal.
-
-    Returns:
-        The path of the executed notebook. While it runs, it lies beside that, as `.partial-NAME.ipynb`.
-
-    Raises:
-        Refused: an unknown chapter; an unknown, ill-typed or out-of-range parameter; an output that is there already.
-        RunFailed: a cell raised an error, or the kernel died. The notebook is kept up to there.
-    """
+    """Execute a notebook with other parameters and keep the executed notebook."""
     need_packages()
     source = find_chapter(chapter)
     notebook = _read(source)
@@ -75,42 +60,21 @@ def run(
 
 
 def need_packages() -> None:
-    """Refuse to go on without the packages that notebooks are read and executed with.
-
-    Raises:
-        Refused: some are not installed; says how they are.
-    """
+    """Refuse to go on without the packages that notebooks are read and executed with."""
     missing = [name for name in ("jupytext", "nbformat", "papermill", "pydantic", "ipykernel") if not find_spec(name)]
     if missing:
         raise Refused(f"{', '.join(missing)} not installed. Write pip install 'statmech-attention[book]'.")
 
 
 def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
-    """The parameters that a notebook takes.
-
-    Args:
-        chapter: a path, or a name below the book folder.
-
-    Returns:
-        `Parameter` (type, default, help, allowed values) by name; empty if the notebook has no parameters cell.
-
-    Raises:
-        Refused: an unknown chapter, or a parameters cell that cannot be read.
-    """
+    """The parameters that a notebook takes."""
     need_packages()
     source = find_chapter(chapter)
     return _parameters(_read(source), source)
 
 
 def chapters() -> list[str]:
-    """Names of the notebooks that take parameters.
-
-    Returns:
-        Names below the book folder, without suffix, sorted.
-
-    Raises:
-        Refused: there is no book folder above the current folder, and the package is not in a checkout either.
-    """
+    """Names of the notebooks that take parameters."""
     book = book_folder()
     # Looking for the word first keeps this quick: few pages have such a cell.
     sources = [path for path in book.rglob("*.md") if "parameters" in path.read_text(encoding="utf-8")]
@@ -118,14 +82,7 @@ def chapters() -> list[str]:
 
 
 def book_folder() -> Path:
-    """The folder of the book: above the current folder, or else in the checkout that the package is in.
-
-    Returns:
-        An absolute path.
-
-    Raises:
-        Refused: neither is there.
-    """
+    """The folder of the book: above the current folder, or else in the checkout that the package is in."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / "_toc.yml").is_file() and (folder / "book").is_dir():
@@ -134,17 +91,7 @@ def book_folder() -> Path:
 
 
 def find_chapter(chapter: str | Path) -> Path:
-    """The file of a chapter.
-
-    Args:
-        chapter: a path, or a name below the book folder.
-
-    Returns:
-        An absolute path of a `.md` or `.ipynb` file.
-
-    Raises:
-        Refused: no such file or name (with the nearest known name), or a file of another kind.
-    """
+    """The file of a chapter."""
     path = Path(chapter)
     if not path.name:
         raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")

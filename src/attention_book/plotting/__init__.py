@@ -9,8 +9,6 @@ from attention_book.plotting.dynamics import (
     spectrum,
     token_raster,
 )
-from attention_book.plotting.interactive import Panel, Slider, slider
-from attention_book.plotting.knobs import Knob, Matrix, sliders
 from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
 from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map, regime_ribbon
@@ -26,6 +24,7 @@ from attention_book.plotting.sampling import (
     traces,
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
+from attention_book.plotting.sliders import Knob, Matrix, Panel, slider, sliders
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,
@@ -34,98 +33,4 @@ from attention_book.plotting.tasks import (
     state_rows,
     switching,
 )
-from statmech_attention.plotting.matrices import (
-    attention_matrix,
-    chain_order_parameter,
-    kernel_matrix,
-    order_parameter,
-    output_order_parameter,
-    path_blocks,
-    path_correlations,
-)
-from statmech_attention.plotting.panels import (
-    against_width,
-    groups,
-    label_panels,
-    legend_above,
-    mean_and_error,
-    new_figure,
-    principal_overlaps,
-    reference_line,
-)
-from statmech_attention.plotting.style import (
-    COLOURS,
-    HIDDEN_MARKOV_PATHS,
-    REGIME_COLOURS,
-    REGIMES,
-    path_name,
-    use_style,
-)
-
-__all__ = [
-    "COLOURS",
-    "CRITERIA",
-    "HIDDEN_MARKOV_PATHS",
-    "Knob",
-    "Matrix",
-    "Panel",
-    "REGIMES",
-    "REGIME_COLOURS",
-    "SAMPLERS",
-    "Slider",
-    "accuracy_slider",
-    "against_sites",
-    "against_temperature",
-    "against_width",
-    "approach",
-    "architecture",
-    "attended",
-    "attention_loop",
-    "attention_matrix",
-    "best_temperatures",
-    "bifurcation",
-    "chain_order_parameter",
-    "coverage",
-    "distance_against_width",
-    "entries_compared",
-    "entries_sampled",
-    "estimates",
-    "exponents",
-    "groups",
-    "hidden_chains",
-    "importances_compared",
-    "kernel_matrix",
-    "label_panels",
-    "law",
-    "legend_above",
-    "mean_and_error",
-    "multipliers",
-    "new_figure",
-    "noisy_tokens",
-    "one_shot_sequence",
-    "order_parameter",
-    "order_parameter_flow",
-    "output_order_parameter",
-    "over_temperatures",
-    "overlap_series",
-    "path_blocks",
-    "path_correlations",
-    "path_name",
-    "phase_portrait",
-    "portrait_slider",
-    "predicted_and_measured",
-    "principal_overlaps",
-    "pruning_curves",
-    "reference_line",
-    "regime_map",
-    "regime_ribbon",
-    "scores_and_drops",
-    "slider",
-    "sliders",
-    "spectrum",
-    "state_rows",
-    "switching",
-    "token_raster",
-    "traces",
-    "use_style",
-]
+from statmech_attention.plotting import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Panels on head pruning: scores against what a removal costs, accuracy against heads removed, criteria compared."""
+"""Panels on head pruning: scores against accuracy drops, accuracy against heads removed, criteria compared."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -44,28 +44,8 @@ def scores_and_drops(
     axes: Axes | None = None,
     colour: str = "theory",
 ):
-    """Drop in accuracy when a head is removed, against the score of the head, one marker a layer.
-
-    Args:
-        scores: `(draws, heads)`, drawn as their mean with its standard error.
-        drops: `(heads,)`, accuracies between -1 and 1.
-        errors: `(heads,)`, standard errors of the drops.
-        layers: `(heads,)`, the layer of every head, counted from 1.
-        axes: Matplotlib axes; a new figure where None.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-
-    Returns:
-        The axes, with drops in percent.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
-    """
+    """Accuracy drops `(heads,)` against mean scores of the heads, from `(draws, heads)`, one marker per layer."""
     scores, drops, errors, layers = (np.asarray(values) for values in (scores, drops, errors, layers))
-    if scores.ndim != 2 or not scores.shape[1:] == drops.shape == errors.shape == layers.shape:
-        raise ValueError(
-            "scores: wanted shape (draws, heads) and one drop, error and layer a head, "
-            f"got {scores.shape}, {drops.shape}, {errors.shape}, {layers.shape}."
-        )
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, spread = mean_and_error(scores)
     for layer in np.unique(layers):
@@ -89,16 +69,7 @@ def scores_and_drops(
 
 
 def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
-    """Accuracy against the number of heads removed, one line a criterion.
-
-    Args:
-        curves: by name `(draws, removals + 1)`, drawn as their mean with its standard error.
-        random: mean and standard deviation over random orders, `(2, removals + 1)`, as a grey band; none where None.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with accuracies in percent.
-    """
+    """Mean accuracy against the number of heads removed, from `(draws, removals + 1)` per criterion."""
     axes = axes_or_new(axes)
     if random is not None:
         mean, spread = np.asarray(random)
@@ -120,20 +91,10 @@ def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes
 def importances_compared(
     rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
 ):
-    """Rank correlations of measures: a small mark for every network, their mean with its interval in front.
+    """Rank correlations per measure: one small mark per network, in front their mean with its interval.
 
-    Args:
-        rows: by measure, the first on top, one coefficient a network, NaN where there is none, and the mean with the two
-            ends of its interval, NaN where there is none.
-        networks: their names, or a group's name for each of its networks, which then share a mark.
-        chance: the two ends of a grey band that holds what chance gives; none where None.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; line `k` of a row is the mark of network `k`, and the one behind these the mean.
-
-    Raises:
-        ValueError: other numbers of coefficients than of networks.
+    A row is the coefficients `(networks,)` and (mean, low, high); NaN is not drawn. Equal names
+    share a mark.
     """
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
@@ -141,11 +102,8 @@ def importances_compared(
         axes.axvspan(low, high, color="0.92", linewidth=0, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
     for row, (name, (each, (value, low, high))) in enumerate(rows.items()):
-        each = np.asarray(each, float)
-        if each.shape != (len(networks),):
-            raise ValueError(f"rows: wanted {len(networks)} coefficients of {name!r}, one a network, got {each.shape}.")
         colour = _colour(name)
-        # A little below each other, so that equal ones are seen.
+        # A little below each other, so that equal ones do not hide each other.
         places = row + 0.5 * (np.arange(len(each)) - (len(each) - 1) / 2) / max(len(each), 4)
         for place, coefficient, network in zip(places, each, networks, strict=True):
             axes.plot(coefficient, place, marks[network], color=colour, **_OPEN)
@@ -159,6 +117,6 @@ def importances_compared(
 
 
 def _colour(name: str) -> str:
-    """That of a criterion, whatever its width and data: of "theory, both, N = 10" that of "theory, both"."""
+    """Colour of a criterion, with any width and data in its name: "theory, both, N = 10" is "theory, both"."""
     found = [criterion for criterion in CRITERIA if name.startswith(criterion)]
     return CRITERIA[max(found, key=len)][0] if found else "0.4"
