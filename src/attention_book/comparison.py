@@ -145,7 +145,7 @@ def _ranked(matrix, taken) -> Float[np.ndarray, "paths paths"]:
 
 
 def _renumberings(chain: Chain, random) -> list[Int[np.ndarray, " paths"]]:
-    """Orders of the paths when heads are renumbered within layers: all of them, or a random sample; the given one first."""
+    """Orders of the paths under renumberings of heads within layers: all, or a sample."""
     counts = chain.heads
     if math.prod(math.factorial(count) for count in counts) <= _MOST_RENUMBERINGS:
         chosen: Iterable[tuple] = itertools.product(*(itertools.permutations(range(count)) for count in counts))

@@ -1,4 +1,4 @@
-"""Checks in folded cells of pages: two sides of an identity, means of samples against exact values."""
+"""Checks in folded cells: two sides of an identity, means of samples against exact values."""
 
 import textwrap
 
@@ -13,7 +13,7 @@ def say(*parts) -> None:
 
 
 def exact(*pairs, tolerance: float = 1e-12) -> str:
-    r"""Assert the two sides of identities equal; return the largest deviation $\max |a - b| / \max |b|$ as text."""
+    r"""Assert both sides of identities equal; return their largest deviation as text."""
     worst = np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs])
     if not worst < tolerance:
         raise AssertionError(f"wanted both sides equal within {tolerance:g} of the largest entry, got {worst:.1e}.")

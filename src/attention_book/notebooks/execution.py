@@ -62,7 +62,7 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
 
 
 def kernel_environment(environment: MutableMapping[str, str]) -> None:
-    """Make `python3` mean the kernel of the running Python, whatever else is installed for this user."""
+    """Make `python3` mean the kernel of the running Python, in `environment` itself."""
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     environment.pop("JUPYTER_PATH", None)
 

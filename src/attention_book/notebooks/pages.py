@@ -34,7 +34,7 @@ def begin() -> None:
 
 
 def glue(name: str, value: Any, *, display: bool = False) -> None:
-    """Keep a number or text under `name` for {glue:text} in running text; NumPy and JAX scalars become Python's."""
+    """Keep a plain number or text under `name`, for use in the running text."""
     value = _plain(name, value)
     if not _in_notebook():
         return
@@ -56,7 +56,7 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 
 
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
-    """Leave a row for the README's table of reproduced figures; `says` needs few digits, equal on all machines."""
+    """Leave a row for the README's table of reproduced figures."""
     row = {"figure": figure, "what": what, "says": says}
     for name, text in row.items():
         if "|" in text or "\n" in text:
@@ -70,7 +70,7 @@ def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> N
 
 
 def made(*paths: str | os.PathLike) -> "Markdown":
-    """Return a line on the dates, versions and machines of records; of several, with a folded list."""
+    """Return a line on dates, versions and machines of records; of several, with a folded list."""
     from IPython.display import Markdown
 
     from statmech_attention import results
@@ -103,7 +103,7 @@ def made(*paths: str | os.PathLike) -> "Markdown":
 
 
 def images_at_hand() -> bool:
-    """True if the image data sets can be read without a download: decoded, or as originals beside torch."""
+    """True if all image data sets can be read here without a download."""
     from attention_book.tasks.images import DATA_SETS, data_root
 
     root = data_root()

@@ -1,4 +1,4 @@
-"""The parameters of a notebook: read from its parameters cell by papermill, checked by pydantic, without running any of it.
+"""Parameters of a notebook: read by papermill, checked by pydantic, without running any of it.
 
 One line of the cell is one parameter, and its comment is the help. What is allowed stands in the
 cell's metadata, under the arguments of a pydantic field or as a list of words or numbers; for a
@@ -72,7 +72,7 @@ class Parameter:
 
     @property
     def allowed_text(self) -> str:
-        """The set that values, or the entries of a list, lie in: "in [1, inf)"; empty if any will do."""
+        """Range of the values or of a list's entries, as "in [1, inf)"; empty if unlimited."""
         if self.is_path:
             return "a path"
         if not isinstance(self.allowed, dict):

@@ -82,7 +82,7 @@ def chapters() -> list[str]:
 
 
 def book_folder() -> Path:
-    """The folder of the book: above the current folder, or else in the checkout that the package is in."""
+    """Return the folder of the book, above the current folder or in this checkout."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / "_toc.yml").is_file() and (folder / "book").is_dir():

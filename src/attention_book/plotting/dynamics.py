@@ -1,4 +1,4 @@
-"""Panels on the network of 1-bit self-attention in time: tokens, overlaps, portraits, spectra, sizes."""
+"""Panels on 1-bit self-attention in time: tokens, overlaps, portraits, spectra, sizes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,7 +30,7 @@ def overlap_series(
     alpha: float = 1.0,
     axes: Axes | None = None,
 ):
-    """Overlaps `(steps, features)` against time from `start`; without a `symbol` they are not in the legend."""
+    """Overlaps `(steps, features)` against time; without a `symbol` not in the legend."""
     axes, values = axes_or_new(axes), np.asarray(values)
     times = start + np.arange(len(values))
     for feature, line in enumerate(values.T):
@@ -42,7 +42,7 @@ def overlap_series(
 
 
 def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
-    """One overlap against another, one dot per step; larger dots where there are few different points."""
+    """One overlap against another, one dot per step; larger dots for few points."""
     axes = axes_or_new(axes, figsize=(4, 4))
     points = np.stack([first, second], axis=1)
     few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
@@ -56,7 +56,7 @@ def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None
 def spectrum(
     frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
 ):
-    """Power spectrum on a logarithmic axis, without frequency zero, `decades` down from its largest value."""
+    """Power spectrum on a logarithmic axis, without frequency zero."""
     axes = axes_or_new(axes)
     frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
     top = power.max()
@@ -81,7 +81,7 @@ def portrait_slider(
     decades: float = 10.0,
     description: str,
 ) -> Slider:
-    r"""Phase portraits `(networks, points, 2)` and power spectra `(networks, bins)` behind a slider for $\beta$.
+    r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
 
     `names` stand beside the values of $\beta$, by default the regimes; `shown` are at most four
     networks in the picture.

@@ -1,4 +1,4 @@
-"""Panels on the theory of trained networks: temperatures, two order parameters compared, accuracies behind a slider."""
+"""Panels on the theory of trained networks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 def against_temperature(
     temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
 ):
-    """Mean accuracy against temperature, from `values` `(draws, temperatures)` per width, dark for narrow networks."""
+    """Mean accuracy against temperature, from `(draws, temperatures)` per width."""
     lines = dict(values) if limit is None else {**values, "GP limit": limit}
     axes, shades = axes_or_new(axes), plt.get_cmap("viridis")(np.linspace(0, 0.9, max(len(values), 2)))
     for place, (width, rows) in enumerate(lines.items()):
@@ -44,7 +44,7 @@ def best_temperatures(
     style: str = "--",
     axes: Axes | None = None,
 ):
-    """Best temperatures `(draws, widths)` against width: one dot per draw, geometric means as a line."""
+    """Best temperatures `(draws, widths)` against width, with their geometric means."""
     temperatures = np.asarray(temperatures, float)
     before = axes.get_ylim() if axes is not None and axes.lines else ()
     axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
@@ -68,7 +68,7 @@ def best_temperatures(
 
 
 def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
-    """Entries of one order parameter against another, in units of the mean diagonal, one dot per pair of paths."""
+    """Entries of one order parameter against another, in units of the mean diagonal."""
     paths = np.asarray(path_indices(heads))
     matrix, other = (np.asarray(one, float) for one in (matrix, other))
     axes = axes_or_new(axes, figsize=(4.4, 4.2))
@@ -90,7 +90,7 @@ def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Ax
 def accuracy_slider(
     widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
-    """Accuracy against temperature behind a slider for the width, one panel per test set, with its limit.
+    """Accuracy against temperature per test set, behind a slider for the width.
 
     `values` has `(widths, temperatures)` per test set, `limits` `(temperatures,)`; the picture has
     all widths.

@@ -1,4 +1,4 @@
-"""Panels on head pruning: scores against accuracy drops, accuracy against heads removed, criteria compared."""
+"""Panels on head pruning: scores and drops, accuracies after removal, criteria compared."""
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
@@ -44,7 +44,7 @@ def scores_and_drops(
     axes: Axes | None = None,
     colour: str = "theory",
 ):
-    """Accuracy drops `(heads,)` against mean scores of the heads, from `(draws, heads)`, one marker per layer."""
+    """Accuracy drops `(heads,)` against mean scores, from `(draws, heads)`."""
     scores, drops, errors, layers = (np.asarray(values) for values in (scores, drops, errors, layers))
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, spread = mean_and_error(scores)
@@ -69,7 +69,7 @@ def scores_and_drops(
 
 
 def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
-    """Mean accuracy against the number of heads removed, from `(draws, removals + 1)` per criterion."""
+    """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion."""
     axes = axes_or_new(axes)
     if random is not None:
         mean, spread = np.asarray(random)
@@ -91,7 +91,7 @@ def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes
 def importances_compared(
     rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
 ):
-    """Rank correlations per measure: one small mark per network, in front their mean with its interval.
+    """Rank correlations per measure: a mark per network, and their mean with its interval.
 
     A row is the coefficients `(networks,)` and (mean, low, high); NaN is not drawn. Equal names
     share a mark.
@@ -117,6 +117,6 @@ def importances_compared(
 
 
 def _colour(name: str) -> str:
-    """Colour of a criterion, with any width and data in its name: "theory, both, N = 10" is "theory, both"."""
+    """Colour of a criterion; "theory, both, N = 10" has that of "theory, both"."""
     found = [criterion for criterion in CRITERIA if name.startswith(criterion)]
     return CRITERIA[max(found, key=len)][0] if found else "0.4"

@@ -22,7 +22,7 @@ def bifurcation(
     sections: Numbers | None = None,
     axes: Axes | None = None,
 ):
-    """Values `(networks, levels)` that an overlap visits against a parameter, one colour per regime.
+    """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
 
     `sections` are drawn dark over pale visited values, but periodic networks in full; periodic ones
     come first and small, so that they hide neither tori nor chaos.
@@ -71,7 +71,7 @@ def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Ax
 
 
 def _colours(table, parameter, other, axes) -> None:
-    """Draw a table of regime numbers as an image, one cell per pair of values, its first row at the bottom."""
+    """Draw a table of regime numbers as an image, its first row at the bottom."""
     colours = np.array([to_rgb(colour) for colour in REGIME_COLOURS.values()])
     steps = [(places[-1] - places[0]) / (len(places) - 1) if len(places) > 1 else 1.0 for places in (parameter, other)]
     extent = [
@@ -105,7 +105,7 @@ def exponents(
     regimes: Numbers | None = None,
     axes: Axes | None = None,
 ):
-    """Lyapunov exponents `(networks, count)` against a parameter; the largest on top, in the colours of the regimes."""
+    """Lyapunov exponents `(networks, count)` against a parameter, the largest on top."""
     parameter, values = np.asarray(parameter), np.asarray(values)
     axes = axes_or_new(axes)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)

@@ -1,4 +1,4 @@
-"""Panels on sampling: densities of order parameters, estimates against width, chains side by side."""
+"""Panels on sampling: densities, estimates against width, chains side by side."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def law(
     saddle_point: Number | None = None,
     axes: Axes | None = None,
 ):
-    """Density of a number over (weighted) draws, as a histogram; a sampler's name as the label gives its colour."""
+    """Density of a number over (weighted) draws, as a histogram."""
     draws = np.ravel(np.asarray(draws, float))
     axes, (colour, _) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
     style: dict[str, Any] = dict(histtype="stepfilled", alpha=0.35) if filled else dict(histtype="step", linewidth=1.6)
@@ -48,7 +48,7 @@ def law(
 def estimates(
     widths: Numbers, means: Numbers, errors: Numbers, *, label: str, style: str = "", axes: Axes | None = None
 ):
-    """Estimates with standard errors against width, as points; a sampler's name as the label gives colour and marker."""
+    """Estimates with standard errors against width, as points."""
     axes, (colour, marker) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
     axes.errorbar(widths, means, errors, fmt=style or marker, color=colour, capsize=3, markersize=5, label=label)
     axes.set(xscale="log", xlabel="width $N$")
@@ -57,7 +57,7 @@ def estimates(
 
 
 def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, axes: Axes | None = None):
-    """Posterior means of a matrix's entries against those of the saddle point, with the line of agreement."""
+    """Posterior means of a matrix's entries against those of the saddle point."""
     matrices = [np.asarray(values, float) for values in (saddle_point, means, errors)]
     axes = axes_or_new(axes, figsize=(4.2, 4.0))
     size = len(matrices[0])
@@ -146,7 +146,7 @@ def over_temperatures(
 
 
 def coverage(levels: Numbers, seen: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
-    """Fraction of intervals with the truth in them, minus their level, against the level, with a simultaneous band."""
+    """Fraction of intervals that hold the truth, minus their level, against the level."""
     levels, seen, band = (np.asarray(values, float) for values in (levels, seen, band))
     axes = axes_or_new(axes)
     axes.plot(levels, seen - levels, color=colour, label=label)

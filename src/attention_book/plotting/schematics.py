@@ -89,7 +89,7 @@ def attention_loop(*, axes: Axes | None = None):
 
 
 def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
-    r"""Order parameters from the readout down, $U^{(L+1)} \to \Sigma_L \to U^{(L)} \to .. \to U^{(1)}$, one chain per row.
+    r"""Order parameters from the readout down to the first layer, one chain per row.
 
     All matrices share one colour scale, of the inverse hyperbolic sine: it separates 1 from 10, and
     zero is white.
@@ -123,7 +123,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
 
 
 def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | None) -> list[tuple[str, np.ndarray]]:
-    """Titles and matrices from the readout down: before every order parameter the scale from the layer above."""
+    """Titles and matrices from the readout down, scales before order parameters."""
     order = [np.atleast_2d(np.asarray(matrix)) for matrix in order]
     layer = layers = sum(matrix.ndim == 2 for matrix in order) - 1
     variance = [1.0] * (layers + 2) if variance is None else list(variance)
@@ -161,7 +161,7 @@ def _draw_paths(axes, places, paths, end) -> list:
 
 
 def _draw_tokens(axes, places, height: float) -> None:
-    """Draw the tokens as a row of bars, with arrows into the network and into every attention matrix."""
+    """Draw the tokens as bars, with arrows into the network and every attention matrix."""
     for place in range(4):
         corner = (-1.75 + 0.2 * place, -0.35)
         bar = FancyBboxPatch(corner, 0.13, 0.7, boxstyle="round,pad=0,rounding_size=0.03", facecolor="#C9C9C9")

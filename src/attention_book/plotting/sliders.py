@@ -1,4 +1,4 @@
-"""Figures with sliders: panels computed beforehand for every position, drawn by Plotly in the browser.
+"""Figures with sliders: panels computed for every position, drawn by Plotly in the browser.
 
 Nothing is loaded from other sites: a built book has Plotly among its own files. Without it, without
 scripts and in print there is a picture.
@@ -144,7 +144,7 @@ def _numbered(panels: Sequence[Panel | Matrix]):
 
 
 def _traces(panels: Sequence[Panel | Matrix], frame: int) -> list[dict]:
-    """Plotly's traces of a frame, in single precision; a name in two panels is once in the legend."""
+    """Plotly's traces of a frame, in single precision; equal names are in the legend once."""
     traces: list[dict[str, Any]] = []
     names: set[str] = set()
     for number, panel in _numbered(panels):

@@ -1,4 +1,4 @@
-"""Drawings of the tasks: hidden chains and their tokens, sequences of images, attention on their patches."""
+"""Drawings of the tasks: hidden chains, their tokens, images, and attention on patches."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _GAP = 3  # pixels between images
 
 
 def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
-    """The two hidden states with arrows for staying and switching, as wide as these are probable."""
+    """The two hidden states with arrows for staying and switching, as wide as probable."""
     axes = axes_or_new(axes, figsize=(3.2, 1.7))
     for place, name in ((-1, "+"), (1, "-")):
         face = COLOURS[f"state {name}"]
@@ -32,7 +32,7 @@ def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
 
 
 def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
-    """Hidden Markov chains of +1 and -1 as rows of dark and light circles, with a bar at every switch."""
+    """Hidden Markov chains of +1 and -1 as rows of circles, with a bar at every switch."""
     chains, length = np.shape(hidden)
     axes = axes_or_new(axes, figsize=(6.6, 0.28 * chains + 0.2))
     for row, chain in enumerate(np.asarray(hidden)):
@@ -76,7 +76,7 @@ def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
 def one_shot_sequence(
     images: Numbers, first: Number, *, axes: Axes, patch: int | None = None, answer: Number | None = None
 ):
-    """Three images side by side over their labels +, -, ?, with the borders of patches and the right answer."""
+    """Three images side by side over their labels +, -, ?."""
     _, height, width = np.shape(images)
     for place, (image, name) in enumerate(zip(np.asarray(images), (_sign(first), _sign(-first), "?"), strict=True)):
         left = place * (width + _GAP)
@@ -93,7 +93,7 @@ def one_shot_sequence(
 
 
 def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title: str = ""):
-    """Three images, each patch tinted by its attention in `weights`, in order of images and rows."""
+    """Three images, each patch tinted by its attention in `weights`."""
     _, height, width = np.shape(images)
     rows = height // patch
     depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)

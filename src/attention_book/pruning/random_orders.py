@@ -1,4 +1,4 @@
-"""Rank correlations of head scores with the costs of removing heads, against random orders of the heads."""
+"""Rank correlations of head scores with the costs of removing heads."""
 
 import functools
 import math
@@ -47,7 +47,7 @@ class Ordering(NamedTuple):
 def ordering(
     scores: Sequence, drops: Sequence, *, heads: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
 ) -> Ordering:
-    r"""Spearman's rank correlation of scores and drops, a mean over networks, with a permutation test.
+    r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
     It is over all heads of a network, or within its layers: the coefficients of the layers,
     weighted with $H_l - 1$, $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order
@@ -94,12 +94,10 @@ def ordering(
     return Ordering(value, p, (float(low), float(high)), each)
 
 
-# Cached: a page has many scores of the same networks.
-@functools.lru_cache(maxsize=256)
 def rank_correlation(
     scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
 ) -> RankCorrelation:
-    """Spearman's rank correlation of scores and accuracy drops, with a bootstrap interval over heads.
+    """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval.
 
     `scores` and `drops` are `(heads,)`, or `(networks, heads)` for the mean over networks. Heads
     are drawn with replacement, within each network. With 8 heads the interval is rough; that of
@@ -134,6 +132,8 @@ def _spearman(first, second):
     return (unit_ranks(first) * unit_ranks(second)).sum(axis=-1)
 
 
+# Cached: a page has many scores of the same networks.
+@functools.lru_cache(maxsize=256)
 def _places(heads: int, orders: int, seed: tuple) -> Int[np.ndarray, "orders heads"]:
     """Random orders of heads."""
     every = np.tile(np.arange(heads, dtype=np.int16), (orders, 1))
@@ -141,7 +141,7 @@ def _places(heads: int, orders: int, seed: tuple) -> Int[np.ndarray, "orders hea
 
 
 def unit_ranks(values: Float[np.ndarray, "*sets heads"]) -> Float[np.ndarray, "*sets heads"]:
-    """Centred ranks of length one along the last axis, equal entries averaged; NaN where all are equal."""
+    """Centred ranks of length one along the last axis; NaN where all entries are equal."""
     ranks = rankdata(values, axis=-1)
     centred = ranks - ranks.mean(axis=-1, keepdims=True)
     length = np.sqrt((centred**2).sum(axis=-1, keepdims=True))

@@ -15,7 +15,7 @@ from statmech_attention.pruning.heads import head_indices
 
 
 def path_weights(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, "paths paths"]:
-    r"""Weights of pairs of paths in the kernel: $c_\pi c_{\pi'} U^{\pi\pi'}$ with the coefficients $c_\pi$ of (X2)."""
+    r"""Weights $c_\pi c_{\pi'} U^{\pi\pi'}$ of pairs of paths in the kernel, $c_\pi$ of (X2)."""
     layers = chain(heads)
     matrix = checks.known("order_parameter", order_parameter, "paths paths")
     if matrix.shape != (layers.paths,) * 2:
@@ -25,7 +25,7 @@ def path_weights(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray
 
 
 def layer_shares(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray, " layers"]:
-    r"""Share $\hat s_l = 1 - s_l^0 / \sum_{\pi\pi'} |c_\pi c_{\pi'} U^{\pi\pi'}|$ of each layer, our (R9).
+    r"""Share $\hat s_l$ of each layer, our (R9).
 
     The sum $s_l^0$ is over pairs that both go past layer $l$; the share is 1 without skips.
     """
@@ -41,7 +41,7 @@ def head_shares(order_parameter: Numbers, *, heads: Layers) -> Float[np.ndarray,
 
 
 def kernel_shares(weights: Numbers, covariance: Numbers, *, heads: Layers) -> Float[np.ndarray, "3"]:
-    """Divide the output's variance: the path along all skips, pairs through heads in every layer, all others.
+    """Divide the output's variance among all skips, heads in every layer, and the rest.
 
     `weights` are those of `path_weights`, `covariance` is that of `path_covariance`. The shares sum
     to 1; the last one can be negative.

@@ -140,7 +140,7 @@ def _omniglot(datasets, folder: Path) -> dict[str, np.ndarray]:
 
 
 def _unpack(folder: Path, part: str) -> None:
-    """Unpack an archive that is there, whole or not at all; torchvision's MD5 knows the original archives only."""
+    """Unpack an archive, whole or not at all; torchvision accepts the original ones only."""
     archive = folder / f"{part}.zip"
     if (folder / part).is_dir() or not archive.exists():
         return

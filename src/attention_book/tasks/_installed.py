@@ -43,7 +43,7 @@ READERS = ("safetensors", "tokenizers")
 
 
 def missing() -> list[str]:
-    """Names of the packages that have the files or read them and are not installed; none is imported."""
+    """Names of packages that have the files or read them and are not installed."""
     packages = [*dict.fromkeys(file.package for file in FILES.values()), *READERS]
     return [package for package in packages if importlib.util.find_spec(package) is None]
 

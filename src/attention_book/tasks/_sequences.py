@@ -33,7 +33,7 @@ class CompactTokens(NamedTuple):
 def normalised_patches(
     compact: CompactTokens, drawings: Int32[Array, "*examples images"], dtype
 ) -> Float[Array, "*examples tokens pixels"]:
-    """Grey patches $u_t$ of sequences of drawings, each with mean 0 and variance 1; 0 if it is empty."""
+    """Layer-normalised grey patches $u_t$ of sequences; 0 where a patch is empty."""
     grey = compact.patches[drawings].astype(dtype) / 255
     grey = grey.reshape(*drawings.shape[:-1], -1, grey.shape[-1])
     centred = grey - jnp.mean(grey, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Sentences and their classes from the files in an installed package, as in the original collections."""
+"""Sentences and their classes, as in the original collections."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ _NEUTRAL = 0.5  # ratings go from -4 to 4
 
 
 def questions(content: bytes) -> list[tuple[str, str]]:
-    """Read questions of TREC and their coarse classes, one per line as in `DESC:manner How did .. ?`."""
+    """Read TREC's questions and classes, one per line as in `DESC:manner How did .. ?`."""
     found = []
     for number, line in enumerate(content.decode().split("\n"), start=1):
         if line.strip():
@@ -32,7 +32,7 @@ def questions(content: bytes) -> list[tuple[str, str]]:
 
 
 def reviews(content: bytes) -> list[tuple[str, str]]:
-    """Read snippets with a clear mean rating, $|r| > 0.5$, and its sign; a line is number, rating, text."""
+    """Read snippets with a clear mean rating, $|r| > 0.5$, and its sign."""
     lines = [line.split("\t", 2) for line in content.decode().split("\n")[1:] if line.strip()]
     rated = ((text, float(rating)) for _, rating, text in lines)
     return [(text, "positive" if rating > 0 else "negative") for text, rating in rated if abs(rating) > _NEUTRAL]
@@ -54,7 +54,7 @@ def messages(content: bytes) -> list[tuple[str, str]]:
 
 
 def without_doubles(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the first of equal sentences, and none that has two classes; strip white space at the ends.
+    """Keep the first of equal sentences, and none that has two classes.
 
     Sentences that differ only in case and white space are equal, also to the encoder.
     """

@@ -1,4 +1,4 @@
-"""The theory's problem on real attention: sentences, seen through the attention matrices of a pretrained encoder."""
+"""The theory's problem on real attention: sentences through a pretrained encoder."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ def encoded_sentences(
     outputs: int = 1,
     batch: int = 32,
 ) -> EncodedSentences:
-    r"""Attentioned inputs (1) to (7) of sentences on the attention of an encoder, read out at the first token.
+    r"""Attentioned inputs (1) to (7) of sentences on the attention of an encoder.
 
     $x^0 = V_0 z / \sqrt{N_0}$ with the tokens $z$ that leave the embedding layer, then layers (2)
     on the encoder's attention $\Omega^{(l,h)}$ for this sentence, without its feed-forward blocks,
@@ -72,13 +72,13 @@ def side_by_side(layers: Sequence[Any]) -> list[list[int]]:
 
 
 def layers_on(encoder: Encoder, sides: Sequence[Sequence[int]], skips: bool) -> list[Any]:
-    """Layers of a network with the heads of the encoder's layers side by side, with or without skips."""
+    """Layers of a network with the encoder's heads side by side, with or without skips."""
     kind = SkipHeads if skips else int
     return [kind(len(side) * encoder.heads) for side in sides]
 
 
 def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> AttentionedInputs:
-    """Attentioned inputs read out at the first token; `sides` has places in `part.attention` per layer."""
+    """Attentioned inputs read out at the first token; `sides` index `part.attention`."""
     attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
     # Only the readout's column goes through the attention.
     return attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)

@@ -44,7 +44,7 @@ _NAMES = {
 
 
 class Encoding(NamedTuple):
-    """Output of an encoder on sentences, in the encoder's precision; numbers on padding are finite and mean nothing."""
+    """Output of an encoder; numbers on padding are finite and mean nothing."""
 
     # The tokens that enter the first layer: word plus position, normalised, before any attention.
     embeddings: Float[Array, "examples tokens width"]
@@ -85,7 +85,7 @@ def pretrained_encoder() -> Encoder:
 def random_encoder(
     key: Key, *, width: int = 12, heads: int = 3, layers: int = 2, vocabulary: int = 50, positions: int = 64
 ) -> Encoder:
-    """Draw an encoder of the same kind, in JAX's default precision, to replace the pretrained one in trials."""
+    """Draw an encoder of the same kind, in JAX's default precision."""
     sizes = {"layers": layers, "heads": heads, "width": width, "vocabulary": vocabulary, "positions": positions}
     layers, heads, width, vocabulary, positions = (checks.whole(name, size) for name, size in sizes.items())
     if width % heads:

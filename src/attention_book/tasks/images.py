@@ -77,7 +77,7 @@ class Split(NamedTuple):
 
 
 def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
-    """Load a data set of 32 x 32 images: 1623 characters of 20 drawings, or ten classes of 70,000 images.
+    """Load a data set: 1623 characters of 20 drawings, or ten classes of 70,000 images.
 
     Classes 0 to 9 of MNIST and FashionMNIST are their training images, 10 to 19 their test images.
     """
@@ -100,7 +100,7 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """Folder of the data sets, each in torchvision's layout: `MNIST/raw`, `FashionMNIST/raw`, `omniglot-py`.
+    """Return the folder of the data sets, each in torchvision's layout.
 
     It is `root`, or else the environment variable STATMECH_ATTENTION_DATA, or else the user's cache
     folder.
@@ -116,7 +116,7 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
 
 @checks.objects
 def omniglot_split(images: ImageSet) -> Split:
-    """Return the standard few-shot split of Omniglot: 1028 training, 172 validation, 423 test characters.
+    """Return Omniglot's few-shot split: 1028 training, 172 validation, 423 test characters.
 
     Characters are sorted by background before evaluation, alphabet (plain ASCII order), character.
     The last 423 are for test; of the first 1200, five background alphabets are for validation and

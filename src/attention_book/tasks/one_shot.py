@@ -75,7 +75,7 @@ class OneShot:
 
     @cached_property
     def positions(self) -> Float[np.ndarray, "tokens features"]:
-        """Sines and cosines of each token's place, base 10^4, with mean 0 and variance 1 over the whole table."""
+        """Sines and cosines of each token's place, with mean 0 and variance 1 in all."""
         rate = _BASE ** -(2 * (np.arange(self.features) // 2) / self.features)
         angle = np.arange(self.tokens)[:, None] * rate[None, :]
         code = np.where(np.arange(self.features) % 2 == 0, np.sin(angle), np.cos(angle))
@@ -121,7 +121,7 @@ class OneShot:
         return OneShotSample(self.inputs(sequences), labels, sequences)
 
     def sequences(self, key: Key, pairs: Int[Array, "examples 2"] | Int[np.ndarray, "examples 2"]) -> Sequences:
-        """Draw one sequence per pair of classes; the third drawing is never one of the first two."""
+        """Draw one sequence per pair of classes; its three drawings are different."""
         pairs = self._pairs(pairs)
         return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 

@@ -73,6 +73,6 @@ def _suite(images: ImageSet, split: Split, title: str, out: Mapping[str, TestSet
 
 
 def _two_classes(images: ImageSet, test_images_from: int) -> TestSet:
-    """Classes 0 and 1; the third image is a test image, whose classes follow those of the training images."""
+    """Classes 0 and 1; the third image is from the test images of the same class."""
     classes = np.array([0, 1])
     return TestSet(OneShot(images), classes, classes + test_images_from)

