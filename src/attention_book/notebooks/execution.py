@@ -10,11 +10,7 @@ from typing import Any
 
 
 class RunFailed(RuntimeError):
-    """A notebook that was started and did not come to its end.
-
-    Attributes:
-        path: the notebook as far as it was executed, with the error in it.
-    """
+    """Raised when a started notebook stops early; `path` is its executed part, with the error in it."""
 
     def __init__(self, message: str, path: Path):
         super().__init__(message)

@@ -6,13 +6,11 @@ file is refused before a kernel starts.
 """
 
 import contextlib
-import difflib
 import errno
 import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ def run(
     progress: bool | None = None,
 ) -> Path:
     """Execute a notebook with other parameters and keep the executed notebook."""
-    need_packages()
     source = find_chapter(chapter)
     notebook = _read(source)
     known = _parameters(notebook, source)
@@ -54,21 +51,13 @@ def run(
             raise
         raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
     finally:
-        # Whatever happened, an interrupt included: what was computed is evidence and is kept.
+        # Also after an error or an interrupt: the computed part is evidence.
         _publish(partial, target, source)
     return target
 
 
-def need_packages() -> None:
-    """Refuse to go on without the packages that notebooks are read and executed with."""
-    missing = [name for name in ("jupytext", "nbformat", "papermill", "pydantic", "ipykernel") if not find_spec(name)]
-    if missing:
-        raise Refused(f"{', '.join(missing)} not installed. Write pip install 'statmech-attention[book]'.")
-
-
 def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
-    """The parameters that a notebook takes."""
-    need_packages()
+    """Return the parameters of a notebook by name."""
     source = find_chapter(chapter)
     return _parameters(_read(source), source)
 
@@ -76,7 +65,7 @@ def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
 def chapters() -> list[str]:
     """Names of the notebooks that take parameters."""
     book = book_folder()
-    # Looking for the word first keeps this quick: few pages have such a cell.
+    # The search for the word is quick: few pages have such a cell.
     sources = [path for path in book.rglob("*.md") if "parameters" in path.read_text(encoding="utf-8")]
     return sorted(_name(path) for path in sources if parameters_of(path))
 
@@ -91,7 +80,7 @@ def book_folder() -> Path:
 
 
 def find_chapter(chapter: str | Path) -> Path:
-    """The file of a chapter."""
+    """Return the file of a chapter, given as a path or as a name below the book folder."""
     path = Path(chapter)
     if not path.name:
         raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")
@@ -103,9 +92,7 @@ def find_chapter(chapter: str | Path) -> Path:
     named = book_folder() / path.with_suffix(".md")
     if named.is_file():
         return named.resolve()
-    near = difflib.get_close_matches(str(chapter), chapters(), n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}?" if near else "The command `list` shows those that take parameters."
-    raise Refused(f"{chapter}: no such file, and no such chapter of the book. {hint}")
+    raise Refused(f"{chapter}: no such file, and no such chapter of the book; the command `list` shows them.")
 
 
 def _read(source: Path):
@@ -113,7 +100,7 @@ def _read(source: Path):
 
     try:
         return jupytext.read(source)
-    except Exception as error:  # whatever the reader stumbles over, it is this file that must be mended
+    except Exception as error:
         raise Refused(f"{source.name}: cannot be read as a notebook ({error}).") from error
 
 
@@ -128,14 +115,14 @@ def _parameters(notebook, source: Path) -> dict[str, Parameter]:
 
 
 def _name(source: Path) -> str:
-    """The chapter's name below the book folder; of a file that is elsewhere only its own."""
+    """Name of a chapter below the book folder; of a file elsewhere only its stem."""
     with contextlib.suppress(Refused, ValueError):
         return source.resolve().relative_to(book_folder().resolve()).with_suffix("").as_posix()
     return source.stem
 
 
 def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
-    """Where the executed notebook goes. The empty partial file made here keeps two runs from taking the same name."""
+    """Choose the executed notebook's file; an empty partial file keeps two runs from the same name."""
     if output is not None:
         target = Path(output).absolute()
         if target.suffix != ".ipynb":
@@ -158,7 +145,7 @@ def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
 
 
 def _make_folder(folder: Path) -> None:
-    """A folder that can be written to: looked at before anything is computed."""
+    """Make a folder and write to it, so that a refusal comes before any computation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
