@@ -145,12 +145,14 @@ def over_temperatures(
     return axes
 
 
-def coverage(levels: Numbers, seen: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
+def coverage(levels: Numbers, fractions: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
     """Fraction of intervals that hold the truth, minus their level, against the level."""
-    levels, seen, band = (np.asarray(values, float) for values in (levels, seen, band))
+    levels, fractions, band = (np.asarray(values, float) for values in (levels, fractions, band))
     axes = axes_or_new(axes)
-    axes.plot(levels, seen - levels, color=colour, label=label)
-    axes.fill_between(levels, seen - levels - band, seen - levels + band, color=colour, alpha=0.15, linewidth=0)
+    axes.plot(levels, fractions - levels, color=colour, label=label)
+    axes.fill_between(
+        levels, fractions - levels - band, fractions - levels + band, color=colour, alpha=0.15, linewidth=0
+    )
     axes.set(xlabel="level")
     return axes
 

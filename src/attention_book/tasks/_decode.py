@@ -97,7 +97,7 @@ def _check_unpacked(folder: Path, cause: Exception | None = None) -> None:
 
 
 def _check_archives(folder: Path, checksums: dict[str, str], cause: Exception) -> None:
-    """Where reading failed: name the archive that is to blame, if one is."""
+    """Name the archive at fault after reading failed, if there is one."""
     for name, wanted in checksums.items():
         path = folder / "raw" / name
         if path.exists() and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != wanted:

@@ -56,14 +56,14 @@ def encoded_sentences(
     places = itertools.count()  # among the layers asked of the encoder
     asked = [[next(places) for _ in side] for side in sides]
 
-    def seen(sentences: Tokens):
+    def inputs_of(sentences: Tokens):
         for part in encoded_batches(encoder, sentences.padded(length), sum(sides, []), batch=batch):
             yield seen_first(part, asked, heads)
 
-    whole = _joined(seen(tokens))
+    whole = _joined(inputs_of(tokens))
     features = fitted_features(whole, directions)
     # Test sentences with all their features would not fit in memory.
-    return EncodedSentences(features.of(whole), _joined(map(features.of, seen(tokens_test))), features)
+    return EncodedSentences(features.of(whole), _joined(map(features.of, inputs_of(tokens_test))), features)
 
 
 def side_by_side(layers: Sequence[Any]) -> list[list[int]]:

@@ -51,7 +51,7 @@ class Training:
         return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
 
 
-class _Kept(NamedTuple):
+class _Checkpoint(NamedTuple):
     """Contents of a checkpoint."""
 
     state: State
@@ -116,11 +116,11 @@ def train(
     state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
     # The best parameters are copied to NumPy: the next steps overwrite the memory of the state.
     best = jax.tree.map(np.array, parameters)
-    kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
+    found = _Checkpoint(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
     if path is not None and path.exists():
-        kept = load_state(path, kept, settings)
-    state, best, curve, seconds = jax.tree.map(jnp.array, kept.state), kept.best, kept.curve, float(kept.seconds)
-    step, best_step = kept.steps.tolist()
+        found = load_state(path, found, settings)
+    state, best, curve, seconds = jax.tree.map(jnp.array, found.state), found.best, found.curve, float(found.seconds)
+    step, best_step = found.steps.tolist()
 
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
@@ -152,7 +152,7 @@ def train(
                 state = state._replace(sums=jnp.zeros(3, jnp.float32))
                 if path is not None:
                     until = np.asarray(seconds + time.monotonic() - began)
-                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, until), settings)
+                    save_state(path, _Checkpoint(state, best, np.array([step, best_step]), curve, until), settings)
     best = jax.tree.map(jnp.asarray, best)
     spent = seconds + time.monotonic() - began
     return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
