@@ -1,9 +1,9 @@
 """Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images.
 
-The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as one compressed array
-file a data set; from then on that file is read, and torch is not needed. Resizing is that of the paper's authors:
-bilinear with antialiasing on 8-bit grey images. The polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on
-black (0) in the others.
+The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as
+one compressed array file a data set; from then on that file is read, and torch is not needed.
+Resizing is that of the paper's authors: bilinear with antialiasing on 8-bit grey images. The
+polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
 import hashlib
@@ -38,22 +38,12 @@ _VALIDATION_ALPHABETS = ("Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhe
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Drawings of a number of classes, one class after the other.
+    """Drawings of several classes, one class after the other."""
 
-    Attributes:
-        name: of the data set.
-        pixels: grey values, 0 to 255.
-        starts: the drawings of class `c` are `pixels[starts[c]:starts[c + 1]]`.
-        names: of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3".
-
-    Raises:
-        ValueError: pixels other than whole numbers from 0 to 255, `starts` that do not cut all drawings into one piece a class.
-    """
-
-    name: str
-    pixels: UInt8[np.ndarray, "drawings height width"]
-    starts: Int[np.ndarray, " boundaries"]
-    names: tuple[str, ...]
+    name: str  # of the data set
+    pixels: UInt8[np.ndarray, "drawings height width"]  # grey values, 0 to 255
+    starts: Int[np.ndarray, " boundaries"]  # the drawings of class `c` are `pixels[starts[c]:starts[c + 1]]`
+    names: tuple[str, ...]  # of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3"
 
     def __post_init__(self):
         if getattr(self.pixels, "dtype", None) != np.uint8 or self.pixels.ndim != 3 or not self.pixels.size:
@@ -80,14 +70,7 @@ class ImageSet:
         return len(self.names)
 
     def grey(self, drawings: Numbers) -> Float[np.ndarray, "*chosen height width"]:
-        """Some drawings as grey values in [0, 1].
-
-        Args:
-            drawings: their indices.
-
-        Returns:
-            An array `(*drawings, height, width)`.
-        """
+        """Return some drawings as grey values in [0, 1]."""
         return self.pixels[np.asarray(drawings)] / 255.0
 
 
@@ -100,20 +83,9 @@ class Split(NamedTuple):
 
 
 def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
-    """One of the data sets, 32 x 32: 1623 characters of 20 drawings, or ten classes with 70,000 images.
+    """Load a data set: 1623 characters of 20 drawings, or ten classes of 70,000 images.
 
-    Args:
-        name: "omniglot", "mnist" or "fashion_mnist". MNIST's and FashionMNIST's classes 0 to 9 are their training
-            images, 10 to 19 their test images.
-        root: the data folder, see `data_root`.
-
-    Returns:
-        `ImageSet`.
-
-    Raises:
-        ValueError: an unknown name; a truncated, altered or wrong file, which is named.
-        FileNotFoundError: the images are not there and cannot be downloaded, or torch to read them is missing; says
-            what to do.
+    Classes 0 to 9 of MNIST and FashionMNIST are their training images, 10 to 19 their test images.
     """
     checks.choice("name", name, DATA_SETS)
     root = data_root(root)
@@ -139,14 +111,10 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """The folder of the data sets, each in torchvision's layout: `MNIST/raw`, `FashionMNIST/raw`, `omniglot-py`.
+    """Return the folder of the data sets, each in torchvision's layout.
 
-    Args:
-        root: a folder; without it the environment variable STATMECH_ATTENTION_DATA counts, and without that the user's
-            cache folder.
-
-    Returns:
-        A path, made if it is needed.
+    It is `root`, or else the environment variable STATMECH_ATTENTION_DATA, or else the user's cache
+    folder.
     """
     chosen = os.environ.get(VARIABLE) if root is None else root
     if chosen:
@@ -159,19 +127,11 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
 
 @checks.objects
 def omniglot_split(images: ImageSet) -> Split:
-    """The standard few-shot split of Omniglot: 1028 training, 172 validation and 423 test characters.
+    """Return Omniglot's few-shot split: 1028 training, 172 validation, 423 test characters.
 
-    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character. The last 423 are for
-    test; of the first 1200, five background alphabets are for validation and the others for training.
-
-    Args:
-        images: the result of `load("omniglot")`.
-
-    Returns:
-        `Split`.
-
-    Raises:
-        ValueError: not the 1623 characters of Omniglot in that order.
+    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character.
+    The last 423 are for test; of the first 1200, five background alphabets are for validation and
+    the others for training.
     """
     if images.classes != 1623 or list(images.names) != sorted(images.names):
         raise ValueError(f"images: wanted the 1623 sorted characters of Omniglot, got {images.classes} classes.")

@@ -2,5 +2,3 @@
 
 from attention_book.training.one_shot import Training, train
 from attention_book.training.path_form import Parameters, trained_network
-
-__all__ = ["Parameters", "Training", "train", "trained_network"]
