@@ -54,7 +54,7 @@ def run(
         raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
     finally:
         # Also after an error or an interrupt: the computed part is evidence.
-        _publish(partial, target, source)
+        _publish(partial, target, source, _notice(known, given))
     return target
 
 
