@@ -115,15 +115,14 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     pages = {name: BeautifulSoup((html / f"{name}.html").read_text(encoding="utf-8"), "html.parser") for name in names}
     start = '<!DOCTYPE html><html lang="en" data-theme="light"><head></head><body></body></html>'
     whole = BeautifulSoup(start, "html.parser")
-    head = pages[names[0]].head.select("title, link[rel=stylesheet]")
-    for name, page in pages.items():  # the scripts of the first page with formulas
-        if "window.MathJax" in str(page.head):
-            scripts = page.head.select("script")
-            head += [one for one in scripts if "window.MathJax" in one.text or "tex-svg" in one.get("src", "")]
-            break
-    for one in map(copy.copy, head):
+    first = names[0]
+    formulas = next((name for name, page in pages.items() if "window.MathJax" in str(page.head)), first)
+    scripts = [one for one in pages[formulas].head.select("script") if re.search("window.MathJax|tex-svg", str(one))]
+    head = [(first, one) for one in pages[first].head.select("title, link[rel=stylesheet]")]
+    for name, one in [*head, *((formulas, one) for one in scripts)]:
+        one = copy.copy(one)
         for kind in {"href", "src"} & one.attrs.keys():
-            one[kind] = _path(one[kind], html, name if one.name == "script" else names[0])
+            one[kind] = _path(one[kind], html, name)
         whole.head.append(one)
     style = whole.new_tag("style")
     style.string = STYLE
