@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 from check_book import ROOT
-from page_cache import PageCache
+from execute_pages import Pages
 
 from attention_book.notebooks.pages import AGREEMENT
 from statmech_attention import results
@@ -74,8 +74,8 @@ def executed(root: Path) -> dict:
     """
     if not (root / "_build" / ".done").is_file():
         raise Unready("the book is not built. Run `make book` first.")
-    cache = PageCache(root)
-    found = {name: cache.executed(name) for name in cache.notebooks}
+    pages = Pages(root)
+    found = {name: pages.executed(name) for name in pages.notebooks}
     for name, notebook in found.items():
         if notebook is None:
             raise Unready(f"{name}: has changed since the book was built. Run `make book` first.")
