@@ -91,7 +91,7 @@ def tiny_book(tmp_path, monkeypatch):
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
     shutil.copy(ROOT / "_config.yml", tmp_path)
     shutil.copytree(ROOT / "_ext", tmp_path / "_ext")
-    (tmp_path / "requirements.txt").write_text("jax\n")
+    (tmp_path / "pyproject.toml").write_text("")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["build_book"])
     return tmp_path
@@ -168,7 +168,7 @@ def test_whatever_a_page_may_read_is_in_its_fingerprint(tiny_book):
     import build_book
 
     wanted = {
-        "requirements.txt": {"frame", "read", "all"},
+        "constraints/python3.13.txt": {"frame", "read", "all"},
         "src/package/module.py": {"source", "read", "all"},
         "results/folder/a.nc": {"read", "all"},
         "_static/book.css": {"frame", "all"},

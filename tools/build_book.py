@@ -21,11 +21,11 @@ from statmech_attention.results.provenance import hash_files
 ROOT = Path(__file__).resolve().parents[1]
 PAGE_MEMORY = 2 * 2**30  # bytes
 # All sources decide whether there is anything to do, the frame whether pages stay rendered, the rest whether they stay executed.
-FRAME = ("_config.yml", "_toc.yml", "requirements.txt", "constraints", "tools", "_ext", "_static")
-READ = ("requirements.txt", "constraints", "src", "results")
+FRAME = ("_config.yml", "_toc.yml", "pyproject.toml", "constraints", "tools", "_ext", "_static")
+READ = ("constraints", "src", "results")
 SOURCES = (*FRAME, *READ, "book", "benchmarks", "workflow")
 MATHJAX = "tex-svg-full.js"
-SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
+SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".toml", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")

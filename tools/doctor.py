@@ -49,7 +49,7 @@ def main() -> int:
     good = True
     for name, code, threads, remedy in (
         ("devices", DEVICES, None, "`make distclean`, then `make venv`, installs the tested versions"),
-        ("JAX", FACTORISATIONS, "2", "take another version of JAX: requirements.txt says which"),
+        ("JAX", FACTORISATIONS, "2", "take another version of JAX: pyproject.toml says which"),
     ):
         fine, said = run(code, threads)
         print(f"{name:9s} {said}" + ("" if fine else f": {remedy}"), flush=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the virtual environment that the Makefile uses, or brings it up to date. Does nothing, at once, when neither the
+# Make the virtual environment that the Makefile uses, or bring it up to date. Nothing is done, at once, if neither the
 # requirements nor the place of the project have changed since the last time.
 #   VENV    where the environment goes (.venv)
 #   PYTHON  the interpreter to make it with; without it, the first of python3.13, 3.12, 3.11, python3, python that runs
@@ -29,7 +29,7 @@ if [ -n "$wanted" ]; then
 fi
 
 # The project's folder is part of the key because an environment cannot be moved.
-key=$(pwd && cat requirements.txt constraints/*.txt pyproject.toml | cksum)
+key=$(pwd && cat constraints/*.txt pyproject.toml | cksum)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && supported "$venv/bin/python"; then
     exit 0
 fi
@@ -69,6 +69,5 @@ version=$(minor "$venv/bin/python")
 rm -f "$stamp"
 echo "Installing the tested versions for Python $version into $venv (the first time this takes some minutes)."
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
-pip install --quiet -r requirements.txt -c "constraints/python$version.txt"
-pip install --quiet --no-deps --editable .
+pip install --quiet --editable '.[dev]' -c "constraints/python$version.txt"
 echo "$key" >"$stamp"
