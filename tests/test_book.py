@@ -275,7 +275,7 @@ def test_the_check_finds_what_is_broken(tmp_path):
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
         <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
-        <a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
+        <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl><a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
     )
     pages, figures, problems = check_book.check(tmp_path)
     assert (pages, figures) == (2, 1)
@@ -285,6 +285,7 @@ def test_the_check_finds_what_is_broken(tmp_path):
         "an error in a cell",
         "messages on standard error",
         "left unresolved: 'As in {numref}",
+        "left unresolved: '$x$'",
         "no caption with a number",
         "the file is not there",
         "no alternative text",

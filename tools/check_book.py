@@ -16,8 +16,9 @@ BROKEN = {
     ".system-message": "a message of the parser",
     ".problematic": "a role or reference that was not understood",
 }
-# Roles that were left as they were written, and references without a target.
+# Roles that were left as they were written, references without a target, and formulas and code of docstrings.
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
+UNMARKED = re.compile(r"[$`]|:math:")
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
 
 
@@ -67,7 +68,8 @@ def _broken(article: Tag):
     for selector, meaning in BROKEN.items():
         for tag in article.select(selector):
             yield f"{meaning}: {tag.get_text(' ', strip=True)[:120]!r}"
-    for text in article.find_all(string=UNRESOLVED):
+    unmarked = [text for entry in article.select("dl.py") for text in entry.find_all(string=UNMARKED)]
+    for text in [*article.find_all(string=UNRESOLVED), *unmarked]:
         if not text.find_parent(["code", "pre", "script", "style"]) and not text.find_parent(class_="math"):
             yield f"left unresolved: {text.strip()[:120]!r}"
 
