@@ -121,36 +121,31 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA warns of every program that it reads
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([part.__module__ for part in (experiments.Theory, posterior, train)])
-    random, task = np.random.default_rng([seed, len(name)]), TASKS[name]
+    random, task, number, done = np.random.default_rng([seed, len(name)]), TASKS[name], 0, 0
     # The first compiles; those that follow read what it compiled.
-    again = folder / "again"
-    for place in (folder / "alone", again):
+    for place in (folder / "alone", folder / "again"):
         code, alone = attempt(context, task, place, folder / "programs", None)
         if code:
-            raise RuntimeError(f"{name}: ended with {code} though nobody killed it")
-    wanted = end(again)
+            raise RuntimeError(f"{name}: ended with {code} though nothing killed it")
+    wanted = end(place)
     if end(folder / "alone") != wanted:
-        raise RuntimeError(f"{name}: two runs that nobody killed have not the same end")
-    number = done = 0
+        raise RuntimeError(f"{name}: two runs that nothing killed have different ends")
     while done < kills:
-        place, rows, outcome = folder / f"run{number}", [], SAME
-        while True:
+        place, rows, code, lost = folder / f"run{number}", [], None, False
+        while code is None:
             moment = random.uniform(0, alone) if done + len(rows) < kills else None
             code, seconds = attempt(context, task, place, folder / "programs", moment)
-            if code is not None:
-                break
-            writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
-            # If the result is there and only what it was made of is still to be removed, nothing need be kept.
-            ended = wanted.items() <= end(place).items()
-            kept = max(before, task.kept(place)) if ended else task.kept(place)
-            if kept < before:
-                outcome = "lost what was kept"
-            facts = {"task": name, "run": number, "moment": seconds, "alone": alone}
-            rows.append(facts | {"kept": kept, "writing": writing})
-        if code:
-            outcome = f"ended with {code}"
-        elif end(place) != wanted:
-            outcome = "another end"
+            if code is None:
+                writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
+                # If the result is there and only what it was made of is still to be removed, nothing need be kept.
+                ended = wanted.items() <= end(place).items()
+                kept = max(before, task.kept(place)) if ended else task.kept(place)
+                lost |= kept < before
+                facts = {"task": name, "run": number, "moment": seconds, "alone": alone}
+                rows.append(facts | {"kept": kept, "writing": writing})
+        outcome = "lost what was kept" if lost else SAME
+        if code or end(place) != wanted:
+            outcome = f"ended with {code}" if code else "another end"
         yield from ({**row, "outcome": outcome} for row in rows)
         number, done = number + 1, done + len(rows)
 
