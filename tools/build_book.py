@@ -1,7 +1,6 @@
 """Build the book: execute the pages that need it, render, print where the book is. The log is `_build/book.log`."""
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -20,12 +19,11 @@ from statmech_attention.results.provenance import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE_MEMORY = 2 * 2**30  # bytes
-# All sources decide whether there is anything to do, the frame whether pages stay rendered, the rest whether they stay executed.
-FRAME = ("_config.yml", "_toc.yml", "pyproject.toml", "constraints", "tools", "_ext", "_static")
+# What executed pages may read, and what else the book is made from.
 READ = ("constraints", "src", "results")
-SOURCES = (*FRAME, *READ, "book", "benchmarks", "workflow")
+SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
 MATHJAX = "tex-svg-full.js"
-SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".toml", ".txt", ".yaml", ".yml"}
+SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
@@ -43,38 +41,28 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
     done = build / ".done"
-    before, now = _recorded(done), fingerprints(ROOT)
-    if before != now or not (build / "html" / "index.html").is_file():
+    now = fingerprint(ROOT, SOURCES)
+    if not done.is_file() or done.read_text() != now or not (build / "html" / "index.html").is_file():
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
-            failed = _build(build, before, now, options.jobs or pages_at_a_time(), log)
+            failed = _build(build, options.jobs or pages_at_a_time(), log)
         if failed:
             print("\nThe book was not built:", *failed, f"\nThe log: {build / 'book.log'}", sep="\n", file=sys.stderr)
             return 1
-        done.write_text(json.dumps(now))
+        done.write_text(now)
     else:
         print("Nothing has changed.")
     print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
     return 0
 
 
-def fingerprints(root: Path) -> dict[str, str]:
-    """Return hashes of what a book is built from: the frame, the source, what executed pages may read, and all."""
+def fingerprint(root: Path, names: tuple[str, ...]) -> str:
+    """Return a hash of files and folders of the project, with the version of Python and the images that are at hand."""
     from attention_book.tasks.images import data_root
 
-    images = " ".join(sorted(path.name for path in (data_root() / "decoded").glob("*.npz")))
-    parts = {"frame": FRAME, "source": ("src",), "read": READ, "all": SOURCES}
-    hashes = {name: hash_files(_files(root, folders), root) for name, folders in parts.items()}
-    return {name: f"{found} Python {sys.version.split()[0]} {images}" for name, found in hashes.items()}
-
-
-def _recorded(done: Path) -> dict:
-    """Return the fingerprints of the last build; none if it failed or left a file of another form."""
-    try:
-        found = json.loads(done.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    paths = (path for name in names for path in (root / name, *(root / name).rglob("*")))
+    digest = hash_files((path for path in paths if path.suffix in SUFFIXES and path.is_file()), root)
+    return " ".join([digest, sys.version.split()[0], *sorted(path.name for path in data_root().glob("decoded/*.npz"))])
 
 
 def pages_at_a_time() -> int:
@@ -83,34 +71,20 @@ def pages_at_a_time() -> int:
     return max(1, min(cores(), memory // PAGE_MEMORY))
 
 
-def _files(root: Path, names: tuple[str, ...]) -> list[Path]:
-    paths = {path for name in names for path in (root / name, *(root / name).rglob("*"))}
-    return [path for path in paths if path.suffix in SUFFIXES and path.is_file()]
-
-
-def _build(build: Path, before: dict, now: dict, jobs: int, log) -> list[str]:
+def _build(build: Path, jobs: int, log) -> list[str]:
     """Execute and render; return what went wrong."""
     from execute_pages import Pages  # takes seconds, and often nothing is to be done
 
-    pages, environment = Pages(ROOT), _environment(jobs)
+    pages, read, environment = Pages(ROOT), fingerprint(ROOT, READ), _environment(jobs)
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    stale = pages.stale(now["read"])
-    failed = pages.execute(stale, now["read"], jobs, settings["execute"]["timeout"], environment, log)
+    failed = pages.execute(pages.stale(read), read, jobs, settings["execute"]["timeout"], environment, log)
     if failed:
         complaints = [f"{name}: {COLOUR.sub('', error).strip()}\n" for name, error in failed.items()]
         print(*complaints, sep="\n", file=log)
         return complaints
 
-    # Every page is written again, so that all references are looked at; what is read again is what changed.
-    shutil.rmtree(build / "html", ignore_errors=True)
-    if before.get("frame") != now["frame"]:  # or the last build failed: Sphinx thinks that its broken page was read
-        shutil.rmtree(build / ".doctrees", ignore_errors=True)
-    # Sphinx sees a page's text, but neither its outputs nor what is made of the package's docstrings or of other pages' times.
-    changed = ["{nb-exec-table}"] * bool(stale) + ["{eval-rst}"] * (before.get("source") != now["source"])
-    for page in (ROOT / "book").rglob("*.md"):
-        name, text = page.relative_to(ROOT).with_suffix("").as_posix(), page.read_text(encoding="utf-8")
-        if name in stale or any(directive in text for directive in changed):
-            (build / ".doctrees" / f"{name}.doctree").unlink(missing_ok=True)
+    for folder in ("html", ".doctrees"):  # Sphinx does not see all that a page is made from
+        shutil.rmtree(build / folder, ignore_errors=True)
     where = address(settings, ROOT)
     branch = settings["repository"]["branch"]
     launch(settings, where)
