@@ -6,10 +6,7 @@ solved one after the other at the temperature, with at most `most` evaluations (
 
 from collections.abc import Iterator
 
-OURS, RIVALS = (
-    ("auto", "dense", "products"),
-    ("L-BFGS (optax)", "L-BFGS (SciPy)", "BFGS (SciPy)", "Newton-CG (SciPy)", "BFGS (Optimistix)", "Adam"),
-)
+from benchmarks.minimisers import OURS, RIVALS
 
 
 def cases() -> Iterator[dict]:
