@@ -36,7 +36,7 @@ def missing() -> str:
     try:
         import torch  # noqa: F401
     except ImportError:
-        return "torch is not installed: pip install -r requirements-images.txt"
+        return "torch is not installed: make images"
     return ""
 
 
