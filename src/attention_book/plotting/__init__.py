@@ -34,3 +34,4 @@ from attention_book.plotting.tasks import (
     switching,
 )
 from statmech_attention.plotting import *  # noqa: F403
+from statmech_attention.plotting import style
