@@ -1,8 +1,9 @@
-"""Measure what the first call of everything costs: `python -m benchmarks.calls`. Leave the machine alone meanwhile.
+"""Measure what the first call of everything costs: `python -m benchmarks.calls`.
 
-Every case is a process of its own without a cache of compiled programs. The call is made cold; with other numbers (prior
-variances, widths, temperature, key), which must find everything compiled; and warm. The example of the README is timed as
-the process that it is for a newcomer.
+Leave the machine alone meanwhile. Every case is a process of its own without a cache of compiled
+programs. The call is made cold; with other numbers (prior variances, widths, temperature, key),
+which must find everything compiled; and warm. The example of the README is timed as the process
+that it is for a newcomer.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The theory once more, by brute force: plain NumPy, explicit loops, nothing from the package.
 
-Equation numbers are those of Tiberi et al. (2024). Examples come first, then paths (h_1 slowest), then features.
+Equation numbers are those of Tiberi et al. (2024). Examples come first, then paths (h_1 slowest),
+then features.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The reference pages name every public module and every name of the package itself; the book's build looks at the rest."""
+"""The reference pages name every public module and every name of the package itself."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ PAGES = Path(__file__).resolve().parents[1] / "book" / "use"
 
 
 def public_modules(name: str) -> list[str]:
-    """The module itself if it says what is public in it or has no modules below it, else its public modules."""
+    """The module itself if it lists what is public or has no modules below it, else those."""
     module = importlib.import_module(name)
     if hasattr(module, "__all__") or not hasattr(module, "__path__"):
         return [name]
