@@ -111,8 +111,8 @@ def newcomer() -> dict:
     count = "from statmech_attention.compiling import compilations"
     compiled = int(_run(f"{count}\ncompilations()\n{example}\nprint(compilations())").split()[-1])
     cold, never = min(_timed(_run, example) for _ in range(3)), float("nan")
-    row = {"what": README, "cold": cold, "other": never, "warm": never}
-    return row | {"compilations": compiled, "compilations_other": 0}
+    counts = {"compilations": compiled, "compilations_other": 0}
+    return {"what": README, "cold": cold, "other": never, "warm": never, **counts}
 
 
 def main() -> None:

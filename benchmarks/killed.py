@@ -126,11 +126,9 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
     # The first compiles; those that follow read what it compiled.
     for place in (folder / "alone", folder / "again"):
         code, alone = attempt(context, task, place, folder / "programs", None)
-        if code:
-            raise RuntimeError(f"{name}: ended with {code} though nothing killed it")
     wanted = end(place)
-    if end(folder / "alone") != wanted:
-        raise RuntimeError(f"{name}: two runs that nothing killed have different ends")
+    if code or end(folder / "alone") != wanted:
+        raise RuntimeError(f"{name}: left alone, a run ended with {code}, or two have different ends")
     while done < kills:
         place, rows, code, lost = folder / f"run{number}", [], None, False
         while code is None:

@@ -7,7 +7,6 @@ import sys
 from importlib import metadata
 
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy", "scipy", "xarray", "jupyter-book")
-PATIENCE = 300  # seconds
 # JAX 0.10 and 0.11.0 wait for ever here: batched factorisations hold every thread of the pool that
 # they wait for.
 FACTORISATIONS = """
@@ -54,7 +53,7 @@ def main() -> int:
     return 0 if good else 1
 
 
-def run(code: str, threads: str | None, patience: float = PATIENCE) -> tuple[bool, str]:
+def run(code: str, threads: str | None, patience: float = 300) -> tuple[bool, str]:
     """Run a program on so many threads; return whether it ended well and what it printed."""
     environment = {**os.environ, **({} if threads is None else {"NPROC": threads, "JAX_PLATFORMS": "cpu"})}
     command = [sys.executable, "-c", code]
