@@ -150,7 +150,7 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
 
 
 def attempt(context, task: Task, folder: Path, programs: Path, moment: float | None) -> tuple[int | None, float]:
-    """Run a task, killed after so many seconds; return its exit code, None if killed, and its time."""
+    """Run a task, killed at a moment; return its exit code, None if it was killed, and its time."""
     begun = context.Event()
     process = context.Process(target=_work, args=(task.work, task.double, folder, programs, begun))
     process.start()

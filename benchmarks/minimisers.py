@@ -130,7 +130,7 @@ def _lbfgs(action, size: int):
 
 
 def _optimistix(solver, action, size: int):
-    """One of Optimistix, whose steps and changes of the action become so small that the gradient is."""
+    """One of Optimistix, down to steps so small that the gradient is small too."""
 
     @partial(jax.jit, static_argnames="most")
     def minimise(problem, most):
@@ -143,7 +143,7 @@ def _optimistix(solver, action, size: int):
 
 
 def _scipy(method: str, action, size: int):
-    """One of SciPy's on the compiled value and gradient, Newton's with compiled Hessian products."""
+    """One of SciPy's on compiled derivatives, of the second order for Newton's."""
     evaluate = jax.jit(jax.value_and_grad(action))
     product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(y, problem)), (x,), (v,))[1])
 

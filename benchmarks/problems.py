@@ -42,7 +42,7 @@ def _hidden_markov(examples: int, heads, features: int):
 
 
 def _random(examples: int, heads, features: int):
-    """Return Gaussian inputs, correlated across paths, and labels by a linear teacher on one path."""
+    """Return inputs correlated across paths, and labels of a linear teacher on one path."""
     random = np.random.default_rng(0)
     shared = random.normal(size=(examples, 1, features))
     inputs = shared + random.normal(size=(examples, int(np.prod(heads)), features))

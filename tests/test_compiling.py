@@ -1,4 +1,4 @@
-"""How little is compiled before the first answer, and that `quick_jit` is `jax.jit`."""
+"""Little is compiled before the first answer, and `quick_jit` is `jax.jit`."""
 
 import os
 import subprocess

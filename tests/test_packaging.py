@@ -53,7 +53,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(wheel, tmp_path_factory):
-    """Runs code on the wheel alone, far from the checkout and without extras; returns its output."""
+    """Runs code on the wheel alone, without checkout and extras; returns its output."""
     site, elsewhere = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("elsewhere")
     zipfile.ZipFile(wheel).extractall(site)
 

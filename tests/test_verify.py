@@ -67,7 +67,7 @@ def test_the_command_prints_a_line_each_and_fails_if_one_differs(recorded, tmp_p
 
 @pytest.fixture(scope="module")
 def records():
-    """How every record in the repository was made."""
+    """The provenance of every record in the repository."""
     return {path: results.record(path) for path in verify.RESULTS.rglob("*.nc")}
 
 

@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def check(root: Path) -> tuple[int, int, list[str]]:
-    """Check every page of the contents; return the numbers of pages and figures, and the problems."""
+    """Check every page; return the numbers of pages and figures, and the problems."""
     names, html = page_names(root), root / "_build" / "html"
     built, problems, figures = {}, [], 0
     for name in names:

@@ -23,7 +23,7 @@ _HALF_WRITTEN = "ignore:Error reading persistent compilation cache"
 def share(environment: MutableMapping[str, str], folder: Path) -> None:
     """Let JAX keep its compiled programs in a folder and compile sooner; what is set stays."""
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / machine()))
-    # Everything: most of a page are hundreds of small programs, which are sooner read than compiled.
+    # Everything: a page has hundreds of small programs, which are sooner read than compiled.
     environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     environment.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
     # Where there is AVX-512, XLA adds two preferences of its code generator to a program's features
@@ -48,7 +48,7 @@ def share(environment: MutableMapping[str, str], folder: Path) -> None:
 
 
 def share_cores(environment: MutableMapping[str, str], processes: int) -> None:
-    """Give each of several processes its part of the cores, so that their threads do not compete."""
+    """Give each of several processes its part of the cores; threads would compete."""
     threads = str(max(1, cores() // processes))
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
         environment.setdefault(name, threads)

@@ -136,7 +136,7 @@ def put(text: str, name: str, block: str) -> str:
 
 
 def copy_picture(root: Path) -> None:
-    """Copy the figure out of the built book without its date, so that it changes with the figure."""
+    """Copy the figure out of the built book, without the date in it."""
     page = root / "_build" / "html" / f"{PAGE}.html"
     image = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find(id=FIGURE).find("img")
     target = root / PICTURE
