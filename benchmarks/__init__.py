@@ -1,1 +1,1 @@
-"""Speed and memory of the package, random problems and kills; each module is a command, as in `python -m benchmarks.dmft`."""
+"""Measure speed and memory, solve random problems, kill runs: `make bench`."""

@@ -1,7 +1,7 @@
 """Measure speed and memory of the saddle point beside the usual minimisers: `python -m benchmarks`.
 
-Every case runs in a process of its own, so that compilation and peak memory are its own; leave the machine alone meanwhile.
-A run that was interrupted continues. All of it takes several minutes on two cores.
+Every case has a process of its own; leave the machine alone meanwhile. A run that was interrupted
+continues; remove the record to measure all again, which takes several minutes on two cores.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""Measure what the first call of everything costs: `python -m benchmarks.calls`. Leave the machine alone meanwhile.
+"""Measure what the first call of everything costs: `python -m benchmarks.calls`.
 
-Every case is a process of its own without a cache of compiled programs. The call is made cold; with other numbers (prior
-variances, widths, temperature, key), which must find everything compiled; and warm. The example of the README is timed as
-the process that it is for a newcomer.
+Leave the machine alone meanwhile. Every case is a process of its own without a cache of compiled
+programs. The call is made cold; with other numbers (prior variances, widths, temperature, key),
+which must find everything compiled; and warm. The example of the README is timed as the process
+that it is for a newcomer.
 """
 
 import argparse
@@ -110,8 +111,8 @@ def newcomer() -> dict:
     count = "from statmech_attention.compiling import compilations"
     compiled = int(_run(f"{count}\ncompilations()\n{example}\nprint(compilations())").split()[-1])
     cold, never = min(_timed(_run, example) for _ in range(3)), float("nan")
-    row = {"what": README, "cold": cold, "other": never, "warm": never}
-    return row | {"compilations": compiled, "compilations_other": 0}
+    counts = {"compilations": compiled, "compilations_other": 0}
+    return {"what": README, "cold": cold, "other": never, "warm": never, **counts}
 
 
 def main() -> None:

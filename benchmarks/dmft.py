@@ -1,7 +1,8 @@
-"""Measure the speed of the mean-field dynamics: `python -m benchmarks.dmft`. Leave the machine alone meanwhile.
+"""Measure the speed of the mean-field dynamics: `python -m benchmarks.dmft`.
 
-Steps of the map, of Lyapunov exponents and of a diagram, for the published patterns (M = 3, L = 4) and for a window of 32. Every
-function is compiled by a first call; the fastest of several counts. A step is one step of one network.
+Leave the machine alone meanwhile. Steps of the map, of Lyapunov exponents and of a diagram, for the
+published patterns (M = 3, L = 4) and for a window of 32. Every function is compiled by a first
+call; the fastest of several counts. A step is one step of one network.
 """
 
 import time
@@ -36,7 +37,7 @@ def main() -> None:
 
 
 def checksum() -> np.ndarray:
-    """Sums over networks of their overlaps in the first steps; later ones are chaotic where beta is large."""
+    """Sums over networks of their first overlaps; later ones are chaotic where beta is large."""
     model = _model(4, 16)
     overlaps = dmft.trajectory(model, dmft.initial_window(model), steps=40)
     return np.array([np.sum(np.asarray(leaf)) for leaf in jax.tree.leaves(overlaps)])

@@ -1,7 +1,8 @@
-"""Kill runs at random moments: do they come to the same end as one that is left alone? `python -m benchmarks.killed`.
+"""Kill runs at random moments and compare their ends: `python -m benchmarks.killed`.
 
-A recorded experiment, a recorded sweep over widths, a training and a sampling are killed with SIGKILL and started again until
-they end. Every attempt is a process of its own, forked from one that has imported everything and computed nothing.
+A recorded experiment, a recorded sweep over widths, a training and a sampling are killed with
+SIGKILL and started again until they end. Every attempt is a process of its own, forked from one
+that has imported everything and computed nothing.
 """
 
 import argparse
@@ -42,7 +43,7 @@ UNITS = {
 
 
 class Task(NamedTuple):
-    """Work that continues in a folder to its end, a count of what is kept of it there, and whether in double precision."""
+    """Work that continues in a folder, a count of what is kept there, and its precision."""
 
     work: Callable[[Path], object]
     kept: Callable[[Path], int]
@@ -62,7 +63,7 @@ def experiment(folder: Path) -> Path:
 
 
 def sweep(folder: Path) -> Path:
-    """The theory over widths, each started from the next larger one, of a network that was not trained."""
+    """The theory of an untrained network over widths, each started from the next larger one."""
     network = experiments.experiment_file("network", folder, layers=2, heads=2, seed=0)
     if not network.exists():
         attention = trained_network(initial(jax.random.key(7), (2, 2), 16, 8, 192))
@@ -117,7 +118,7 @@ TASKS = {
 
 
 def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]:
-    """Kill runs of a task and let each come to its end; yield a row per kill once its run has ended."""
+    """Kill runs of a task, let each come to its end, and yield a row per kill."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA warns of every program that it reads
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([part.__module__ for part in (experiments.Theory, posterior, train)])
@@ -125,11 +126,9 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
     # The first compiles; those that follow read what it compiled.
     for place in (folder / "alone", folder / "again"):
         code, alone = attempt(context, task, place, folder / "programs", None)
-        if code:
-            raise RuntimeError(f"{name}: ended with {code} though nothing killed it")
     wanted = end(place)
-    if end(folder / "alone") != wanted:
-        raise RuntimeError(f"{name}: two runs that nothing killed have different ends")
+    if code or end(folder / "alone") != wanted:
+        raise RuntimeError(f"{name}: left alone, a run ended with {code}, or two have different ends")
     while done < kills:
         place, rows, code, lost = folder / f"run{number}", [], None, False
         while code is None:
@@ -137,7 +136,7 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
             code, seconds = attempt(context, task, place, folder / "programs", moment)
             if code is None:
                 writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
-                # If the result is there and only what it was made of is still to be removed, nothing need be kept.
+                # If only what the result was made of is still to be removed, nothing need be kept.
                 ended = wanted.items() <= end(place).items()
                 kept = max(before, task.kept(place)) if ended else task.kept(place)
                 lost |= kept < before
@@ -151,7 +150,7 @@ def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]
 
 
 def attempt(context, task: Task, folder: Path, programs: Path, moment: float | None) -> tuple[int | None, float]:
-    """Run a task in a process, killed after so many seconds; return its exit code, None if it was killed, and its seconds."""
+    """Run a task, killed at a moment; return its exit code, None if it was killed, and its time."""
     begun = context.Event()
     process = context.Process(target=_work, args=(task.work, task.double, folder, programs, begun))
     process.start()

@@ -1,7 +1,8 @@
-"""The minimisers that are compared: ours and its rivals, all on the same action, in the same coordinates unless said otherwise.
+"""The minimisers that are compared: ours and its rivals, all on the same action.
 
-Each is made once for a problem and then called with a width. All stop once the largest entry of the gradient is at most
-`SMALL`; none is given the minimum. The rivals get the kernels of the pairs of paths where ours keeps them.
+The coordinates are the same unless said otherwise. Each minimiser is made once for a problem and
+then called with a width. All stop once the largest entry of the gradient is at most `SMALL`; none
+is given the minimum. The rivals get the kernels of the pairs of paths where ours keeps them.
 """
 
 from functools import partial
@@ -25,7 +26,7 @@ RATES = (0.3, 0.1, 0.03, 0.01)
 
 
 class Run(NamedTuple):
-    """Evaluations of the action (or trial steps) of a minimiser, and the action and largest gradient entry it reached."""
+    """Evaluations (or trial steps) of a minimiser; action and largest gradient entry at its end."""
 
     evaluations: int
     action: float
@@ -35,7 +36,7 @@ class Run(NamedTuple):
 def make(name: str, attentioned, labels, temperature: float):
     """Return a function of (width, most evaluations) that returns a `Run`.
 
-    The name is one of `OURS`, or a key of `RIVALS`, with ", plain coordinates" after it for separate Cholesky factors.
+    The name is one of `OURS` or a key of `RIVALS`, perhaps with ", plain coordinates" after it.
     """
     if name in OURS:
         return partial(_ours, name, attentioned, labels, temperature)
@@ -50,7 +51,8 @@ def make(name: str, attentioned, labels, temperature: float):
 
     def minimise(width, most):
         architecture = Architecture.of(attentioned.heads, width)
-        return rival(problem_of(data, attentioned, temperature, architecture, pairs), most)
+        count, value, gradient = rival(problem_of(data, attentioned, temperature, architecture, pairs), most)
+        return Run(int(count), float(value), float(gradient))
 
     return minimise
 
@@ -62,7 +64,7 @@ def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
 
 
 def _good_coordinates(point, chain):
-    """Turn a Cholesky factor per U^(l) (diagonals in logarithms) into the coordinates of the package."""
+    """Turn Cholesky factors, diagonals in logarithms, into the coordinates of the package."""
     factors, start = [], 0
     for size in chain.partial_paths:
         below = np.tril_indices(size, -1)
@@ -95,7 +97,7 @@ def _descent(action, size: int, optimiser, advance):
 
 
 def _adam(action, size: int):
-    """Adam; as in the paper the learning rate is that with the lowest energy, here action, over ten first steps."""
+    """Adam; as in the paper, with the rate whose first ten steps end lowest, here in action."""
 
     def advance(optimiser, function, point, memory, count):
         value, gradient = jax.value_and_grad(function)(point)
@@ -109,7 +111,7 @@ def _adam(action, size: int):
     def with_best_rate(problem, most):
         trials = [float(minimise(problem, 10, rate)[1]) for rate in RATES]
         count, value, gradient = minimise(problem, most, RATES[int(np.nanargmin(trials))])
-        return Run(int(count) + 10 * len(RATES), float(value), float(gradient))
+        return count + 10 * len(RATES), value, gradient
 
     return with_best_rate
 
@@ -124,17 +126,11 @@ def _lbfgs(action, size: int):
         value, gradient = optax.tree.get(memory, "value"), optax.tree.get(memory, "grad")
         return optax.apply_updates(point, step), memory, count, value, jnp.max(jnp.abs(gradient))
 
-    minimise = jax.jit(_descent(action, size, optax.lbfgs(), advance))
-
-    def run(problem, most):
-        count, value, gradient = minimise(problem, most)
-        return Run(int(count), float(value), float(gradient))
-
-    return run
+    return jax.jit(_descent(action, size, optax.lbfgs(), advance))
 
 
 def _optimistix(solver, action, size: int):
-    """One of Optimistix, which stops where a step and the change of the action are small: as small as makes the gradient so."""
+    """One of Optimistix, down to steps so small that the gradient is small too."""
 
     @partial(jax.jit, static_argnames="most")
     def minimise(problem, most):
@@ -143,15 +139,11 @@ def _optimistix(solver, action, size: int):
         value, gradient = jax.value_and_grad(action)(found.value, problem)
         return found.stats["num_steps"], value, jnp.max(jnp.abs(gradient))
 
-    def run(problem, most):
-        count, value, gradient = minimise(problem, most)
-        return Run(int(count), float(value), float(gradient))
-
-    return run
+    return minimise
 
 
 def _scipy(method: str, action, size: int):
-    """One of SciPy's on the compiled value and gradient, Newton's with the compiled product of the Hessian and a vector."""
+    """One of SciPy's on compiled derivatives, of the second order for Newton's."""
     evaluate = jax.jit(jax.value_and_grad(action))
     product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(y, problem)), (x,), (v,))[1])
 

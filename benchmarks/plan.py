@@ -1,7 +1,8 @@
-"""The cases of `python -m benchmarks`, each a plain dictionary that a process of its own gets as JSON.
+"""The cases of `python -m benchmarks`, plain dictionaries that processes get as JSON.
 
-`group` names it in the results; `minimiser` and `problem` are those of `minimisers.make` and `problems.make`; its `points` are
-solved one after the other at the temperature, with at most `most` evaluations (or trial steps) each.
+`group` names it in the results; `minimiser` and `problem` are those of `minimisers.make` and
+`problems.make`; its `points` are solved one after the other at the temperature, with at most `most`
+evaluations (or trial steps) each.
 """
 
 from collections.abc import Iterator
@@ -35,7 +36,8 @@ def cases() -> Iterator[dict]:
     for heads, counts in {(2, 2): (100, 1000, 5000, 20_000), (4, 4): (1000, 5000)}.items():
         for count in counts:
             yield _case("many examples", "auto", "random", [_point(count, heads, 192)])
-    # Six layers, and up to 512 paths; a case each, so that the memory is its own. One-shot images leave 87 features.
+    # Six layers, and up to 512 paths; a case each, so that the memory is its own. One-shot images
+    # leave 87 features.
     for fours in range(4):
         yield _case("many paths", "products", "random", [_point(600, (2,) * (6 - fours) + (4,) * fours, 87, 30)])
 

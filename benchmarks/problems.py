@@ -1,4 +1,4 @@
-"""The problems that are solved: the hidden Markov chain task, one-shot images, and random inputs of any size."""
+"""The problems that are solved: hidden Markov chains, one-shot images, and random inputs."""
 
 import functools
 from pathlib import Path
@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
-    """Return attentioned inputs and labels of "hidden Markov", "images" (both of fixed heads) or a "random" problem."""
+    """Return inputs and labels of "hidden Markov", "images" (of fixed heads) or "random"."""
     if name == "hidden Markov":
         return _hidden_markov(examples, heads, features)
     return _images(examples, heads) if name == "images" else _random(examples, heads, features)
 
 
 def _images(examples: int, heads):
-    """Return the first training sequences of the recorded theory of the one-shot network of 16 paths."""
+    """Return the first training sequences of the recorded theory of a network of 16 paths."""
     theory = experiment_of(ROOT / "results" / "one_shot" / "theory-2x4-seed0.nc")
     train = theory.draw(0).train
     if train.inputs.heads != tuple(heads) or len(train.labels) != examples:
@@ -42,7 +42,7 @@ def _hidden_markov(examples: int, heads, features: int):
 
 
 def _random(examples: int, heads, features: int):
-    """Return Gaussian inputs, correlated across paths, and labels by a linear teacher on the first path, one in ten wrong."""
+    """Return inputs correlated across paths, and labels of a linear teacher on one path."""
     random = np.random.default_rng(0)
     shared = random.normal(size=(examples, 1, features))
     inputs = shared + random.normal(size=(examples, int(np.prod(heads)), features))

@@ -1,6 +1,7 @@
-"""Solve random problems, harmless and not: does each converge, or say why not? `python -m benchmarks.robustness`.
+"""Solve random problems, harmless and not: `python -m benchmarks.robustness`.
 
-Layers, heads, examples and features come in a few combinations, since each is compiled once; all else is drawn for every problem.
+Does each converge, or say why not? Layers, heads, examples and features come in a few combinations,
+since each is compiled once; all else is drawn for every problem.
 """
 
 import argparse
@@ -75,7 +76,7 @@ def draw(seed: int) -> dict:
 
 
 def solve(problem: dict) -> dict:
-    """Return the row of a problem: `outcome`, `said`, `action`, and the fields of the problem that are numbers or texts."""
+    """Return the row of a problem: its outcome, and its fields that are numbers or texts."""
     row = {name: problem[name] for name in ("kind", "width", "temperature", "scale")}
     row |= {"heads": json.dumps(problem["heads"]), "examples": len(problem["labels"])}
     row |= {"features": problem["inputs"].shape[-1], "said": "", "action": math.nan, "steps": 0}
@@ -97,7 +98,7 @@ def solve(problem: dict) -> dict:
 
 
 def _wrong(solution, mean, variance) -> str:
-    """Return what is impossible about a solution that is said to have converged; empty if nothing is."""
+    """Return what is impossible about a converged solution; empty if nothing is."""
     matrix = np.asarray(solution.order_parameter)
     if not (np.isfinite(matrix).all() and np.isfinite(mean).all() and np.isfinite(variance).all()):
         return "not finite"
@@ -118,7 +119,7 @@ def main() -> int:
     parser.add_argument("--problems", type=int, default=500, help="number of problems (500)")
     count, began = parser.parse_args().problems, time.monotonic()
     sma.enable_x64()
-    seeds = sorted(range(count), key=lambda seed: seed % len(SHAPES))  # those of one shape after one another
+    seeds = sorted(range(count), key=lambda seed: seed % len(SHAPES))  # shape by shape
     rows = [solve(draw(seed)) for seed in tqdm(seeds, unit="problem")]
     about = {"dimension": "problem", "parameters": {"problems": count}, "revision": 1}
     table.write(RECORDED, rows, UNITS, maker=MAKER, checksum=checksum(), began=began, **about)

@@ -1,8 +1,9 @@
-"""Measure the samplers: seconds, leapfrog steps and effective sample sizes. Run it with `python -m benchmarks.sampling`.
+"""Measure time and effective sizes of the samplers: `python -m benchmarks.sampling`.
 
-A case is sampled twice: the first time compiles, the second is what a user waits for at the next width. A case of more than
-a minute is sampled once, unless it is to be compared: trajectories of other random numbers have other lengths. The table
-is written after every case, and a run that was interrupted continues.
+A case is sampled twice: the first time compiles, the second is what a user waits for at the next
+width. A case of more than a minute is sampled once, unless it is to be compared: trajectories of
+other random numbers have other lengths. The table is written after every case, and a run that was
+interrupted continues.
 """
 
 import json

@@ -16,7 +16,7 @@ from statmech_attention import results
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
-# Raised by hand when what is measured changes: rows of different revisions do not stand in one table.
+# Raised by hand when what is measured changes; a table has rows of one revision.
 REVISION = 2  # 2: all minimisers stop at a gradient, and none is given the minimum
 
 
@@ -30,7 +30,7 @@ def read(path: Path) -> list[dict]:
 
 
 def write(path: Path, rows: list[dict], units: dict, *, maker: str, checksum, began: float, **about) -> xr.Dataset:
-    """Record rows, a variable per column with its unit and meaning; `about` replaces dimension, parameters, revision."""
+    """Record rows, a variable per column; `about` may hold dimension, parameters, revision."""
     dimension = about.pop("dimension", "row")
     dataset = xr.Dataset({name: (dimension, np.array([row[name] for row in rows])) for name in rows[0]})
     for name, (unit, text) in units.items():

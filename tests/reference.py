@@ -1,6 +1,7 @@
 """The theory once more, by brute force: plain NumPy, explicit loops, nothing from the package.
 
-Equation numbers are those of Tiberi et al. (2024). Examples come first, then paths (h_1 slowest), then features.
+Equation numbers are those of Tiberi et al. (2024). Examples come first, then paths (h_1 slowest),
+then features.
 """
 
 import itertools
@@ -18,7 +19,7 @@ def softmax_column(logits):
 
 
 def attention_from_logits(inputs, layers, logit, mask=None):
-    """(3), one array (examples, heads, keys, queries) a layer; `logit(layer, head, key token, query token)`."""
+    """(3), an array (examples, heads, keys, queries) per layer; `logit(layer, head, key, query)`."""
     examples, tokens, _ = inputs.shape
     matrices = []
     for layer, heads in enumerate(layers):
@@ -52,7 +53,7 @@ def readout_columns(readout, tokens):
 
 
 def forward(projection, values, readout_vector, inputs, matrices, readout):
-    """(1), (2), (4), one example and one head at a time; tokens are columns here, as in the paper."""
+    """(1), (2), (4), one example and one head at a time; tokens are columns, as in the paper."""
     outputs = []
     for example in range(len(inputs)):
         x = inputs[example].T
@@ -148,7 +149,7 @@ def action(order_parameters, inputs, labels, heads, widths, variances, temperatu
 
 
 def action_gradient(order_parameters, inputs, labels, heads, widths, variances, temperature):
-    """The derivative of the action with respect to every U^(l), by hand; symmetric matrices, the scalar last."""
+    """The derivative of the action by every U^(l), by hand; symmetric matrices, the scalar last."""
     shares = [width / max(widths) for width in widths]
     overlaps = [np.atleast_2d(overlap) for overlap in order_parameters]
     found = []

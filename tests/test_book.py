@@ -45,7 +45,8 @@ def test_links_between_pages_lead_to_pages_of_the_book():
 
 
 def test_an_equation_of_several_lines_with_a_number_is_written_as_one():
-    # Sphinx puts what stands between dollars and has several lines into an environment that refuses a number.
+    # Sphinx puts what stands between dollars and has several lines into an environment that refuses
+    # a number.
     for page in (ROOT / "book").rglob("*.md"):
         between = re.findall(r"^\$\$\n(.*?)^\$\$", page.read_text(), re.MULTILINE | re.DOTALL)
         wrong = [one for one in between if r"\\" in one and r"\tag" in one]
@@ -147,7 +148,8 @@ def test_broken_pages_are_all_named_until_they_are_mended_and_the_others_are_kep
     assert executed(said) == ["other", "third"] and str(tiny_book / "_build" / "html" / "index.html") in said
     assert "48" in (tiny_book / "_build" / "html" / "book" / "other.html").read_text()
     assert check_book.check(tiny_book) == (3, 0, [])
-    # Interactive figures ask for the one, formulas for the other, which is MathJax as its makers ship it.
+    # Interactive figures ask for the one, formulas for the other, which is MathJax as its makers
+    # ship it.
     static = tiny_book / "_build" / "html" / "_static"
     assert (static / "plotly.min.js").is_file()
     digest = hashlib.sha256((static / build_book.MATHJAX).read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""The look at the built book in a browser: it finds what is wrong with a page, and nothing with one that is right."""
+"""The look at pages in a browser: it finds what is wrong, and nothing on a page that is right."""
 
 import asyncio
 

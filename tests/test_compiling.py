@@ -1,4 +1,4 @@
-"""How little is compiled before the first answer, and that `quick_jit` is `jax.jit`."""
+"""Little is compiled before the first answer, and `quick_jit` is `jax.jit`."""
 
 import os
 import subprocess
@@ -53,7 +53,8 @@ def test_little_is_compiled_before_the_first_answer_and_nothing_again_for_other_
         [sys.executable, "-c", LINES], env=environment, capture_output=True, text=True, check=True
     ).stdout
     see, see_again, predict, predict_again = map(int, printed.split())
-    # JAX's own, for a key and its split: 4. Of ours: heads 1; chains, tokens, attention and paths 4 for each of two sizes.
+    # JAX's own, for a key and its split: 4. Of ours: heads 1; chains, tokens, attention and paths 4
+    # for each of two sizes.
     assert see <= 4 + 1 + 2 * 4
     assert see_again == 0
     assert predict == 1

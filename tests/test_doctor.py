@@ -1,4 +1,4 @@
-"""The script that prints what the machine gives; the check of JAX itself runs in `make doctor`, not here."""
+"""The script that prints what the machine gives; JAX itself is checked by `make doctor`."""
 
 import doctor
 import pytest

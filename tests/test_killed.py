@@ -1,4 +1,4 @@
-"""Runs killed at every change that they make to their folder come to the same end and leave nothing over."""
+"""Runs killed at any change of their folder come to the same end and leave nothing over."""
 
 import multiprocessing
 import os
@@ -56,7 +56,7 @@ class Steps(Experiment):
 
 
 def steps(folder: Path, die_before: int | None = None) -> None:
-    """Run it; the process kills itself before its n-th change of a folder. Only files under way may be written to."""
+    """Run it, and kill the process before its n-th change; only files under way are written to."""
     changes = 0
 
     def look(event, arguments):
@@ -91,7 +91,7 @@ def killed(monkeypatch):
 
 @pytest.fixture(scope="module")
 def context():
-    """Processes that are forked from one in which everything is imported and nothing was computed."""
+    """Processes forked from one in which all is imported and nothing was computed."""
     found = multiprocessing.get_context("forkserver")
     found.set_forkserver_preload(["attention_book.experiments", "statmech_attention.sampling"])
     return found

@@ -1,4 +1,4 @@
-"""What is installed: the wheel, the library alone without any extra, and versions that stand in several files."""
+"""The wheel, the library alone without any extra, and versions that stand in several files."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def alone(wheel, tmp_path_factory):
-    """Runs code with what the wheel holds, far from the checkout, where no extra is installed; returns what it printed."""
+    """Runs code on the wheel alone, without checkout and extras; returns its output."""
     site, elsewhere = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("elsewhere")
     zipfile.ZipFile(wheel).extractall(site)
 

@@ -1,4 +1,4 @@
-"""The pages as notebooks: the buttons lead to what the build made, and the first cell gets what is missing."""
+"""The pages as notebooks: where the buttons lead, and what the first cell installs."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The book as one PDF: pages in order, links between them inside, linked from the first page once."""
+"""The book as one PDF: pages in order, with links between them and an outline."""
 
 import print_book
 import pytest

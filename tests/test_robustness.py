@@ -1,4 +1,4 @@
-"""Random problems, a few: each is solved or says why not. Five hundred are recorded: `python -m benchmarks.robustness`."""
+"""A few random problems: each is solved or says why not."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Records computed again: what stands, what does not, and that code as it is written changes nothing where numbers stay."""
+"""Records computed again: what stands and what does not."""
 
 import sys
 from functools import cache
@@ -67,7 +67,7 @@ def test_the_command_prints_a_line_each_and_fails_if_one_differs(recorded, tmp_p
 
 @pytest.fixture(scope="module")
 def records():
-    """How every record in the repository was made."""
+    """The provenance of every record in the repository."""
     return {path: results.record(path) for path in verify.RESULTS.rglob("*.nc")}
 
 
@@ -75,7 +75,8 @@ def test_what_is_looked_at_quickly_is_there(records):
     assert all((verify.RESULTS / name).is_file() for name in verify.QUICK)
     makers = {made["maker"] for made in records.values()}
     quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
-    # The test sets of a pruning take longer, and so do the samples on images; points on an encoder's attention need all their sentences encoded.
+    # The test sets of a pruning take longer, and so do the samples on images; points on an
+    # encoder's attention need all their sentences encoded.
     assert makers - quick == {"points", "pruning", "samples"}
 
 

@@ -1,7 +1,8 @@
-"""Look at every page of the built book in Chromium: wide and narrow, light and dark, as files, without a network.
+"""Look at every page of the built book in Chromium: wide and narrow, light and dark, offline.
 
-Reported are errors in the console, requests to the network, formulas left as text, content wider than the window,
-text with too little contrast, sliders that change nothing and searches that do not find their page.
+Reported are errors in the console, requests to the network, formulas left as text, content wider
+than the window, text with too little contrast, sliders that change nothing and searches that do not
+find their page.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def main() -> int:
 
 
 async def browse(html: Path, names: list[str] = (), jobs: int = 1) -> dict[str, list[str]]:
-    """Look at pages of a built book, at all and the search if none is named; return the problems of each."""
+    """Look at pages of a built book, by default all and the search; return each one's problems."""
     if not (html / "index.html").is_file():
         raise Unavailable("the book is not built: make book")
     looks = {name: partial(look_at, path=html / f"{name}.html") for name in names or page_names(ROOT)}
@@ -114,7 +115,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def opened(browser: Browser, address: str) -> AsyncIterator[tuple[Page, dict[str, None]]]:
-    """Open an address in a window of its own; yield the page and its faults, which grow meanwhile."""
+    """Open an address in a window of its own; yield the page and its growing list of faults."""
     width, theme = LOOKS[0]
     context = await browser.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=theme)
     await context.add_init_script(path=Path(__file__).with_suffix(".js"))

@@ -1,4 +1,4 @@
-"""Build the book: execute the pages that need it, render, print where the book is. The log is `_build/book.log`."""
+"""Build the book: execute the pages that need it, render, print where it is: `make book`."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book",
 MATHJAX = "tex-svg-full.js"
 SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-# A line that names what is wrong, in Sphinx's words, or the last line of an exception in a notebook.
+# A line that names what is wrong, in Sphinx's words, or the last line of an exception.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
 
 
@@ -37,7 +37,7 @@ def main() -> int:
     options = parser.parse_args()
     build = ROOT / "_build"
     if options.clean:
-        for folder in (build, ROOT / ".cache" / "book"):  # compiled programs stay: nothing that is read decides on them
+        for folder in (build, ROOT / ".cache" / "book"):  # compiled programs stay valid
             shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
     done = build / ".done"
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def fingerprint(root: Path, names: tuple[str, ...]) -> str:
-    """Return a hash of files and folders of the project, with the version of Python and the images that are at hand."""
+    """Return a hash of files and folders, with the version of Python and the images at hand."""
     from attention_book.tasks.images import data_root
 
     paths = (path for name in names for path in (root / name, *(root / name).rglob("*")))
@@ -96,8 +96,8 @@ def _build(build: Path, jobs: int, log) -> list[str]:
 def _command(settings: dict, cache: Path) -> list[str]:
     """Return Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
-    # What pages load, from the book's own files: Plotly only where a page asks, since it is large; MathJax with its letters as
-    # drawings, since browsers refuse fonts to pages that are opened as files.
+    # What pages load, from the book's own files: Plotly only where a page asks, since it is large;
+    # MathJax with its letters as drawings, since browsers refuse fonts to pages opened as files.
     settings["sphinx"]["config"]["html_static_path"] = [
         str(resources.files("plotly") / "package_data" / "plotly.min.js"),
         str(resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / MATHJAX),
@@ -126,7 +126,7 @@ def _watch(command: list[str], environment: dict[str, str], log) -> tuple[int, l
 
 
 def _environment(jobs: int) -> dict[str, str]:
-    """Return the kernels' environment: this Python, their share of the cores, one cache of compiled programs."""
+    """Return the kernels' environment: this Python, a share of the cores, the cache of programs."""
     environment = dict(os.environ)
     kernel_environment(environment)
     share(environment, ROOT / ".cache" / "compiled")

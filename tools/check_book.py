@@ -1,4 +1,4 @@
-"""Check the built book for what Sphinx does not warn about: missing pages and figures, broken output, dead links."""
+"""Check the built book for missing pages and figures, broken output and dead links."""
 
 import re
 import sys
@@ -16,7 +16,8 @@ BROKEN = {
     ".system-message": "a message of the parser",
     ".problematic": "a role or reference that was not understood",
 }
-# Roles that were left as they were written, references without a target, and formulas and code of docstrings.
+# Roles that were left as they were written, references without a target, and formulas and code of
+# docstrings.
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
 UNMARKED = re.compile(r"[$`]|:math:")
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
@@ -32,7 +33,7 @@ def main() -> int:
 
 
 def check(root: Path) -> tuple[int, int, list[str]]:
-    """Check every page of the table of contents; return the numbers of pages and figures, and a line per problem."""
+    """Check every page; return the numbers of pages and figures, and the problems."""
     names, html = page_names(root), root / "_build" / "html"
     built, problems, figures = {}, [], 0
     for name in names:
@@ -53,7 +54,7 @@ def check(root: Path) -> tuple[int, int, list[str]]:
 
 
 def page_names(root: Path) -> list[str]:
-    """Return the pages of a project's table of contents in its order, such as "book/theory/model"."""
+    """Return the pages of the table of contents in order, such as "book/theory/model"."""
 
     def names(entry) -> list[str]:
         if isinstance(entry, list):

@@ -7,8 +7,8 @@ import sys
 from importlib import metadata
 
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy", "scipy", "xarray", "jupyter-book")
-PATIENCE = 300  # seconds
-# JAX 0.10 and 0.11.0 wait for ever here: batched factorisations hold every thread of the pool that they wait for.
+# JAX 0.10 and 0.11.0 wait for ever here: batched factorisations hold every thread of the pool that
+# they wait for.
 FACTORISATIONS = """
 import jax, jax.numpy as jnp
 
@@ -53,8 +53,8 @@ def main() -> int:
     return 0 if good else 1
 
 
-def run(code: str, threads: str | None, patience: float = PATIENCE) -> tuple[bool, str]:
-    """Run a program in a process of its own, on so many threads; return whether it ended well and what it printed."""
+def run(code: str, threads: str | None, patience: float = 300) -> tuple[bool, str]:
+    """Run a program on so many threads; return whether it ended well and what it printed."""
     environment = {**os.environ, **({} if threads is None else {"NPROC": threads, "JAX_PLATFORMS": "cpu"})}
     command = [sys.executable, "-c", code]
     try:

@@ -1,7 +1,8 @@
 """Execute the pages of the book that need it, several at a time, each in a kernel of its own.
 
-Jupyter's cache keeps executed pages and recognises a page by its cells. Beside each of them stands the fingerprint of all
-that pages may read: the source, the records, the versions. A page is executed again if its cells or the fingerprint change.
+Jupyter's cache keeps executed pages and recognises a page by its cells. Beside each of them stands
+the fingerprint of all that pages may read: the source, the records, the versions. A page is
+executed again if its cells or the fingerprint change.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ KEPT = 300  # executed pages; enough for the branches between which one goes to 
 
 
 class Pages:
-    """The pages with cells: `notebooks` by name, such as "book/theory/model", and the cache of the executed ones."""
+    """The pages with cells: `notebooks` by name, and the cache of the executed ones."""
 
     def __init__(self, root: Path):
         self.root, self.folder = root, root / ".cache" / "book"
@@ -65,12 +66,12 @@ class Pages:
                     self._keep(name, notebook, {"execution_seconds": seconds, "fingerprint": fingerprint})
                     tqdm.write(f"{name}: {seconds:.0f} s")
         except KeyboardInterrupt:
-            os._exit(130)  # threads would wait for their cells; kernels end by themselves when their parent is gone
+            os._exit(130)  # threads would wait for their cells; kernels end with their parent
         pool.shutdown()
         return failed
 
     def _attempt(self, name: str, *settings):
-        """Execute a page; retry unless a cell failed, since two kernels that start at once can pick the same port."""
+        """Execute a page; retry unless a cell failed, since two kernels can pick the same port."""
         try:
             return self._execute(name, *settings)
         except (CellExecutionError, CellTimeoutError):

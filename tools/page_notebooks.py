@@ -1,7 +1,8 @@
-"""The pages as notebooks for Binder, Colab and a reader's own machine; the first cell installs what is missing there.
+"""Write the pages as notebooks, whose first cell installs what is missing where it runs.
 
-They are written to `_build/notebooks` and beside the sources of the built pages, from where they are downloaded. The book's
-workflow puts them on a branch of the repository, where the pages' buttons open them.
+They are written to `_build/notebooks` and beside the sources of the built pages, from where they
+are downloaded. The book's workflow puts them on a branch of the repository, where the pages'
+buttons open them.
 """
 
 import re
@@ -12,13 +13,15 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-# A web address as it stands in the settings or in Git, there perhaps with a name, a password or the port of a shell.
+# A web address as it stands in the settings or in Git, there perhaps with a name, a password or the
+# port of a shell.
 ADDRESS = re.compile(
     r"(?:https://|ssh://|git@)(?:[^/@]+@)?(github\.com|gitlab\.com)(?::\d+)?[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?"
 )
 BUTTONS = ("binderhub_url", "colab_url")
 GET = """\
-# Where the package is not installed, as on Colab, this gets the book and what its pages need; elsewhere it does nothing.
+# Where the package is not installed, as on Colab, this gets the book and what its pages need;
+# elsewhere it does nothing.
 import importlib.util, os, subprocess, sys
 
 if importlib.util.find_spec("attention_book") is None:
@@ -38,7 +41,7 @@ if importlib.util.find_spec("attention_book") is None:
 
 
 def address(settings: dict, root: Path) -> str | None:
-    """Return the repository's web address, from the settings or from where the checkout was cloned; None if neither is public."""
+    """Return the repository's web address from the settings or Git; None if it is not public."""
     said = settings.get("repository", {}).get("url")
     if not said:
         command = ["git", "-C", str(root), "remote", "get-url", "origin"]

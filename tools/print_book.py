@@ -1,7 +1,7 @@
-"""Print the whole book as one PDF with Chromium: the built pages in the order of the contents, without LaTeX.
+"""Print the built book as one PDF with Chromium, in the order of the contents, without LaTeX.
 
-The articles of all pages stand in one document, so that links between pages lead to pages of the PDF.
-Folded code is left out; figures with a slider are pictures.
+The articles of all pages stand in one document, so that links between pages lead to pages of the
+PDF. Folded code is left out; figures with a slider are pictures.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def link(page: Path, html: Path) -> None:
 
 
 def _article(article: Tag, html: Path, name: str, names: list[str]) -> Tag:
-    """Return the article of a page with its identifiers and links as they are in the whole document."""
+    """Return the article of a page with identifiers and links of the whole document."""
     for one in article.select(LEFT_OUT):
         one.decompose()
     for one in article.select("details"):

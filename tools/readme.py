@@ -1,7 +1,8 @@
-"""Write what the README takes from the executed book and from the records, so that no result in it is typed by hand.
+"""Write what the README takes from the executed book and from the records: `make readme`.
 
-Three blocks, each between two comments: the figure with its caption, the table of what is reproduced (a row for every call of
-`pages.agreement` on a page), and what is recorded. `--check` writes nothing and fails where the README says something else.
+Three blocks, each between two comments: the figure with its caption, the table of what is
+reproduced (a row for every call of `pages.agreement` on a page), and what is recorded. `--check`
+writes nothing and fails where the README says something else.
 """
 
 import argparse
@@ -30,7 +31,7 @@ class Unready(Exception):
 
 
 def main() -> int:
-    """Run the command line; return 1 if the book is not built or if a checked README is out of date."""
+    """Run the command line; return 1 if the book is not built or the README out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the README is out of date")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
@@ -57,7 +58,7 @@ def main() -> int:
 
 
 def executed(root: Path) -> dict:
-    """Return the executed notebooks of the built book by page, in the order of the table of contents."""
+    """Return the executed notebooks of the built book by page, in the order of the contents."""
     if not (root / "_build" / ".done").is_file():
         raise Unready("the book is not built. Run `make book` first.")
     pages = Pages(root)
@@ -98,13 +99,16 @@ def figure(notebook) -> str:
 def recorded(folder: Path) -> str:
     """Return a paragraph on what is recorded: networks, what was computed of each, and samples."""
     files = sorted((folder / "one_shot").glob("network-*.nc"))
-    kinds = Counter(_kind(results.record(path)["parameters"]) for path in files)
+    asked = [results.record(path)["parameters"] for path in files]
+    kinds = Counter((one.get("kind") == "skip", one["layers"], one["heads"]) for one in asked)
     networks = []
     for (skip, layers, heads), number in sorted(kinds.items()):
         shape = f"$L$ = $H$ = {layers}" if layers == heads else f"$L$ = {layers}, $H$ = {heads}"
         networks.append(f"{_count(number)} of {shape}" + " beside skip connections" * skip)
     parts = {"theory": "theory", "pruning": "pruning", "evidence": "the evidence lost without each head"}
-    common = [text for part, text in parts.items() if all(_beside(path, part).is_file() for path in files)]
+    names = [path.name.removeprefix("network") for path in files]
+    there = {part: all((folder / "one_shot" / (part + name)).is_file() for name in names) for part in parts}
+    common = [text for part, text in parts.items() if there[part]]
     text = (
         f"Networks recorded, at the paper's scale: {_listed(networks, ', and ')}" if files else "No network is recorded"
     )
@@ -132,7 +136,7 @@ def put(text: str, name: str, block: str) -> str:
 
 
 def copy_picture(root: Path) -> None:
-    """Copy the figure out of the built book without its date, so that the same figure is the same file."""
+    """Copy the figure out of the built book, without the date in it."""
     page = root / "_build" / "html" / f"{PAGE}.html"
     image = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find(id=FIGURE).find("img")
     target = root / PICTURE
@@ -152,16 +156,6 @@ def _number(row: str) -> tuple[int, str]:
     """Return the first figure that a row names."""
     number, letter = re.match(r"(\d+)(?:\((\w)\))?", row).groups("")
     return int(number), letter
-
-
-def _kind(asked: dict) -> tuple[bool, int, int]:
-    """Return whether a network has skips, its layers and its heads."""
-    return asked.get("kind") == "skip", asked["layers"], asked["heads"]
-
-
-def _beside(path: Path, part: str) -> Path:
-    """Return the place of another experiment's record on the same network."""
-    return path.with_name(path.name.replace("network", part, 1))
 
 
 def _count(number: int) -> str:

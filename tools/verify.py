@@ -1,9 +1,4 @@
-"""Compute a part of every record again and compare: `make verify`. It fails if one differs or is out of date.
-
-python tools/verify.py                       all records below results/
-python tools/verify.py --quick               one of each kind, those that take seconds
-python tools/verify.py results/dmft/*.nc     these
-"""
+"""Compute a part of every record again and compare: `make verify`, or with the names of records."""
 
 import argparse
 import multiprocessing
@@ -42,7 +37,7 @@ QUICK = (
 
 def main() -> int:
     """Run the command line; return 1 if a record differs or is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("records", nargs="*", type=Path, help="records; all if none is named")
     parser.add_argument("--quick", action="store_true", help="a few records, under two minutes")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of records at a time (2)")
@@ -92,7 +87,7 @@ def verify(path: Path) -> tuple[bool, str]:
             if experiment.missing:
                 return True, f"not looked at: it needs {experiment.missing}, run `make text`"
             found = experiment.again()
-    except Exception as error:  # whatever it is, this record does not stand, and the others are still to be looked at
+    except Exception as error:  # this record does not stand; the others are still to be looked at
         return False, f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - began
     said = f"{found.what}: differs by {found.difference:.1e} (at most {found.tolerance:g}), {seconds:.0f} s"
