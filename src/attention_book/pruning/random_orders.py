@@ -120,8 +120,6 @@ def ordering(
     return Ordering(value, p, (float(low), float(high)), each)
 
 
-# Kept, because a page asks for many scores of the same networks.
-@functools.lru_cache(maxsize=256)
 def rank_correlation(
     scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
 ) -> RankCorrelation:
@@ -172,6 +170,8 @@ def _spearman(first, second):
     return (unit_ranks(first) * unit_ranks(second)).sum(axis=-1)
 
 
+# Kept, because a page asks for many scores of the same networks.
+@functools.lru_cache(maxsize=256)
 def _places(heads: int, orders: int, seed: tuple) -> Int[np.ndarray, "orders heads"]:
     """Random orders of so many heads."""
     every = np.tile(np.arange(heads, dtype=np.int16), (orders, 1))
