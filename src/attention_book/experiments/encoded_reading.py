@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     @property
     def sure(self) -> bool:
         """Whether Student's 95 % interval over splits lies above zero; with few splits it is wider than two errors."""
-        return len(self.each) > 1 and self.mean > student.ppf(0.975, len(self.each) - 1) * self.error
+        return len(self.each) > 1 and self.mean > float(student.ppf(0.975, len(self.each) - 1)) * self.error
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
