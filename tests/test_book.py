@@ -284,6 +284,7 @@ def test_the_check_finds_what_is_broken(tmp_path):
     (html / "index.html").write_text(
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
+        <pre>&lt;IPython.core.display.Markdown object&gt;</pre><p>gains <span class="pasted-text">nan</span> points in Canandaigua</p>
         <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
         <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl><a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
     )
@@ -294,6 +295,8 @@ def test_the_check_finds_what_is_broken(tmp_path):
         "index.html: not there",
         "an error in a cell",
         "messages on standard error",
+        "the name of an object in place of what it shows: '<IPython.core.display.Markdown object>'",
+        "a glued number that is none: 'gains nan points",
         "left unresolved: 'As in {numref}",
         "left unresolved: '$x$'",
         "no caption with a number",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from scipy.stats import t as student
 
 from attention_book.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
 from attention_book.experiments.encoded_tasks import MADE, TASKS
@@ -41,6 +42,11 @@ class Difference(NamedTuple):
     def clear(self) -> bool:
         """Whether it is positive by two standard errors."""
         return self.mean > 2 * self.error
+
+    @property
+    def sure(self) -> bool:
+        """Whether Student's 95 % interval over splits lies above zero; with few splits it is wider than two errors."""
+        return len(self.each) > 1 and self.mean > float(student.ppf(0.975, len(self.each) - 1)) * self.error
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attention_book.experiments.encoded_reading import paired, recorded_splits, right_at, right_of_kept
+from attention_book.experiments.encoded_reading import Difference, paired, recorded_splits, right_at, right_of_kept
 from statmech_attention import results
 
 
@@ -83,6 +83,13 @@ def test_differences_have_the_larger_error():
     one = paired(first[:1], second[:1])
     assert one.error == pytest.approx(float(np.std(first[0] - second[0], ddof=1)) / 20)
     assert one.clear == (one.mean > 2 * one.error)
+
+
+def test_student_asks_for_more_than_two_errors_of_few_splits():
+    for mean, sure in ((2.7, False), (2.9, True)):  # t of four degrees of freedom is 2.78
+        apart = Difference(mean, 1.0, np.full(5, mean))
+        assert apart.clear and apart.sure == sure
+    assert not Difference(9.0, 1.0, np.array([9.0])).sure
 
 
 def test_nothing_recorded_says_what_to_run(tmp_path):

@@ -28,6 +28,11 @@ def test_glued_values_are_plain():
     assert pages.glue("outside a book", 1.0) is None
 
 
+def test_numbers_are_spelled_in_powers_of_ten():
+    assert pages.in_powers(0.00055) == "5.5 × 10⁻⁴" and pages.in_powers(1e-4, 1) == "10⁻⁴"
+    assert pages.in_powers(3.04e12) == "3.0 × 10¹²" and pages.in_powers(-2e-10, 1) == "-2 × 10⁻¹⁰"
+
+
 def test_a_mean_is_glued_with_its_error(monkeypatch):
     kept = {}
     monkeypatch.setattr(pages, "glue", kept.__setitem__)
