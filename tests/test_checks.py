@@ -134,14 +134,6 @@ def test_nothing_is_compiled_before_input_is_refused(caplog):
     assert "minimise_action" in compiled(caplog, solve)  # what is compiled can be seen
 
 
-def test_another_variance_or_width_compiles_nothing(caplog):
-    solve()
-    with jax.log_compiles():
-        solve(width=7.0, temperature=0.2, variance=1.1)
-        solve(variance=(1.0, 1.1, 1.2, 1.3))
-    assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
-
-
 @pytest.mark.parametrize("call", [solve, kernel, lambda: sma.accuracy(LABELS, LABELS)], ids=range(3))
 def test_single_precision_is_refused_with_what_to_call(call):
     message = r"wanted float64, but JAX runs in single precision\. Call .*enable_x64\(\)"

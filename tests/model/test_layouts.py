@@ -37,17 +37,6 @@ def test_queries_before_keys_give_the_same_where_it_is_said(take):
         function(OURS, layout="torch")
 
 
-def test_heads_are_selected_alike():
-    labels, inputs = np.tile([1.0, -1.0], 10), RNG.normal(size=(20, TOKENS, FEATURES))
-    ours = reference.random_attention(RNG, (3,), 20, TOKENS)
-    options = {"keep": 1, "directions": 3, "folds": 2}
-    plain = sma.select_heads(inputs, ours, labels, **options)
-    turned = sma.select_heads(inputs, [np.swapaxes(ours[0], 2, 3)], labels, layout="query_key", **options)
-    np.testing.assert_array_equal(turned.scores, plain.scores)
-    with pytest.raises(ValueError, match="got keys before queries. Leave layout out"):
-        sma.select_heads(inputs, ours, labels, layout="query_key", **options)
-
-
 def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not():
     products = [RNG.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
     attention = sma.attention_from_products(products)
@@ -56,8 +45,3 @@ def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not(
     for given in (attention, lambda _: theirs):
         for found, one in zip(sma.attention_matrices(INPUTS, given, layout="query_key"), wanted, strict=True):
             np.testing.assert_array_equal(found, one)
-
-
-def test_shapes_are_named_in_the_order_that_was_said():
-    with pytest.raises(ValueError, match=r"attention\[0\]: wanted shape \(examples, heads, queries, keys\)"):
-        sma.attention_matrices(INPUTS, [np.ones((3, 4, 4))], layout="query_key")

@@ -146,26 +146,6 @@ def test_heads_are_selected_on_padded_sequences():
     np.testing.assert_allclose(padded.scores, plain.scores, rtol=1e-8)
 
 
-GOOD = {"mask": ENDS}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mask": ENDS.astype(int)}, "mask: wanted booleans"),
-        ({"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
-        ({"mask": ENDS & (np.arange(5) != 2)[:, None]}, "at least one token in every example, got none in example 2"),
-        ({"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
-        ({"readout": "middle"}, "readout: wanted 'first'"),
-        ({"layout": "queries first"}, "layout: wanted one of key_query, query_key, got 'queries first'"),
-    ],
-)
-def test_bad_masks_are_refused(inputs, change, message):
-    for attention in attentions():
-        with pytest.raises(ValueError, match=message):
-            sma.attentioned_inputs(inputs, attention, **GOOD | change)
-
-
 def test_what_does_not_fit_the_mask_is_refused(inputs):
     attention = attentions()[0]
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
@@ -188,15 +168,3 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"
     ):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
-
-
-@pytest.mark.parametrize(
-    ("sequences", "message"),
-    [
-        ([], "sequences: wanted a list of at least one"),
-        ([np.ones((0, 3))], r"sequences\[0\]: wanted at least one entry"),
-    ],
-)
-def test_what_are_no_sequences_is_refused(sequences, message):
-    with pytest.raises(ValueError, match=message):
-        sma.pad_sequences(sequences)

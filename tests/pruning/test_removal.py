@@ -78,16 +78,6 @@ def test_greedy_order_takes_the_best_step_each_time():
     np.testing.assert_array_equal(found, removed)
 
 
-def test_labels_and_shapes_are_checked():
-    contributions = np.ones((4, 6))
-    with pytest.raises(ValueError, match="contributions: wanted the same number in the paths axis"):
-        pruning.head_drops(contributions, np.ones(4), heads=(2, 2))
-    with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1"):
-        pruning.head_drops(contributions, np.arange(4.0), heads=(2, 3))
-    with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, heads\)"):
-        pruning.masked_outputs(contributions, np.ones((1, 5)), heads=(2, 3))
-
-
 def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
     weights, inputs, matrices, labels = chain_network()
     contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, heads=CHAIN))

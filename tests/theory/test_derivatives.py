@@ -90,27 +90,6 @@ def test_hessian_agrees_with_automatic_differentiation(case):
     np.testing.assert_allclose(found, jax.jit(jax.hessian(action))(point), rtol=1e-8, atol=1e-10)
 
 
-def test_hessian_agrees_with_finite_differences_of_the_gradient(case):
-    problem, factors, point, *_ = case
-    hessian = dense_hessian(point, problem, factors)[2].hessian
-
-    def gradient(point):
-        return factored_derivatives(point, problem, factors)[1]
-
-    direction = np.random.default_rng(51).normal(size=len(point))
-    step = 1e-5
-    change = (gradient(point + step * direction) - gradient(point - step * direction)) / (2 * step)
-    np.testing.assert_allclose(hessian @ direction, change, rtol=1e-6, atol=1e-7)
-
-
-def test_hessian_products_agree_with_the_hessian(case):
-    problem, factors, point, *_ = case
-    hessian = dense_hessian(point, problem, factors)[2].hessian
-    curvature = factored_derivatives(point, problem, factors)[2]
-    product = jax.vmap(lambda vector: hessian_product(vector, curvature, problem, factors))
-    np.testing.assert_allclose(product(jnp.eye(len(point))), hessian, rtol=1e-9, atol=1e-10)
-
-
 def test_the_pairs_kernels_give_the_derivatives_that_the_features_give(case):
     problem, factors, point, *_ = case
     values = jnp.swapaxes(problem.inputs, 1, 2)

@@ -24,50 +24,6 @@ def drawn(heads, seed=0):
     return [jnp.asarray(one) for one in arguments], values[6:]
 
 
-def everything(heads, test, **options):
-    """A number that all of a solution goes into, with weights of both signs."""
-
-    def number(values, labels, temperature, width, variance):
-        options_ = {"heads": heads, "width": width, "temperature": temperature, "variance": variance, **SOLVING}
-        found = sma.solve(values, labels, **options_, **options)
-        told = (found.order_parameters, found.predict(test), found.action, found.log_evidence(), found.head_scores())
-        leaves = jax.tree.leaves(told)
-        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(leaf.size)) * leaf.reshape(-1)) for leaf in leaves)
-
-    return number
-
-
-def difference(function, at, number, direction):
-    """The derivative along a direction in one of the arguments."""
-
-    def moved(step):
-        return function(*at[:number], at[number] + step * STEP * direction, *at[number + 1 :])
-
-    return (8 * (moved(1) - moved(-1)) - (moved(2) - moved(-2))) / (12 * STEP)
-
-
-@pytest.mark.parametrize(
-    ("heads", "method"),
-    [
-        ((2, 2), "dense"),
-        ((sma.SkipHeads(2),), "dense"),
-        ((sma.Heads(2, values=3),), "products"),
-        ((2, sma.Outputs(2)), "dense"),
-    ],
-    ids=str,
-)
-def test_gradients_agree_with_finite_differences_in_every_argument(heads, method):
-    at, test = drawn(heads)
-    # One program, for the values too.
-    both = jax.jit(jax.value_and_grad(everything(heads, test, method=method), argnums=range(5)))
-    _, slopes = both(*at)
-    rng = np.random.default_rng(1)
-    for number, (one, slope) in enumerate(zip(at, slopes, strict=True)):
-        direction = jnp.asarray(rng.normal(size=one.shape)) * jnp.where(number == 2, 0.1, 1.0)
-        wanted = difference(lambda *arguments: both(*arguments)[0], at, number, direction)
-        assert float(jnp.sum(slope * direction)) == pytest.approx(float(wanted), rel=1e-6)
-
-
 @pytest.fixture(scope="module")
 def plain():
     (values, labels, *_, variance), test = drawn(HEADS)

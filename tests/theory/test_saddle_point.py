@@ -8,8 +8,6 @@ import numpy as np
 import optimistix
 import pytest
 import reference
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import statmech_attention as sma
@@ -163,12 +161,6 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
 # The ways to solve agree with each other.
 
 
-def test_products_and_the_dense_hessian_find_the_same_minimum(solution):
-    found = sma.solve(*draw(70), **OPTIONS, method="products")
-    assert found.outcome == sma.Outcome.CONVERGED
-    assert_same(found, solution.order_parameters)
-
-
 @pytest.mark.parametrize("heads", [(2, 3), (2, sma.SkipHeads(1), sma.Outputs(2))])
 def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, heads):
     rng = np.random.default_rng(6)
@@ -296,49 +288,6 @@ def test_a_sweep_equals_separate_solves(method):
     assert sweep[1].action.shape == (2,)
 
 
-def test_a_single_solution_cannot_be_indexed(solution):
-    with pytest.raises(IndexError, match="got a single one"):
-        solution[0]
-
-
-def test_an_index_outside_the_batch_is_refused():
-    xi, labels = draw(70)
-    sweep = sma.solve_sweep(xi, labels, widths=[20.0, 5.0, 2.0], temperatures=[0.5, 0.1])
-    for index in (3, -4, (0, 2), (slice(None), -3), np.array([0, 3]), jnp.array([0, 3]), (0, 0, 0)):
-        with pytest.raises(IndexError):
-            sweep[index]
-    np.testing.assert_array_equal(sweep[-1, -1].action, sweep.action[2, 1])
-    np.testing.assert_array_equal(sweep[jnp.array([2, 0]), 1:].action, sweep.action[jnp.array([2, 0]), 1:])
-    chosen = jax.jit(lambda row: sweep[row].action)  # inside a transformation the index is not known
-    np.testing.assert_array_equal(chosen(1), sweep.action[1])
-
-
-def test_seeds_labels_widths_and_temperatures_can_be_vmapped():
-    draws = [draw(seed) for seed in (70, 75, 76)]
-    values = jnp.stack([xi.values for xi, _ in draws])
-    labels = jnp.stack([jnp.asarray(factor * labels) for factor, (_, labels) in zip((1, -1, 2), draws, strict=True)])
-    widths, temperatures = jnp.array([4.0, 10.0, 100.0]), jnp.array([0.1, 0.2, 0.3])
-
-    @jax.jit
-    @jax.vmap
-    def batch(values, labels, width, temperature):
-        xi = sma.AttentionedInputs(values, HEADS)
-        return sma.solve(xi, labels, width=width, temperature=temperature, throw=False)
-
-    found = batch(values, labels, widths, temperatures)
-    tests = jnp.stack([draw(seed)[0].values for seed in (72, 78, 79)])
-    shared, each, kernels = found.predict(tests[0]), found.predict(tests), found.kernel()
-    assert np.all(found.outcome == sma.Outcome.CONVERGED)
-    for index, (xi, _) in enumerate(draws):
-        alone = sma.solve(xi, labels[index], width=widths[index], temperature=temperatures[index])
-        np.testing.assert_allclose(found.order_parameter[index], alone.order_parameter, rtol=1e-7, atol=1e-9)
-        assert float(found.action[index]) == pytest.approx(float(alone.action), rel=1e-12)
-        np.testing.assert_allclose(shared.mean[index], alone.predict(tests[0]).mean, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(each.variance[index], alone.predict(tests[index]).variance, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(kernels[index], alone.kernel(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(found[index].predict(tests[0]).mean, shared.mean[index], rtol=1e-9, atol=1e-10)
-
-
 # Limits.
 
 
@@ -358,60 +307,7 @@ def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
         assert slope == pytest.approx(-1, abs=0.01)
 
 
-def test_targets_need_not_be_signs():
-    xi, _ = draw(70)
-    targets = np.random.default_rng(77).normal(size=EXAMPLES) * 3 + 1
-    wanted = reference.saddle_point(np.asarray(xi.values), targets, HEADS, (4,) * 3, (1.0,) * 4, 0.1)
-    assert_same(sma.solve(xi, targets, **OPTIONS), wanted)
-
-
 # Symmetries.
-
-seeds = st.integers(0, 10**6)
-
-
-@given(seed=seeds, orders=st.tuples(st.permutations(range(2)), st.permutations(range(2))))
-def test_permuting_heads_permutes_the_order_parameters(seed, orders):
-    xi, labels = draw(seed)
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.keep_heads(orders), labels, **OPTIONS)
-    grid = np.arange(4).reshape(2, 2)[np.ix_(*orders)].ravel()
-    last = list(orders[1])
-    wanted = (
-        one.order_parameters[0][np.ix_(grid, grid)],
-        one.order_parameters[1][np.ix_(last, last)],
-        one.order_parameters[2],
-    )
-    assert_same(other, wanted, 1e-7)
-
-
-@given(seed=seeds)
-def test_rotating_features_changes_nothing(seed):
-    xi, labels = draw(seed)
-    test = draw(seed + 1)[0]
-    rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(FEATURES, FEATURES)))
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.values @ rotation, labels, **OPTIONS, heads=HEADS)
-    assert_same(other, one.order_parameters, 1e-7)
-    np.testing.assert_allclose(other.predict(test.values @ rotation).mean, one.predict(test).mean, atol=1e-6)
-
-
-@given(seed=seeds)
-def test_flipping_labels_flips_the_mean_alone(seed):
-    xi, labels = draw(seed)
-    test = draw(seed + 1)[0]
-    one, other = sma.solve(xi, labels, **OPTIONS), sma.solve(xi, -labels, **OPTIONS)
-    assert_same(other, one.order_parameters, 1e-12)
-    np.testing.assert_allclose(other.predict(test).mean, -one.predict(test).mean, atol=1e-10)
-    np.testing.assert_allclose(other.predict(test).variance, one.predict(test).variance, atol=1e-10)
-
-
-@given(seed=seeds, order=st.permutations(range(EXAMPLES)))
-def test_the_order_of_examples_does_not_matter(seed, order):
-    xi, labels = draw(seed)
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.values[np.array(order)], labels[order], **OPTIONS, heads=HEADS)
-    assert_same(other, one.order_parameters, 1e-7)
 
 
 def test_scaling_inputs_and_variances_scales_what_lies_below_them():

@@ -97,9 +97,3 @@ def test_bad_input_is_refused(data, option, value, message):
     options = {"heads": HEADS, "width": 6, "temperature": 1.0, "key": jax.random.key(0), option: value}
     with pytest.raises(ValueError, match=message):
         train_weights(*data, **options)
-
-
-def test_labels_have_the_networks_outputs(data):
-    inputs, labels = data
-    with pytest.raises(ValueError, match="the outputs axis"):
-        train_weights(inputs, labels[:, :2], heads=HEADS, width=6, temperature=1.0, key=jax.random.key(0))
