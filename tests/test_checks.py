@@ -47,29 +47,24 @@ def seen(**options):
 
 BAD = [
     (lambda: solve(XI[0]), r"attentioned: wanted shape \(examples, paths, features\), got \(4, 5\)"),
-    (lambda: solve(XI[:, :0]), "attentioned: wanted at least one entry on every axis"),
     (lambda: solve(with_nan(XI)), f"attentioned: {FINITE}"),
     (lambda: solve([[[1.0], [2.0, 3.0]]]), "attentioned: wanted real numbers of shape .* got no array"),
     (lambda: solve(XI.astype("float32")), r"attentioned: wanted float64, got float32\. Convert it with"),
     (lambda: solve(1j * XI), "attentioned: wanted real numbers, got complex"),
     (lambda: solve(labels=LABELS[:2]), "labels: wanted the same number in labels .* got 2 and 3"),
     (lambda: solve(labels=LABELS[:, None]), r"labels: wanted shape \(examples\), got \(3, 1\)"),
-    (lambda: solve(labels=["a", "b", "c"]), "labels: wanted real numbers"),
     (lambda: solve(labels=LABELS > 0), r"labels: wanted numbers, got truth values.*np\.where\(labels, 1\.0, -1\.0\)"),
     (lambda: solve(heads=None), r"heads: plain arrays carry no head structure\. Pass heads="),
     (lambda: solve(heads=()), "the set of paths is empty"),
     (lambda: solve(heads=(3, 2)), r"attentioned: .* got 4 and 6"),
     (lambda: solve(temperature=0.0), "temperature: wanted a positive finite .* got 0.0"),
-    (lambda: solve(temperature=[0.1]), r"temperature: wanted one positive .* \[0.1\]"),
     (lambda: solve(temperature=True), "temperature: wanted one positive number, got True"),
-    (lambda: solve(width="35"), "width: wanted one positive number, got '35'"),
     (lambda: solve(width=(4, 4)), r"width: wanted one number or 3 of them, \(N_1, \.\."),
     (lambda: solve(width=(4, INF, 4)), "width: wanted all widths finite or all inf"),
     (lambda: solve(variance=(1, 1, 0, 1)), r"variance\[2\]: wanted a positive finite number"),
     (lambda: solve(max_steps=1.5), "max_steps: wanted a whole number of at least 1, got 1.5"),
     (lambda: solve(method="adam"), "method: wanted one of auto, dense, products, got 'adam'"),
     (lambda: solve(start=(UNIT, np.eye(3), 1.0)), r"wanted U\^\(2\) of shape \(2, 2\), got \(3, 3\)"),
-    (lambda: solve(start=(UNIT, np.eye(2))), "start: wanted 3, .* got 2"),
     (lambda: solve(start=(UNIT, -np.eye(2), 1.0)), r"start\[1\]: wanted a positive definite U\^\(2\)"),
     (lambda: sma.solve_sweep(XI, LABELS, widths=4.0, temperatures=[1], heads=HEADS), "widths: wanted a list"),
     (lambda: sma.solve_sweep(XI, LABELS, widths=[], temperatures=[1], heads=HEADS), "widths: .* got an empty list"),
@@ -84,10 +79,8 @@ BAD = [
     (lambda: seen(readout=4), r"readout: wanted 'first', .* an index in 0\.\.3, got 4"),
     (lambda: seen(scales=SCALES[:1]), "scales: wanted 2 arrays for 2 layers and norm='post', got 1"),
     (lambda: seen(scales=[SCALES[0], -SCALES[1]]), "scales of layer 2: wanted positive numbers, got -"),
-    (lambda: seen(norm="both"), "norm: wanted 'post' or 'pre', got 'both'"),
     (lambda: seen().keep_heads(((0,), (2,))), r"kept, layer 2: wanted different heads out of 0\.\.1, .* got \(2,\)"),
     (lambda: sma.prune(seen(), [4]), r"removed: wanted different heads, counted through all layers, out of 0\.\.3"),
-    (lambda: sma.attention_matrices(INPUTS, MATRICES[0]), r"attention: wanted a sequence .* Write \(attention,\)"),
     (
         lambda: sma.attention_matrices(INPUTS[:2], MATRICES),
         r"layer 1: wanted shape \(2, heads, 4, 4\), got \(3, 2, 4, 4\)",
@@ -97,13 +90,11 @@ BAD = [
         lambda: sma.attention_from_products(PRODUCTS, mask=np.ones((4, 4))),
         "mask: wanted booleans of shape .*got float64",
     ),
-    (lambda: sma.attention_from_queries_and_keys(PRODUCTS, PRODUCTS[:1]), r"keys \(layers\), got 2 and 1"),
     (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted heads \(2,\) .* got heads \(2, 2\)"),
     (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
     (lambda: sma.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
     (lambda: sma.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
     (lambda: weights(width=2.5), "width: wanted whole numbers to draw weights"),
-    (lambda: weights(features=0), "features: wanted a whole number of at least 1"),
 ]
 
 
@@ -126,7 +117,7 @@ def compiled(caplog, call):
 
 def test_nothing_is_compiled_before_input_is_refused(caplog):
     def refuse_all():
-        for call, _ in BAD[:24]:
+        for call, _ in BAD[:20]:
             with pytest.raises(ValueError, match="wanted|carry"):
                 call()
 

@@ -14,6 +14,7 @@ from statmech_attention import pruning
 from statmech_attention.layers.written import read_heads, written_heads
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
+from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import Reduced
 
@@ -30,9 +31,13 @@ def close(found, wanted, tolerance=1e-10):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.max(np.abs(other), initial=1e-3))
 
 
+def architecture_of(chain):
+    return Architecture.of(chain.heads, chain.widths, chain.variances)
+
+
 def random_point(chain):
     """The shapes of a chain's factors, and a point of its good coordinates."""
-    factors = coordinates.full_rank(Architecture.of(chain.heads, chain.widths, chain.variances))
+    factors = coordinates.full_rank(architecture_of(chain))
     return factors, jnp.asarray(0.4 * np.random.default_rng(chain.seed).normal(size=factors.coordinates))
 
 
@@ -79,9 +84,8 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     )
     assert float(sma.action(xi, labels, overlaps, **chain.physics)) == pytest.approx(by_loops, rel=1e-10)
 
-    architecture = Architecture.of(chain.heads, chain.widths, chain.variances)
     flat = Reduced(derivatives.kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
-    problem = derivatives.problem_of(flat, xi, TEMPERATURE, architecture)
+    problem = derivatives.problem_of(flat, xi, TEMPERATURE, architecture_of(chain))
     direction = jnp.asarray(np.random.default_rng(1).normal(size=point.shape))
 
     @jax.jit
@@ -114,8 +118,10 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     elsewhere = [coordinates.order_parameters(scale * point, factors) for scale in (0.3, 1.0, -1.0)]
     for overlaps in (gp, *elsewhere):
         assert float(one.action) <= float(sma.action(xi, labels, overlaps, **chain.physics)) + 1e-9
+    smallest = float(sma.entropy(gp, **options))
+    assert smallest == pytest.approx(float(smallest_entropy(architecture_of(chain))), rel=1e-12)
     for overlaps in (one.order_parameters, *elsewhere):
-        assert float(sma.entropy(gp, **options)) < float(sma.entropy(overlaps, **options))
+        assert smallest < float(sma.entropy(overlaps, **options))
 
     rng = np.random.default_rng(chain.seed)
     rotation, _ = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))
@@ -173,8 +179,9 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain, method
         """All of a solution, with weights of both signs."""
         options = {"width": width, "temperature": temperature, "variance": variance, "heads": chain.heads}
         found = sma.solve(values, labels, **options, method=method, tolerance=1e-12, throw=False)
-        told = jax.tree.leaves((found.order_parameters, found.predict(test), found.action, found.log_evidence()))
-        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in told)
+        scores = found.head_scores() if sum(chain.counts) else ()
+        told = (found.order_parameters, found.predict(test), found.action, found.log_evidence(), scores)
+        return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in jax.tree.leaves(told))
 
     at = (xi.values, jnp.asarray(labels), jnp.array(TEMPERATURE), widths, jnp.array(chain.variances))
     both = jax.jit(jax.value_and_grad(number, argnums=range(5)))  # one program, for the values too

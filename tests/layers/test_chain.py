@@ -10,8 +10,6 @@ import pytest
 import statmech_attention as sma
 from statmech_attention.layers import Chain, OneOutput, chain
 
-EXAMPLES, TOKENS, FEATURES = 2, 3, 4
-
 
 def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
     heads, widths, variances = (2, sma.Linear(), sma.SkipHeads(3), sma.Outputs(4)), (20, 30, 40, 40), (1, 2, 3, 0.5, 4)

@@ -1,7 +1,5 @@
 """The theory of mixed chains: the action and its minimum against brute force, derivatives, limits, the predictor."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -111,25 +109,6 @@ def test_one_output_by_name_is_the_scalar_output(plain):
     np.testing.assert_allclose(found.order_parameter, scalar.order_parameter, rtol=1e-10)
     assert found.order_parameters[-1].shape == (1, 1) and float(found.action) == pytest.approx(float(scalar.action))
     np.testing.assert_allclose(found.predict(test[:, :2]).mean[:, 0], scalar.predict(test[:, :2]).mean, rtol=1e-9)
-
-
-def test_sweeps_and_batches_have_several_outputs_too(plain):
-    values, *_, test, _ = plain
-    labels = jnp.asarray(np.random.default_rng(9).normal(size=(3, EXAMPLES, 2)))
-    options = {"heads": (2, sma.Outputs(2)), "temperature": TEMPERATURE}
-
-    def one(labels):
-        return sma.solve(values[:, :2], labels, width=8.0, **options, throw=False)
-
-    batch, single = jax.vmap(one)(labels), one(labels[1])
-    np.testing.assert_allclose(batch.order_parameter[1], single.order_parameter, rtol=1e-7)
-    assert batch.predict(test[:, :2]).mean.shape == (3, 2, 2)
-    np.testing.assert_allclose(batch[1].predict(test[:, :2]).mean, single.predict(test[:, :2]).mean, rtol=1e-6)
-    sweep = sma.solve_sweep(
-        values[:, :2], labels[1], heads=options["heads"], widths=[8.0], temperatures=[TEMPERATURE, 1.0]
-    )
-    np.testing.assert_allclose(sweep[0, 0].order_parameter, single.order_parameter, rtol=1e-7)
-    assert sweep.predict(test[:, :2]).variance.shape == (1, 2, 2, 2)
 
 
 def test_a_subset_of_paths_keeps_all_outputs():

@@ -84,11 +84,6 @@ def test_attention_can_be_jitted_and_passed_through_jit(inputs, products):
     assert_all_close(found, attention(inputs))
 
 
-def test_single_precision_stays_single(inputs, products):
-    attention = sma.attention_from_products([product.astype("float32") for product in products])
-    assert all(matrix.dtype == np.float32 for matrix in attention(inputs.astype("float32")))
-
-
 TABLES = [np.random.default_rng(4).normal(size=(heads, 3)) for heads in HEADS]
 
 

@@ -149,22 +149,18 @@ def test_heads_are_selected_on_padded_sequences():
 def test_what_does_not_fit_the_mask_is_refused(inputs):
     attention = attentions()[0]
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
-    with pytest.raises(
-        ValueError, match="attention of layer 1: wanted no attention from a token to padding, got 0.2 in"
+    for given, options, message in (
+        ([uniform], {}, "attention of layer 1: wanted no attention from a token to padding, got 0.2 in"),
+        ([uniform[..., :4]], {}, "attention of layer 1: wanted 5 examples of 5 tokens, as mask"),
+        ([np.full_like(uniform, np.nan)], {}, r"attention\[0\]: wanted finite numbers"),
+        (attention, {"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
+        (attention, {"mask": ENDS & (np.arange(5) != 2)[:, None]}, "one token in every example, got none in example 2"),
+        (attention, {"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
     ):
-        sma.attentioned_inputs(inputs, [uniform], mask=ENDS)
-    with pytest.raises(ValueError, match="attention of layer 1: wanted 5 examples of 5 tokens, as mask"):
-        sma.attentioned_inputs(inputs, [uniform[..., :4]], mask=ENDS)
-    with pytest.raises(ValueError, match=r"attention\[0\]: wanted finite numbers"):
-        sma.attentioned_inputs(inputs, [np.full_like(uniform, np.nan)], mask=ENDS)
-    with pytest.raises(ValueError, match="inputs: wanted finite numbers"):
-        sma.attentioned_inputs(np.full_like(inputs, np.nan), attention, mask=ENDS)
+        with pytest.raises(ValueError, match=message):
+            sma.attentioned_inputs(inputs, given, **{"mask": ENDS} | options)
     with pytest.raises(ValueError, match="mask: wanted none beside sequences of unequal length"):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
-    later = sma.attention_from_products(attention.products, mask=np.tril(np.ones((TOKENS, TOKENS), bool)))
     strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))
-    later(inputs, mask=ENDS)
-    with pytest.raises(
-        ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"
-    ):
+    with pytest.raises(ValueError, match="at least one allowed key for every token, got none for token 0 of"):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)

@@ -8,22 +8,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.training import trained_network
 from statmech_attention import pruning
 
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
-
-
-def test_contributions_refuse_another_networks_inputs():
-    parameters, inputs, _ = network_of((2, 3))
-    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    fewer = sma.prune(sma.attentioned_inputs(inputs, attention, readout="mean"), [0])
-    with pytest.raises(ValueError, match=r"attentioned: wanted heads \(2, 3\)"):
-        pruning.path_contributions(trained_network(parameters), fewer)
-    with pytest.raises(ValueError, match=r"weights: wanted heads \(1, 3\)"):
-        pruning.path_contributions(parameters.weights(), fewer)
-    with pytest.raises(ValueError, match="wanted TrainedNetwork or Weights, got int"):
-        pruning.path_contributions(3, fewer)
 
 
 def test_drops_are_those_of_networks_that_are_run():

@@ -86,11 +86,8 @@ def test_noise_is_independent_from_token_to_token(noise):
     assert np.all(np.abs(here.T @ before / len(here)) < 4 * 2.125 / math.sqrt(len(here)))
 
 
-def test_the_first_token_is_empty_but_for_its_position(sample):
+def test_positions_are_one_hot_and_the_first_token_is_empty_otherwise(sample):
     assert np.all(np.asarray(sample.inputs)[:, 0, :4] == 0)
-
-
-def test_positions_are_one_hot(sample):
     np.testing.assert_array_equal(sample.inputs[:, :, 4:], np.broadcast_to(np.eye(7), (EXAMPLES, 7, 7)))
 
 

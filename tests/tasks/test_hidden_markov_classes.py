@@ -29,11 +29,6 @@ def classes(sample):
     return np.argmax(sample.labels, axis=1)
 
 
-def test_three_classes_by_default():
-    task = sma.tasks.HiddenMarkovClasses()
-    assert (task.classes, task.tokens, task.features, task.slow, task.fast) == (3, 31, 241, 0.3, 0.7)
-
-
 def test_labels_are_one_hot_less_their_mean(sample, classes):
     assert sample.inputs.shape == (EXAMPLES, 7, 13)
     np.testing.assert_allclose(sample.labels, np.eye(3)[classes] - 1 / 3, atol=1e-15)

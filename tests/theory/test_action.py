@@ -10,9 +10,6 @@ import reference
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.inverse import point_of
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = [
@@ -90,13 +87,3 @@ def test_infinite_width_leaves_the_entropy_alone():
         rng.normal(size=(3, 4, 2)), np.ones(3), order_parameters, width=math.inf, temperature=1.0, heads=(2, 2)
     )
     assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
-
-
-def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
-    heads, widths, variances = network
-    architecture = Architecture.of(heads, widths, variances)
-    factors = coordinates.full_rank(architecture)
-    order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
-    point = point_of(order_parameters, factors)
-    found = coordinates.entropy(point, jnp.asarray(architecture.shares), factors)
-    assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)

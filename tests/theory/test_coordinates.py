@@ -12,7 +12,6 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.action import smallest_entropy
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 200_000, 20_000
@@ -85,18 +84,6 @@ def test_entropy_is_that_of_the_layers_densities(case):
     assert float(found) == pytest.approx(wanted, rel=1e-10)
     found = coordinates.entropy(point, jnp.asarray(architecture.shares), coordinates.full_rank(architecture))
     assert float(found) == pytest.approx(wanted, rel=1e-10)
-
-
-def test_entropy_is_smallest_at_the_gp_limit(case):
-    *_, variances, architecture = case
-    gp = sma.gp_order_parameters(architecture.heads, variance=variances)
-    options = {"heads": architecture.heads, "width": architecture.widths, "variance": variances}
-    assert float(sma.entropy(gp, **options)) == pytest.approx(smallest_entropy(architecture), rel=1e-12)
-    for seed in range(3):
-        assert (
-            sma.entropy(tuple(random_overlaps(architecture, seed)[0]), **options)
-            > smallest_entropy(architecture) + 1e-3
-        )
 
 
 def test_the_gp_limit_is_the_mean_over_the_prior():

@@ -58,22 +58,6 @@ def case():
     return problem, factors, point, action, by_brute_force
 
 
-def test_value_in_coordinates_is_the_action_in_the_papers_variables(case):
-    problem, factors, point, _, by_brute_force = case
-    wanted = by_brute_force(point)
-    value, *_ = dense_hessian(point, problem, factors)
-    assert float(value) == pytest.approx(wanted, rel=1e-11)
-    assert float(factored_derivatives(point, problem, factors)[0]) == pytest.approx(wanted, rel=1e-11)
-    assert float(action_of(point, problem, factors)) == pytest.approx(wanted, rel=1e-11)
-
-
-def test_gradient_agrees_with_automatic_differentiation(case):
-    problem, factors, point, action, _ = case
-    wanted = jax.jit(jax.grad(action))(point)
-    np.testing.assert_allclose(dense_hessian(point, problem, factors)[1], wanted, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(factored_derivatives(point, problem, factors)[1], wanted, rtol=1e-9, atol=1e-11)
-
-
 def test_gradient_agrees_with_finite_differences(case):
     problem, factors, point, _, by_brute_force = case
     gradient = dense_hessian(point, problem, factors)[1]

@@ -257,12 +257,6 @@ def test_any_start_ends_in_the_same_minimum(solution, start):
     assert_same(sma.solve(*draw(70), **OPTIONS, start=order_parameters), solution.order_parameters)
 
 
-def test_a_smaller_tolerance_changes_only_what_lies_beyond_the_larger_one(solution):
-    tight = sma.solve(*draw(70), **OPTIONS, tolerance=1e-11)
-    assert tight.gradient_norm <= 1e-11
-    assert_same(solution, tight.order_parameters, 1e-10)
-
-
 @pytest.mark.parametrize("method", ["dense", "products"])
 def test_a_sweep_equals_separate_solves(method):
     xi, labels = draw(70)
@@ -338,20 +332,14 @@ def seen_twice(contradicting=False):
     return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
 
 
+@pytest.mark.parametrize(("temperature", "tolerance"), [(1e-5, 1e-7), (1e-8, 1e-6)])
 @pytest.mark.parametrize("method", ["dense", "products"])
-def test_duplicate_examples_at_small_temperature_still_solve(method):
-    # Seen twice at temperature T is seen once at T / 2, up to a constant.
+def test_duplicate_examples_at_small_temperature_still_solve(method, temperature, tolerance):
+    # Seen twice at temperature T is seen once at T / 2, up to a constant; in the second case the kernel is nearly singular.
     once, labels, twice, both = seen_twice()
-    found = sma.solve(twice, both, width=4.0, temperature=1e-5, heads=HEADS, method=method)
+    found = sma.solve(twice, both, width=4.0, temperature=temperature, heads=HEADS, method=method)
     assert found.gradient_norm <= 1e-8
-    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-5), 1e-7)
-
-
-@pytest.mark.parametrize("method", ["dense", "products"])
-def test_a_nearly_singular_kernel_solves(method):
-    once, labels, twice, both = seen_twice()
-    found = sma.solve(twice, both, width=4.0, temperature=1e-8, heads=HEADS, method=method)
-    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-8), 1e-6)
+    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, temperature / 2), tolerance)
 
 
 @pytest.mark.parametrize("method", ["dense", "products"])
