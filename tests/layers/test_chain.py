@@ -61,13 +61,11 @@ BAD = [
     (bad((2, "skip")), r"heads: wanted whole numbers of at least 1, got .* Or layers, as in \(2, SkipHeads"),
     (bad((2, SKIP), width=(3, 4, 5)), "width: wanted the same width before and after layer 2, .* N_2 = 4 and N_3 = 5"),
     (lambda: sma.Heads(0), "Heads: wanted a whole number of at least 1, got 0"),
-    (lambda: sma.SkipHeads(-1), "SkipHeads: wanted a whole number of at least 0, got -1"),
     (
         lambda: sma.attentioned_inputs(INPUTS, ONE, heads=(2, 2)),
         r"attention: wanted matrices of \(2, 2\) heads .* got \(2,\)",
     ),
     (lambda: sma.attentioned_inputs(INPUTS, ONE, heads=(sma.Linear(),)), r"attention: wanted none.* Pass \(\)"),
-    (lambda: sma.effective_weights(bad((2,))(), heads=(2, sma.Outputs(2))), r"weights: wanted .* \(N, outputs\)"),
     (
         lambda: sma.effective_weights(bad((2, sma.Outputs(2)))(), heads=(2, sma.Outputs(3))),
         "weights: wanted 3 outputs, got 2",

@@ -122,13 +122,6 @@ def test_sequences_are_padded_at_the_end():
         assert np.all(np.asarray(matrix)[:, size:] == 0) and np.all(np.asarray(matrix)[:, :, size:] == 0)
 
 
-def test_a_mask_without_padding_changes_nothing(inputs):
-    for attention in attentions():
-        whole = np.ones(inputs.shape[:2], bool)
-        wanted = sma.attentioned_inputs(inputs, attention).values
-        np.testing.assert_allclose(sma.attentioned_inputs(inputs, attention, mask=whole).values, wanted, rtol=1e-13)
-
-
 def test_heads_are_selected_on_padded_sequences():
     """Of a batch with padding as of the same batch without, whose added tokens nobody attends to."""
     rng = np.random.default_rng(3)

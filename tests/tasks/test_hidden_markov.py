@@ -125,6 +125,18 @@ def test_the_neighbour_head_looks_one_step_back_where_the_state_is_the_same(clea
         np.testing.assert_allclose(matrix[:, 0], 1 / 31, rtol=1e-9)
 
 
+def test_logits_of_the_neighbour_head_are_those_of_the_paper(clean):
+    sample, products, _ = clean
+    x, hidden = np.asarray(sample.inputs)[0], np.concatenate([[0.0], np.asarray(sample.hidden)[0]])
+    logits = x @ np.asarray(products[0][0]) @ x.T
+    wanted = np.outer(hidden, hidden)
+    for query in range(1, 31):
+        wanted[0, query] += 1.5
+        if query > 1:
+            wanted[query - 1, query] += 1.0
+    np.testing.assert_allclose(logits, 10 * wanted, atol=1e-10)
+
+
 def test_the_uniform_head_looks_everywhere_alike(clean):
     np.testing.assert_allclose(np.asarray(clean[2][1])[:, 0], 1 / 31, rtol=1e-9)
 

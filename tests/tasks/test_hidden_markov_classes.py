@@ -192,15 +192,3 @@ def test_data_heads_and_paths_of_a_trial():
     assert trial.train.heads == (3, 2)
     assert (trial.train.values.shape, trial.test.values.shape) == ((5, 6, 13), (4, 6, 13))
     assert (trial.labels.shape, trial.test_labels.shape) == ((5, 3), (4, 3))
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("classes", 1, "classes: wanted a whole number of at least 2, got 1"),
-        ("token_size", 200, "token_size: wanted a multiple of 3, as many entries for each state, got 200"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(field, value, message):
-    with pytest.raises(ValueError, match=message):
-        sma.tasks.HiddenMarkovClasses(**{field: value})

@@ -301,6 +301,13 @@ def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
         assert slope == pytest.approx(-1, abs=0.01)
 
 
+def test_targets_need_not_be_signs():
+    xi, _ = draw(70)
+    targets = np.random.default_rng(77).normal(size=EXAMPLES) * 3 + 1
+    wanted = reference.saddle_point(np.asarray(xi.values), targets, HEADS, (4,) * 3, (1.0,) * 4, 0.1)
+    assert_same(sma.solve(xi, targets, **OPTIONS), wanted)
+
+
 # Symmetries.
 
 
