@@ -1,8 +1,8 @@
 """Random chains of layers, for tests that should hold of every one of them."""
 
-import itertools
 from typing import NamedTuple
 
+import hypothesis
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,6 +43,14 @@ class Chain(NamedTuple):
     def physics(self):
         return {"width": self.widths, "temperature": TEMPERATURE, "variance": self.variances}
 
+    def some_heads(self):
+        """For every layer some of its heads, in a random order."""
+        rng = np.random.default_rng(self.seed)
+        counts = zip(self.counts, self.least, strict=True)
+        return tuple(
+            tuple(rng.permutation(count)[: rng.integers(least, count + 1)].tolist()) for count, least in counts
+        )
+
     def problem(self):
         """Attentioned inputs for training, labels, and attentioned inputs for testing."""
         rng = np.random.default_rng(self.seed)
@@ -60,6 +68,14 @@ class Chain(NamedTuple):
         return plain, weights, rng.normal(size=(EXAMPLES, TOKENS, FEATURES)), matrices
 
 
+def chain_of(layers, outputs, seed):
+    """A chain with random widths and variances; a skip leaves the width as it is."""
+    rng, widths = np.random.default_rng(seed), [3]
+    for name, _ in layers:
+        widths.append(widths[-1] if "skip" in name else int(rng.integers(2, 7)))
+    return Chain(layers, outputs, tuple(widths), tuple(rng.uniform(0.5, 2.0, len(layers) + 2)), seed)
+
+
 @st.composite
 def chains(draw, paths=8):
     """Chains of at most so many paths, each output a path of its own."""
@@ -69,24 +85,24 @@ def chains(draw, paths=8):
             lambda layers: (outputs or 1) * len(brute_force.paths(layers)) <= paths
         )
     )
-    seed = draw(st.integers(0, 10**6))
-    rng, widths = np.random.default_rng(seed), [3]
-    for name, _ in layers:  # a skip leaves the width as it is
-        widths.append(widths[-1] if "skip" in name else int(rng.integers(2, 7)))
-    return Chain(layers, outputs, tuple(widths), tuple(rng.uniform(0.5, 2.0, len(layers) + 2)), seed)
+    return chain_of(layers, outputs, draw(st.integers(0, 10**6)))
 
 
-@st.composite
-def choices(draw, chain):
-    """For every layer some of its heads, in any order, as many as it must keep at least."""
-    return tuple(
-        tuple(draw(st.permutations(range(count)))[: draw(st.integers(least, count))])
-        for count, least in zip(chain.counts, chain.least, strict=True)
-    )
+# All kinds of layers are among these two, which every test sees.
+ALWAYS = [
+    chain_of([("heads", 2), ("narrow skip", 1), ("linear", 1)], None, 1),
+    chain_of([("skip", 1), ("narrow heads", 2)], 2, 2),
+]
 
 
-def removed(chain, kept):
-    """The heads that are not kept, counted through all layers."""
-    starts = itertools.accumulate([0, *chain.counts])
-    there = [{start + head for head in one} for start, one in zip(starts, kept, strict=False)]
-    return sorted({*range(sum(chain.counts))} - set().union(*there))
+def on_chains(count):
+    """Decorator: a test of `chain`, on `count` random ones too; each is compiled anew, so that a smaller one is not looked for."""
+
+    def decorated(test):
+        test = hypothesis.given(chain=chains())(test)
+        for chain in ALWAYS:
+            test = hypothesis.example(chain=chain)(test)
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate)
+        return hypothesis.settings(max_examples=count, phases=phases)(test)
+
+    return decorated
