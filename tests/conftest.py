@@ -39,7 +39,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # The files that take longest, begun first: workers take file after file, and at the end all would wait for one of these.
 LONGEST = (
-    "test_nonsense",
+    "test_random_chains",
     "book/experiments/test_pruning",
     "layers/test_sampling",
     "book/experiments/test_encoded_heads",

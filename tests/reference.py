@@ -85,26 +85,6 @@ def attentioned_inputs(inputs, matrices, readout):
     return result
 
 
-def partial_weights(values, readout_vector, first=0):
-    """(6) for the partial paths through layers first+1..L; first = 0 gives w^pi."""
-    heads = [len(value) for value in values[first:]]
-    rows = []
-    for path in paths_of(heads):
-        row, scale = readout_vector, 1.0
-        for value, head in zip(reversed(values[first:]), reversed(path), strict=True):
-            scale *= value.shape[1]
-            row = row @ value[head]
-        rows.append(row / math.sqrt(scale))
-    return np.array(rows)
-
-
-def weights_order_parameters(values, readout_vector):
-    """w.w / N_l at every layer, the scalar a.a / N_{L+1} last."""
-    rows = [partial_weights(values, readout_vector, first) for first in range(len(values))]
-    overlaps = [row @ row.T / row.shape[1] for row in rows]
-    return (*overlaps, readout_vector @ readout_vector / len(readout_vector))
-
-
 def kernel(left, right, order_parameter, heads, input_variance=1.0):
     """(10), pair of paths by pair of paths."""
     features, paths = left.shape[2], math.prod(heads)

@@ -1,20 +1,126 @@
-"""Every public function on every kind of nonsense: only errors of the house."""
+"""Every public function of the library on nonsense, one argument at a time: an error of the house or a result."""
 
+import inspect
+import itertools
+import math
 import os
+import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import jax
+import numpy as np
 import pytest
+import xarray as xr
 
-ROOT = Path(__file__).parents[1]
+LONGEST = 20  # seconds that a call may take
+OPEN = {"progress", "maker", "wall_seconds", "save.seed"}  # switches, and notes beside a record
+NONSENSE = [None, "35", True, -1, math.nan, 10**400, [], [[1.0], [1.0, 2.0]], {}, object(), np.array(["a"])]
+NONSENSE += [np.full((3, 4, 5), np.nan), np.ones((1,) * 6)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no alarm to end a loop that does not")
-def test_only_errors_of_the_house():
+def test_nonsense_is_refused_or_has_a_result(tmp_path):
     # In a process of its own, where nothing checks types before the functions do.
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(ROOT / "tests" / "nonsense.py")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-2000:]}"
-    assert not done.stdout
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    command = [sys.executable, __file__]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600)
+    assert (done.returncode, done.stdout) == (0, ""), f"{done.stdout}\n{done.stderr[-2000:]}"
+
+
+def usual(sma):
+    """What arguments of these names usually are; of a single function by the names of both."""
+    rng, key = np.random.default_rng(0), jax.random.key(0)
+    inputs, labels = rng.normal(size=(3, 4, 3)), np.array([1.0, -1.0, 1.0])
+    products = [rng.normal(size=(2, 3, 3))]
+    attention = sma.attention_from_products(products)
+    seen, physics = sma.attentioned_inputs(inputs, attention), {"width": 8, "temperature": 0.3}
+    solution = sma.solve(seen, labels, **physics)
+    weights = sma.sample_weights(key, heads=(2,), width=8, features=3)
+    patterns = sma.dmft.independent(seed=1, sites=6)
+    model = sma.dmft.dynamics(patterns, beta=1.2, gamma=3.0, epsilon=0.1)
+    window, draws = sma.dmft.start(model), rng.normal(size=(2, 8))
+    found = physics | {"attentioned": seen, "attentioned_test": seen, "others": seen, "labels": labels, "key": key}
+    found |= {"inputs": inputs, "attention": attention, "products": products, "queries": products, "keys": products}
+    found |= {"solution": solution, "order_parameter": solution.order_parameter, "weights": weights, "heads": (2,)}
+    found |= {"order_parameters": solution.order_parameters, "temperatures": [0.3], "widths": [8], "head": 0}
+    found |= {"contributions": sma.pruning.path_contributions(weights, seen), "removed": [0], "network": weights}
+    found |= {"draws": 4, "chains": 2, "warmup": 2, "warn": False, "points": 4, "kernel": np.eye(3), "features": 3}
+    found |= {f"{name}.draws": draws for name in ("bulk_size", "effective_size", "estimate", "r_hat", "rank_r_hat")}
+    found |= {"tail_size.draws": draws, "mean": labels, "paths": [0], "scores": np.array([1.0, 0.5])}
+    found |= {"model": model, "window": window, "first": window, "second": window, "patterns": patterns, "steps": 2}
+    found |= {"transient": 1, "discard": 1, "blocks": 2, "longest": 4, "period": 4, "turns": 1, "sites": 6, "count": 2}
+    found |= {"beta": 1.2, "gamma": 3.0, "epsilon": 0.1, "one": patterns.query, "other": patterns.key, "slot": 0}
+    found |= {"series": np.sin(np.arange(16.0)), "lags": 3, "levels": 5, "max_steps": 5, "table": np.ones((2, 3))}
+    found |= {
+        "tokens": 4,
+        "sequences": [inputs[0]],
+        "examples": 2,
+        "layer": sma.Heads(1),
+        "kept": ((0,),),
+    }
+    found |= {"path_kernel.path": 0, "other_path": 1, "path": "one.nc", "dataset": xr.Dataset({"a": 1.0})}
+    found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
+    found |= {"masked_outputs.kept": np.ones((1, 2), bool), "every_removal.count": 1, "trial.products": None}
+    found |= {f"{name}.attention": attention(inputs) for name in ("select_heads", "head_confidence")}
+    found |= {f"{name}.inputs": {} for name in ("save", "reason_to_make")} | {"select_heads.keep": 1, "segments": 3}
+    found |= {f"{name}.window": 4 for name in ("independent", "positional_code", "segments")}
+    found |= {"window_from_attention.attention": np.zeros((4, 3)), "words": np.ones((1, 6))}
+    found |= {"prediction.draws": xr.Dataset({"output": (("chain", "draw", "example"), np.ones((2, 4, 3)))})}
+    found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}
+    return found | {"mean_accuracy.outputs": (labels, 0.1 * np.ones(3))}
+
+
+def calls(sma):
+    """Names and functions of the public rooms, and methods of objects that are as they should be."""
+    for room in (sma, sma.dmft, sma.layers, sma.pruning, sma.results, sma.sampling, sma.tasks, sma.training):
+        kinds = (sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov, sma.tasks.HiddenMarkovClasses)
+        for name in room.__all__:
+            function = getattr(room, name)
+            model = name == "weights_model"  # of NumPyro, which passes it what it takes
+            if callable(function) and not model and (not inspect.isclass(function) or function in kinds):
+                yield name, function
+    given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
+    methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
+    for method in (*methods, given["patterns"].repeat, task.sample, task.heads, task.trial):
+        yield method.__name__, method
+
+
+def too_long(*_):
+    raise TimeoutError(f"not done after {LONGEST} s")
+
+
+def complaints():
+    import statmech_attention as sma
+
+    sma.enable_x64()
+    given = usual(sma)
+    errors = (ValueError, FileNotFoundError, FloatingPointError, sma.NotConverged)
+    for name, function in calls(sma):
+        parameters = inspect.signature(function).parameters
+        wanted = [one for one, kind in parameters.items() if kind.kind not in (kind.VAR_KEYWORD, kind.VAR_POSITIONAL)]
+        good = {one: given.get(f"{name}.{one}", given.get(one)) for one in wanted}
+        good = {
+            one: value for one, value in good.items() if value is not None or parameters[one].default is inspect._empty
+        }
+        for argument, value in itertools.product(wanted, NONSENSE):
+            if {argument, f"{name}.{argument}"} & OPEN or isinstance(parameters[argument].default, bool):
+                continue  # anything is true or false
+            try:
+                signal.setitimer(signal.ITIMER_REAL, LONGEST)
+                function(**good | {argument: value})
+            except errors:
+                pass
+            except Exception as error:
+                yield f"{name}({argument}={value!r:.40}): {type(error).__name__}: {str(error)[:150]!r}"
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, too_long)
+    warnings.simplefilter("ignore")
+    for complaint in complaints():
+        print(complaint, flush=True)

@@ -27,6 +27,7 @@ KINDS = {
 # Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs; None is one output without an axis.
 CHAINS = {
     "a skip alone": ([("skip", 2)], (3, 3), None),
+    "two layers": ([("heads", 2), ("heads", 2)], (3, 1, 2), None),
     "two outputs": ([("heads", 2)], (3, 4), 2),
     "a linear block": ([("heads", 2), ("linear", 1)], (4, 2, 3), None),
     "a skip below": ([("skip", 1), ("heads", 2)], (3, 3, 2), None),

@@ -1,5 +1,6 @@
 """Samplers of mixed chains against importance sampling over all weights, at widths too narrow for some of the paths."""
 
+import itertools
 from functools import cache
 
 import jax
@@ -13,9 +14,8 @@ from layers import brute_force
 EXAMPLES, FEATURES, TEMPERATURE, DRAWS, BLOCKS = 4, 3, 0.5, 40_000, 20
 VARIANCES = (0.8, 1.5, 0.9, 1.2, 1.1)
 CHAINS = {
+    "skip, narrow heads, linear block": ([("skip", 1), ("narrow heads", 2), ("linear", 1)], (4, 4, 3, 3), None),
     "heads, skip, two outputs": ([("heads", 2), ("skip", 1)], (3, 3, 3), 2),
-    "skip, linear block": ([("skip", 2), ("linear", 1)], (4, 4, 3), None),
-    "narrow heads": ([("narrow heads", 2), ("skip", 1)], (3, 4, 4), None),
 }
 sampling = sma.sampling
 
@@ -79,26 +79,21 @@ def assert_same(found, wanted):
 
 
 SAMPLERS = {
-    "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}, list(CHAINS)),
-    "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}, list(CHAINS)),
-    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}, [list(CHAINS)[0], "narrow heads"]),
-    "tempered": (sampling.tempered_posterior, {"draws": 1000, "warmup": 200, "rungs": 3}, ["narrow heads"]),
+    "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}),
+    "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}),
+    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}),
+    "tempered": (sampling.tempered_posterior, {"draws": 1000, "warmup": 200, "rungs": 3}),
 }
 
 
-@pytest.mark.parametrize(
-    ("sampler", "name"), [(sampler, name) for sampler, (*_, names) in SAMPLERS.items() for name in names]
-)
+@pytest.mark.parametrize(("sampler", "name"), list(itertools.product(SAMPLERS, CHAINS))[:-1])
 def test_samplers_have_the_posterior_of_the_weights(sampler, name):
-    function, counts, _ = SAMPLERS[sampler]
+    function, counts = SAMPLERS[sampler]
     data, options = drawn(name)
     found = function(*data, **options, **counts, key=jax.random.key(13), warn=False)
     for quantity in ("order_parameter", "output"):
         assert_same(sampling.estimate(found[quantity]), truth(name)[quantity])
-    shape = sma.solve(*data, **{key: value for key, value in options.items() if key != "attentioned_test"}).predict(
-        options["attentioned_test"]
-    )
-    assert sampling.prediction(found).mean.shape == shape.mean.shape
+    assert sampling.prediction(found).mean.shape == truth(name)["output"][0].shape
 
 
 @pytest.mark.parametrize("name", CHAINS)

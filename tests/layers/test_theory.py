@@ -1,16 +1,10 @@
 """The theory of mixed chains: the action and its minimum against brute force, derivatives, limits, the predictor."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.derivatives import dense_hessian, factored_derivatives, hessian_product, problem_of
-from statmech_attention.theory.kernels import Reduced, kernel_inputs
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
@@ -23,26 +17,6 @@ def drawn(layers, outputs, seed=7, examples=EXAMPLES):
     values = rng.normal(size=(examples + 2, len(brute_force.paths(layers)), FEATURES))
     labels = rng.normal(size=(examples,) if outputs is None else (examples, outputs))
     return values[:examples], labels, values[examples:]
-
-
-@pytest.mark.parametrize("name", brute_force.CHAINS)
-def test_action_agrees_with_brute_force(name):
-    layers, widths, outputs = brute_force.CHAINS[name]
-    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, VARIANCES[: len(layers) + 2])
-    inputs, labels, _ = drawn(layers, outputs)
-    factors = coordinates.full_rank(architecture)
-    point = 0.4 * np.random.default_rng(8).normal(size=factors.coordinates)
-    overlaps = coordinates.order_parameters(jnp.asarray(point), factors)
-    options = {
-        "width": widths,
-        "temperature": TEMPERATURE,
-        "variance": architecture.variances,
-        "heads": architecture.heads,
-    }
-    found = sma.action(inputs, labels, overlaps, **options)
-    plain = [np.asarray(one) for one in overlaps]
-    wanted = brute_force.action(plain, inputs, labels, layers, outputs, widths, architecture.variances, TEMPERATURE)
-    assert float(found) == pytest.approx(wanted, rel=1e-10)
 
 
 @pytest.mark.parametrize("name", ["two outputs", "a skip below", "narrow heads below", "narrow skips"])
@@ -78,36 +52,6 @@ def test_the_saddle_point_is_that_of_brute_force(name):
 
     products = sma.solve(inputs, labels, **options, method="products")
     np.testing.assert_allclose(products.order_parameter, found.order_parameter, atol=1e-6)
-
-
-def test_derivatives_agree_with_automatic_differentiation():
-    layers, outputs, widths, variances = [("heads", 2), ("skip", 1)], 2, (9.0, 5.0, 5.0), VARIANCES[:4]
-    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
-    values, labels, _ = drawn(layers, outputs)
-    xi = sma.AttentionedInputs(jnp.asarray(values), architecture.heads)
-    problem = problem_of(Reduced(kernel_inputs(xi), jnp.asarray(labels).reshape(-1)), xi, TEMPERATURE, architecture)
-    factors = coordinates.full_rank(architecture)
-    point = jnp.asarray(0.4 * np.random.default_rng(8).normal(size=factors.coordinates))
-
-    @jax.jit
-    def wanted(point):
-        def action(point):
-            overlaps = coordinates.order_parameters(point, factors)
-            return sma.action(xi, labels, overlaps, width=widths, temperature=TEMPERATURE, variance=variances)
-
-        return action(point), jax.grad(action)(point), jax.hessian(action)(point)
-
-    @jax.jit
-    def found(point):
-        value, gradient, curvature = factored_derivatives(point, problem, factors)
-        products = jax.lax.map(lambda v: hessian_product(v, curvature, problem, factors), jnp.eye(len(point)))
-        *two, dense = dense_hessian(point, problem, factors)
-        return (*two, dense.hessian), (value, gradient, products)
-
-    by_autodiff = wanted(point)
-    for by_hand in found(point):
-        for one, other in zip(by_hand, by_autodiff, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -167,25 +111,6 @@ def test_one_output_by_name_is_the_scalar_output(plain):
     np.testing.assert_allclose(found.predict(test[:, :2]).mean[:, 0], scalar.predict(test[:, :2]).mean, rtol=1e-9)
 
 
-def test_sweeps_and_batches_have_several_outputs_too(plain):
-    values, *_, test, _ = plain
-    labels = jnp.asarray(np.random.default_rng(9).normal(size=(3, EXAMPLES, 2)))
-    options = {"heads": (2, sma.Outputs(2)), "temperature": TEMPERATURE}
-
-    def one(labels):
-        return sma.solve(values[:, :2], labels, width=8.0, **options, throw=False)
-
-    batch, single = jax.vmap(one)(labels), one(labels[1])
-    np.testing.assert_allclose(batch.order_parameter[1], single.order_parameter, rtol=1e-7)
-    assert batch.predict(test[:, :2]).mean.shape == (3, 2, 2)
-    np.testing.assert_allclose(batch[1].predict(test[:, :2]).mean, single.predict(test[:, :2]).mean, rtol=1e-6)
-    sweep = sma.solve_sweep(
-        values[:, :2], labels[1], heads=options["heads"], widths=[8.0], temperatures=[TEMPERATURE, 1.0]
-    )
-    np.testing.assert_allclose(sweep[0, 0].order_parameter, single.order_parameter, rtol=1e-7)
-    assert sweep.predict(test[:, :2]).variance.shape == (1, 2, 2, 2)
-
-
 def test_a_subset_of_paths_keeps_all_outputs():
     layers, outputs = [("heads", 2), ("skip", 1)], 2
     train, labels, test = drawn(layers, outputs)
@@ -205,19 +130,3 @@ def test_accuracy_of_several_outputs_counts_the_largest():
     assert float(sma.accuracy(means, labels)) == pytest.approx((1 + 0.5 + 0 + 1 / 3) / 4)
     with pytest.raises(ValueError, match="labels: wanted one largest label an example"):
         sma.accuracy(means, np.zeros((4, 3)))
-
-
-BAD = [
-    (np.zeros(EXAMPLES), (2, sma.Outputs(2)), r"labels: wanted shape \(examples, outputs\), got \(6,\)"),
-    (np.zeros((EXAMPLES, 3)), (2, sma.Outputs(2)), "labels: wanted the same number in the outputs axis .* got 3 and 2"),
-    (np.zeros((EXAMPLES, 2)), (2,), r"labels: wanted shape \(examples\), .* end heads with Outputs\(C\)"),
-    (np.zeros((EXAMPLES + 1, 2)), (2, sma.Outputs(2)), "labels: wanted the same number in labels and the inputs"),
-    (np.zeros(EXAMPLES), (sma.SkipHeads(2),), "the paths axis and the paths of heads=.*got 2 and 3"),
-]
-
-
-@pytest.mark.parametrize(("labels", "heads", "message"), BAD, ids=range(len(BAD)))
-def test_labels_and_inputs_that_do_not_fit_the_chain_are_refused(labels, heads, message):
-    inputs = np.ones((EXAMPLES, 2, FEATURES))
-    with pytest.raises(ValueError, match=message):
-        sma.solve(inputs, labels, heads=heads, width=4.0, temperature=1.0)

@@ -84,22 +84,6 @@ def test_attention_can_be_jitted_and_passed_through_jit(inputs, products):
     assert_all_close(found, attention(inputs))
 
 
-def test_matrices_from_elsewhere_are_taken_as_they_are(inputs):
-    rng = np.random.default_rng(4)
-    matrices = [rng.normal(size=(2, heads, TOKENS, TOKENS)) for heads in HEADS]
-    assert_all_close(sma.attention_matrices(inputs, matrices), matrices)
-
-
-def test_attention_matrices_calls_what_can_be_called(inputs, products):
-    attention = sma.attention_from_products(products)
-    assert_all_close(sma.attention_matrices(inputs, attention), attention(inputs))
-
-
-def test_single_precision_stays_single(inputs, products):
-    attention = sma.attention_from_products([product.astype("float32") for product in products])
-    assert all(matrix.dtype == np.float32 for matrix in attention(inputs.astype("float32")))
-
-
 TABLES = [np.random.default_rng(4).normal(size=(heads, 3)) for heads in HEADS]
 
 
@@ -120,40 +104,6 @@ def test_a_relative_bias_depends_on_the_clipped_distance_alone():
         found = np.asarray(sma.relative_bias(table, TOKENS))
         for head, key, query in np.ndindex(found.shape):
             assert found[head, key, query] == table[head, min(max(key - query, -1), 1) + 1]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda good: good[0], "wanted a sequence with one array a layer"),
-        (lambda good: good[:1], "wanted the same number in biases and attention"),
-        (lambda good: [good[0][:1], good[1]], r"bias of layer 1: wanted shape \(2, 4, 4\)"),
-        (lambda good: [np.full_like(one, np.nan) for one in good], "bias"),
-    ],
-)
-def test_a_bias_that_does_not_fit_is_refused(products, change, message):
-    good = [np.asarray(sma.relative_bias(table, TOKENS)) for table in TABLES]
-    with pytest.raises(ValueError, match=message):
-        sma.attention_from_products(products, bias=change(good))
-
-
-def test_a_bias_of_other_tokens_is_refused(inputs, products):
-    attention = sma.attention_from_products(products, bias=[sma.relative_bias(table, TOKENS + 1) for table in TABLES])
-    with pytest.raises(ValueError, match="wanted the same number in the tokens axis and the bias, got 4 and 5"):
-        attention(inputs)
-
-
-@pytest.mark.parametrize(
-    ("table", "tokens", "message"),
-    [
-        (np.zeros((2, 4)), 3, "wanted an odd number of distances"),
-        (np.zeros(3), 3, "table"),
-        (np.zeros((2, 3)), 0, "tokens: wanted a whole number of at least 1"),
-    ],
-)
-def test_relative_biases_refuse_bad_tables(table, tokens, message):
-    with pytest.raises(ValueError, match=message):
-        sma.relative_bias(table, tokens)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])

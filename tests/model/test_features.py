@@ -45,14 +45,3 @@ def test_single_precision_becomes_double(attentioned):
     np.testing.assert_allclose(
         np.abs(found.values), np.abs(fitted_features(attentioned, 3).of(attentioned).values), atol=1e-4
     )
-
-
-def test_what_cannot_be_is_refused(attentioned):
-    with pytest.raises(ValueError, match="directions: wanted at most 7, .* got 8"):
-        fitted_features(attentioned, 8)
-    with pytest.raises(ValueError, match="directions: wanted at most 5, .* 1 examples on 6 paths"):
-        fitted_features(sma.AttentionedInputs(attentioned.values[:1], HEADS), 6)
-    with pytest.raises(ValueError, match="inputs that differ"):
-        fitted_features(sma.AttentionedInputs(0 * attentioned.values, HEADS), 2)
-    with pytest.raises(ValueError, match="features axis"):
-        fitted_features(attentioned, 2).of(sma.AttentionedInputs(attentioned.values[..., :4], HEADS))

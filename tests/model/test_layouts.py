@@ -68,21 +68,6 @@ def test_nor_does_the_rounding_of_any_precision(precision, converted):
         sma.attentioned_inputs(inputs, [given])
     turned = jnp.swapaxes(given, 2, 3)
     sma.attentioned_inputs(inputs, [turned])
-    labels = np.tile([1.0, -1.0], 10)
-    sma.select_heads(inputs, [turned], labels, keep=1, directions=2, folds=2)
-    with pytest.raises(ValueError, match="got other sums"):
-        sma.select_heads(inputs, [0.98 * turned.astype("float64")], labels, keep=1, directions=2, folds=2)
-
-
-def test_heads_are_selected_alike():
-    labels, inputs = np.tile([1.0, -1.0], 10), RNG.normal(size=(20, TOKENS, FEATURES))
-    ours = reference.random_attention(RNG, (3,), 20, TOKENS)
-    options = {"keep": 1, "directions": 3, "folds": 2}
-    plain = sma.select_heads(inputs, ours, labels, **options)
-    turned = sma.select_heads(inputs, [np.swapaxes(ours[0], 2, 3)], labels, layout="query_key", **options)
-    np.testing.assert_array_equal(turned.scores, plain.scores)
-    with pytest.raises(ValueError, match="got keys before queries. Leave layout out"):
-        sma.select_heads(inputs, ours, labels, layout="query_key", **options)
 
 
 def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not():
@@ -93,8 +78,3 @@ def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not(
     for given in (attention, lambda _: theirs):
         for found, one in zip(sma.attention_matrices(INPUTS, given, layout="query_key"), wanted, strict=True):
             np.testing.assert_array_equal(found, one)
-
-
-def test_shapes_are_named_in_the_order_that_was_said():
-    with pytest.raises(ValueError, match=r"attention\[0\]: wanted shape \(examples, heads, queries, keys\)"):
-        sma.attention_matrices(INPUTS, [np.ones((3, 4, 4))], layout="query_key")

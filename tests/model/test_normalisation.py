@@ -141,14 +141,6 @@ def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
         np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
 
 
-def test_a_smaller_network_keeps_the_scales_of_the_whole():
-    *_, inputs, matrices, heads = problem("a skip alone")
-    scales = [np.random.default_rng(3).uniform(0.5, 2, size=(EXAMPLES, TOKENS))]
-    whole = sma.attentioned_inputs(inputs, matrices, heads=heads, scales=scales)
-    fewer = sma.attentioned_inputs(inputs, [matrices[0][:, 1:]], heads=(sma.SkipHeads(1),), scales=scales)
-    np.testing.assert_allclose(whole.keep_heads(((1,),)).values, fewer.values, rtol=1e-12)
-
-
 def test_gates_shared_over_units_are_heads_with_diagonal_matrices():
     """A globally gated deep linear network in loops: branch m of a layer is open by g_m(x)."""
     rng = np.random.default_rng(4)
@@ -181,19 +173,3 @@ def test_a_branch_that_mixes_its_skip_with_values_has_no_pre_norm():
     inputs, scales = np.ones((2, 3, 4)), [np.ones((2, 3))]
     with pytest.raises(ValueError, match="mix its skip with value matrices.*Take norm='post'"):
         sma.attentioned_inputs(inputs, (), heads=(MixedSkip(),), scales=scales, norm="pre")
-
-
-def test_queries_before_keys_are_let_through_as_a_function():
-    inputs = np.random.default_rng(5).normal(size=(2, 3, 4))
-    rows = np.random.default_rng(6).dirichlet(np.ones(3), size=(2, 1, 3))
-    with pytest.raises(ValueError, match="layer 1: .* queries before keys, as PyTorch"):
-        sma.attention_matrices(inputs, [rows])
-    found = sma.attention_matrices(inputs, lambda _: (jnp.asarray(rows),))
-    np.testing.assert_array_equal(found[0], rows)
-    for matrix in (
-        np.swapaxes(rows, 2, 3),
-        0.7 * rows,
-        np.full((2, 1, 3, 3), 1 / 3),
-        np.eye(3) * np.ones((2, 1, 1, 1)),
-    ):
-        np.testing.assert_array_equal(sma.attention_matrices(inputs, [matrix])[0], matrix)

@@ -122,13 +122,6 @@ def test_sequences_are_padded_at_the_end():
         assert np.all(np.asarray(matrix)[:, size:] == 0) and np.all(np.asarray(matrix)[:, :, size:] == 0)
 
 
-def test_a_mask_without_padding_changes_nothing(inputs):
-    for attention in attentions():
-        whole = np.ones(inputs.shape[:2], bool)
-        wanted = sma.attentioned_inputs(inputs, attention).values
-        np.testing.assert_allclose(sma.attentioned_inputs(inputs, attention, mask=whole).values, wanted, rtol=1e-13)
-
-
 def test_heads_are_selected_on_padded_sequences():
     """Of a batch with padding as of the same batch without, whose added tokens nobody attends to."""
     rng = np.random.default_rng(3)
@@ -146,58 +139,30 @@ def test_heads_are_selected_on_padded_sequences():
     np.testing.assert_allclose(padded.scores, plain.scores, rtol=1e-8)
 
 
-GOOD = {"mask": ENDS}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"mask": ENDS.astype(int)}, "mask: wanted booleans"),
-        ({"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
-        ({"mask": ENDS & (np.arange(5) != 2)[:, None]}, "at least one token in every example, got none in example 2"),
-        ({"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
-        ({"readout": "middle"}, "readout: wanted 'first'"),
-        ({"layout": "queries first"}, "layout: wanted one of key_query, query_key, got 'queries first'"),
-    ],
-)
-def test_bad_masks_are_refused(inputs, change, message):
-    for attention in attentions():
-        with pytest.raises(ValueError, match=message):
-            sma.attentioned_inputs(inputs, attention, **GOOD | change)
-
-
 def test_what_does_not_fit_the_mask_is_refused(inputs):
     attention = attentions()[0]
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
-    with pytest.raises(
-        ValueError, match="attention of layer 1: wanted no attention from a token to padding, got 0.2 in"
+    for given, options, message in (
+        ([uniform], {}, "attention of layer 1: wanted no attention from a token to padding, got 0.2 in"),
+        ([uniform[..., :4]], {}, "attention of layer 1: wanted 5 examples of 5 tokens, as mask"),
+        ([np.full_like(uniform, np.nan)], {}, r"attention\[0\]: wanted finite numbers"),
+        (attention, {"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
+        (attention, {"mask": ENDS & (np.arange(5) != 2)[:, None]}, "one token in every example, got none in example 2"),
+        (attention, {"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
     ):
-        sma.attentioned_inputs(inputs, [uniform], mask=ENDS)
-    with pytest.raises(ValueError, match="attention of layer 1: wanted 5 examples of 5 tokens, as mask"):
-        sma.attentioned_inputs(inputs, [uniform[..., :4]], mask=ENDS)
-    with pytest.raises(ValueError, match=r"attention\[0\]: wanted finite numbers"):
-        sma.attentioned_inputs(inputs, [np.full_like(uniform, np.nan)], mask=ENDS)
-    with pytest.raises(ValueError, match="inputs: wanted finite numbers"):
-        sma.attentioned_inputs(np.full_like(inputs, np.nan), attention, mask=ENDS)
+        with pytest.raises(ValueError, match=message):
+            sma.attentioned_inputs(inputs, given, **{"mask": ENDS} | options)
     with pytest.raises(ValueError, match="mask: wanted none beside sequences of unequal length"):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
-    later = sma.attention_from_products(attention.products, mask=np.tril(np.ones((TOKENS, TOKENS), bool)))
     strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))
-    later(inputs, mask=ENDS)
-    with pytest.raises(
-        ValueError, match="mask: wanted at least one allowed key for every token, got none for token 0 of"
-    ):
+    with pytest.raises(ValueError, match="at least one allowed key for every token, got none for token 0 of"):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
 
 WEIGHTS = sma.sample_weights(jax.random.key(0), heads=(2,), width=4, features=FEATURES)
-LABELS = np.array([1.0, -1, 1, -1, 1])
 READ = {
     "attentioned_inputs": sma.attentioned_inputs,
     "forward": lambda inputs, given, **how: sma.forward(WEIGHTS, inputs, given, **how),
-    "select_heads": lambda inputs, given, **how: sma.select_heads(
-        inputs, given, LABELS, keep=1, directions=2, folds=2, **how
-    ),
     "head_confidence": lambda inputs, given, **how: pruning.head_confidence(given, **how),
 }
 
@@ -235,15 +200,3 @@ def test_zeros_are_let_through_where_nothing_is_read_or_a_function_returns_them(
     top[:] = reference.random_attention(rng, (1,), len(LENGTHS), TOKENS)[0]
     low[:, 0] = 0  # one head of two
     sma.attentioned_inputs(inputs, [top, low[..., ::-1]])
-
-
-@pytest.mark.parametrize(
-    ("sequences", "message"),
-    [
-        ([], "sequences: wanted a list of at least one"),
-        ([np.ones((0, 3))], r"sequences\[0\]: wanted at least one entry"),
-    ],
-)
-def test_what_are_no_sequences_is_refused(sequences, message):
-    with pytest.raises(ValueError, match=message):
-        sma.pad_sequences(sequences)

@@ -2,7 +2,6 @@
 
 import itertools
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -26,14 +25,6 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     )
 
 
-def test_default_readout_is_the_last_token():
-    rng = np.random.default_rng(21)
-    inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
-    matrices = reference.random_attention(rng, (2, 2), EXAMPLES, TOKENS)
-    found = sma.attentioned_inputs(inputs, matrices)
-    np.testing.assert_array_equal(found.values, sma.attentioned_inputs(inputs, matrices, readout="last").values)
-
-
 def test_attention_functions_and_their_matrices_give_the_same_paths():
     rng = np.random.default_rng(22)
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
@@ -47,21 +38,3 @@ def test_attention_functions_and_their_matrices_give_the_same_paths():
 def test_path_indices_run_with_the_first_layer_slowest(heads):
     found = sma.path_indices(heads)
     assert found.tolist() == [list(path) for path in itertools.product(*map(range, heads))]
-
-
-def test_keeping_heads_equals_attention_without_the_others():
-    rng = np.random.default_rng(23)
-    inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
-    matrices = reference.random_attention(rng, (3, 2, 2), EXAMPLES, TOKENS)
-    kept = ((2, 0), (1,), (0, 1))
-    found = sma.attentioned_inputs(inputs, matrices).keep_heads(kept)
-    fewer = [matrix[:, list(chosen)] for matrix, chosen in zip(matrices, kept, strict=True)]
-    assert found.heads == (2, 1, 2)
-    np.testing.assert_allclose(found.values, reference.attentioned_inputs(inputs, fewer, "last"), rtol=1e-11)
-
-
-def test_keeping_all_heads_changes_nothing():
-    xi = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(24).normal(size=(2, 6, 3))), (3, 2))
-    kept = xi.keep_heads((range(3), range(2)))
-    assert kept.heads == (3, 2)
-    np.testing.assert_array_equal(kept.values, xi.values)

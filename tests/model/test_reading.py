@@ -146,10 +146,6 @@ def test_bad_networks_are_refused_and_left_as_they_were():
         sma.attention_from_torch(model, INPUTS[0])
     with pytest.raises(ValueError, match="model: wanted a network that uses torch.nn.MultiheadAttention, got Linear"):
         sma.attention_from_torch(torch.nn.Linear(WIDTH, 2), INPUTS)
-    with pytest.raises(ValueError, match="model: wanted a torch.nn.Module, got function"):
-        sma.attention_from_torch(by_hand, INPUTS)
-    with pytest.raises(ValueError, match="inputs: wanted a tensor or an array, got list"):
-        sma.attention_from_torch(model, [[1.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match=r"layers: wanted different layers out of 0\.\.0, at least one, got \[1\]"):
         sma.attention_from_torch(model, INPUTS, layers=[1])
 
@@ -214,8 +210,6 @@ def test_bad_models_of_hugging_face_are_refused(transformers):
     ids = torch.tensor(IDS)
     with pytest.raises(ValueError, match=r"model: wanted a model in evaluation.* Call model\.eval\(\)"):
         sma.attention_from_transformers(bert(transformers).train(), input_ids=ids)
-    with pytest.raises(ValueError, match="model: wanted a model of transformers, got Linear"):
-        sma.attention_from_transformers(torch.nn.Linear(2, 2).eval(), input_ids=ids)
     fused = bert(transformers)
     fused.set_attn_implementation("sdpa")
     with pytest.raises(ValueError, match=r"wanted attention of every layer, got none from BertModel.*'eager'"):

@@ -158,17 +158,3 @@ def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
         noise = max(float(one.log_evidence.error) for one in exact)
     assert noise < 0.05 * np.abs(errors[1]).max()
     np.testing.assert_allclose(np.abs(errors[0]).max() / np.abs(errors[1]).max(), 2, rtol=0.2)
-
-
-def test_what_does_not_fit_is_refused(problem):
-    inputs, labels = problem
-    with pytest.raises(ValueError, match="coefficients: wanted one of kept, rescaled, got 'masked'"):
-        without_head(inputs, 0, coefficients="masked")
-    with pytest.raises(ValueError, match=r"removed: wanted different heads, counted through all layers, out of 0\.\.3"):
-        without_head(inputs, 4)
-    with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 2"):
-        head_evidence(inputs.values, labels, heads=(4, 1), width=8, temperature=0.1)
-    sweep = sma.solve_sweep(inputs, labels, widths=[8, 9], temperatures=[0.1])
-    assert log_evidence(sweep).shape == (2, 1)
-    with pytest.raises(ValueError, match="solution: wanted Solution, got"):
-        log_evidence(labels)

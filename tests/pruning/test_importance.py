@@ -45,17 +45,6 @@ def test_scores_by_hand():
         )
 
 
-def test_scores_refuse_what_does_not_fit():
-    with pytest.raises(ValueError, match="definition: wanted one of both, either, got 'all'"):
-        sma.head_scores(np.eye(4), heads=(2, 2), definition="all")
-    with pytest.raises(ValueError, match=r"order_parameter: wanted shape \(4, 4\) for heads \(2, 2\)"):
-        sma.head_scores(np.eye(3), heads=(2, 2))
-    with pytest.raises(ValueError, match="wanted an entry other than zero"):
-        sma.head_scores(np.zeros((4, 4)), heads=(2, 2))
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        sma.head_scores(np.full((4, 4), np.nan), heads=(2, 2))
-
-
 def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
     matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])

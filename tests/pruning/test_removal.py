@@ -8,22 +8,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.training import trained_network
 from statmech_attention import pruning
 
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
-
-
-def test_contributions_refuse_another_networks_inputs():
-    parameters, inputs, _ = network_of((2, 3))
-    attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
-    fewer = sma.prune(sma.attentioned_inputs(inputs, attention, readout="mean"), [0])
-    with pytest.raises(ValueError, match=r"attentioned: wanted heads \(2, 3\)"):
-        pruning.path_contributions(trained_network(parameters), fewer)
-    with pytest.raises(ValueError, match=r"weights: wanted heads \(1, 3\)"):
-        pruning.path_contributions(parameters.weights(), fewer)
-    with pytest.raises(ValueError, match="wanted TrainedNetwork or Weights, got int"):
-        pruning.path_contributions(3, fewer)
 
 
 def test_drops_are_those_of_networks_that_are_run():
@@ -76,16 +63,6 @@ def test_greedy_order_takes_the_best_step_each_time():
         removed.append(min(head for head, share in shares.items() if share == best))
     found = pruning.greedy_order(contributions_of(parameters, inputs), labels, heads=heads)
     np.testing.assert_array_equal(found, removed)
-
-
-def test_labels_and_shapes_are_checked():
-    contributions = np.ones((4, 6))
-    with pytest.raises(ValueError, match="contributions: wanted the same number in the paths axis"):
-        pruning.head_drops(contributions, np.ones(4), heads=(2, 2))
-    with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1"):
-        pruning.head_drops(contributions, np.arange(4.0), heads=(2, 3))
-    with pytest.raises(ValueError, match=r"kept: wanted booleans of shape \(networks, heads\)"):
-        pruning.masked_outputs(contributions, np.ones((1, 5)), heads=(2, 3))
 
 
 def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():

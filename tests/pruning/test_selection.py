@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.layers import SkipHeads
 
 EXAMPLES, TOKENS, FEATURES, HEADS, USEFUL = 80, 6, 8, 6, (1, 4)
 
@@ -88,20 +87,11 @@ def test_the_same_seed_gives_the_same_and_the_order_of_heads_does_not_matter():
 def test_what_cannot_be_is_refused():
     inputs, attention, labels = made(0, 12)
     good = {"keep": 2, "directions": 4}
-    with pytest.raises(ValueError, match="attention of layer 1: wanted .* got queries before keys.*layout='query_key'"):
-        sma.select_heads(inputs, [np.swapaxes(attention[0], 2, 3)], labels, **good)
     with pytest.raises(ValueError, match="attention of layer 1: wanted .* sums of one over the keys, got other sums"):
         sma.select_heads(inputs, [2 * attention[0]], labels, **good)
-    for keep in (0, 7):
-        with pytest.raises(ValueError, match=f"keep: wanted .*1.*got {keep}"):
-            sma.select_heads(inputs, attention, labels, keep=keep)
+    with pytest.raises(ValueError, match="keep: wanted .*1.*got 7"):
+        sma.select_heads(inputs, attention, labels, keep=7)
     with pytest.raises(ValueError, match="keep: wanted 2 to 12 heads"):
         sma.select_heads(inputs, attention * 2, labels, keep=1)
-    with pytest.raises(ValueError, match="keep: wanted 1 to 6 heads"):
-        sma.select_heads(inputs, attention, labels, keep=7, heads=(SkipHeads(HEADS),))
-    with pytest.raises(ValueError, match=r"labels: wanted \+1 or -1 everywhere, got 0"):
-        sma.select_heads(inputs, attention, abs(labels) - 1, **good)
     with pytest.raises(ValueError, match="two examples in each of 7 folds, got 12"):
         sma.select_heads(inputs, attention, labels, folds=7, **good)
-    with pytest.raises(ValueError, match="definition: wanted one of both, either"):
-        sma.select_heads(inputs, attention, labels, definition="none", **good)

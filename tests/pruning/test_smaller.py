@@ -11,7 +11,7 @@ from attention_book.training.path_form import initial
 from statmech_attention import pruning
 from statmech_attention.training import load_network, save_network
 
-from .networks import CHAIN, EXAMPLES, chain_network, forward_with_heads_silenced, network_of, silenced
+from .networks import forward_with_heads_silenced, network_of
 
 CASES = [((2, 3), [3]), ((2, 3), [0, 2, 4]), ((3, 1, 2), [1, 5]), ((3,), [0, 1]), ((2, 2), [])]
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(3))
@@ -64,50 +64,6 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
         np.testing.assert_allclose(norms, np.linalg.norm(values, axis=(1, 2)))
     contributions = pruning.path_contributions(smaller, attentioned)
     np.testing.assert_allclose(contributions.sum(axis=1), wanted, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("removed", [[5], [-1], [0, 0], [1.0], 1, [[1]]])
-def test_heads_that_are_not_there_are_refused(removed):
-    weights = network_of((2, 3))[0].weights()
-    with pytest.raises(ValueError, match=r"removed: wanted different heads, counted through all layers, out of 0..4"):
-        sma.prune(weights, removed)
-
-
-def test_a_layer_is_never_left_without_heads():
-    parameters = network_of((2, 3))[0]
-    for network in (parameters.weights(), trained_network(parameters)):
-        with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 1"):
-            sma.prune(network, [0, 1, 3])
-    with pytest.raises(ValueError, match="network: wanted a TrainedNetwork, Weights, attention, .*got dict"):
-        sma.prune({}, [0])
-
-
-@pytest.mark.parametrize("removed", [[0], [3], [2, 3], [1, 2, 3], []])
-def test_smaller_chains_equal_the_masked_ones(removed):
-    weights, inputs, matrices, _ = chain_network()
-    wanted = silenced(weights, inputs, matrices, removed)
-    smaller, left = sma.prune(weights, removed, heads=CHAIN), pruning.heads_left(CHAIN, removed)
-    assert left[2:] == CHAIN[2:] and left[1] == sma.SkipHeads(2 - len({2, 3} & set(removed)))
-    fewer = sma.prune(matrices, removed, heads=CHAIN)
-    np.testing.assert_allclose(sma.forward(smaller, inputs, fewer, heads=left), wanted, rtol=1e-9, atol=1e-10)
-    attentioned = sma.attentioned_inputs(inputs, matrices, heads=CHAIN)
-    pruned = sma.prune(attentioned, removed)
-    assert pruned.heads == left
-    np.testing.assert_allclose(sma.forward_paths(smaller, pruned), wanted, rtol=1e-9, atol=1e-10)
-    kept = ~np.isin(np.arange(4), removed)[None]
-    contributions = pruning.path_contributions(weights, attentioned)
-    assert contributions.shape == (EXAMPLES, 6, 3)
-    np.testing.assert_allclose(
-        pruning.masked_outputs(contributions, kept, heads=CHAIN)[0], wanted, rtol=1e-9, atol=1e-10
-    )
-
-
-def test_removals_that_do_not_fit_the_chain_are_refused():
-    weights, _, matrices, _ = chain_network()
-    with pytest.raises(ValueError, match="at least one head left in every layer, got none in layer 1"):
-        sma.prune(weights, [0, 1], heads=CHAIN)
-    with pytest.raises(ValueError, match=r"network: wanted attention of \[2, 2\] heads .* got \[2\]"):
-        sma.prune(matrices[:1], [0], heads=CHAIN)
 
 
 @pytest.mark.parametrize("removed", [[1], [0, 2, 4], [0, 1, 3], [0, 1, 2, 3, 4]])

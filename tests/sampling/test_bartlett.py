@@ -1,7 +1,5 @@
 """The Wishart chain: its density against SciPy's and the action, its factors against weights drawn from the prior."""
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -66,44 +64,8 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)
 
 
-@pytest.mark.parametrize("widths", [(7, 4, 5), (3, 1, 2)], ids=str)
-def test_factors_have_the_law_of_the_weights(widths):
-    """Bartlett's factors at every width, those short of columns too, against networks from the prior."""
-    layout = Architecture.of(HEADS, widths, VARIANCES)
-    factors = _bartlett.bartlett(layout)
-    rng = np.random.default_rng(7)
-    columns, draws = [], 20_000
-    for width, (rank, below) in zip(widths, factors.counts, strict=True):
-        columns.append(0.5 * np.log(rng.chisquare(width - np.arange(rank), size=(draws, rank)) / width))
-        columns.append(rng.normal(size=(draws, below)) / math.sqrt(width))
-    points = jnp.asarray(np.concatenate(columns, axis=1))
-    assert points.shape[1] == factors.coordinates
-    found = jax.jit(jax.vmap(lambda p: coordinates.order_parameters(p, factors)))(points)
-
-    def network(key):
-        weights = sma.sample_weights(key, heads=HEADS, width=widths, features=1, variance=VARIANCES)
-        return sma.weights_order_parameters(weights)
-
-    wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(8), draws))
-    for one, other in zip(found, wanted, strict=True):
-        # Means and all second moments.
-        one, other = (np.asarray(values).reshape(draws, -1) for values in (one, other))
-        one, other = (
-            np.concatenate([v, (v[:, :, None] * v[:, None, :]).reshape(draws, -1)], axis=1) for v in (one, other)
-        )
-        error = np.sqrt((one.var(axis=0) + other.var(axis=0)) / draws)
-        assert np.all(error > 0)
-        assert np.max(np.abs(one.mean(axis=0) - other.mean(axis=0)) / error) < 4.5
-
-
 def test_narrow_layers_are_short_of_columns():
     factors = _bartlett.bartlett(Architecture.of((3, 2), (4, 1, 2)))
     assert (factors.sizes, factors.ranks) == ((3, 2, 1), (3, 1, 1))
     found = coordinates.order_parameter_factors(jnp.zeros(factors.coordinates), factors)
     assert [factor.shape for factor in found] == [(6, 3), (2, 1), (1, 1)]
-
-
-@pytest.mark.parametrize("width", [0.5, 2.5, math.inf])
-def test_widths_that_cannot_be_sampled_are_refused(width):
-    with pytest.raises(ValueError, match="width: wanted whole numbers of at least 1 to sample"):
-        _bartlett.bartlett(Architecture.of((2,), width))

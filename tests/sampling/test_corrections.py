@@ -162,24 +162,14 @@ def test_few_effective_points_are_warned_of():
     assert sampling.importance(train, labels, warn=False, **options).effective_size < 400
 
 
-def test_bad_input_is_refused():
-    train, labels, test = problem.inputs(1)
-    solution, _ = solved(30)
-    sweep = sma.solve_sweep(train, labels, heads=(1,), widths=[30], temperatures=[0.2])
+def test_what_has_no_correction_is_refused():
+    train, labels, _ = problem.inputs(1)
+    options = {"heads": (1,), "temperature": 0.2}
     with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
-        sampling.corrected(sweep)
+        sampling.corrected(sma.solve_sweep(train, labels, heads=(1,), widths=[30], temperatures=[0.2]))
     with pytest.raises(ValueError, match="wanted a finite width"):
-        sampling.corrected(sma.solve(train, labels, heads=(1,), width=np.inf, temperature=0.2))
-    wide, _, _ = problem.inputs(2)
-    narrow = sma.solve(wide, labels, heads=(2,), width=(1, 5), temperature=0.2)
+        sampling.corrected(sma.solve(train, labels, width=np.inf, **options))
     with pytest.raises(ValueError, match="as many neurons as partial paths, got N_1 = 1 for 2"):
-        sampling.corrected(narrow)
-    with pytest.raises(ValueError, match=r"test: wanted \(paths, features\)"):
-        sampling.corrected(solution, np.zeros((2, 1, 7)))
-    options = {"heads": (1,), "key": jax.random.key(0)}
+        sampling.corrected(sma.solve(problem.inputs(2)[0], labels, heads=(2,), width=(1, 5), temperature=0.2))
     with pytest.raises(ValueError, match="points: wanted a power of two"):
-        sampling.importance(train, labels, width=30, temperature=0.2, points=100, **options)
-    with pytest.raises(ValueError, match="width: wanted whole numbers"):
-        sampling.importance(train, labels, width=30.5, temperature=0.2, **options)
-    with pytest.raises(ValueError, match="temperatures: wanted a list"):
-        sampling.evidence_by_temperature(train, labels, width=30, temperatures=0.2, **options)
+        sampling.importance(train, labels, width=30, points=100, key=jax.random.key(0), **options)

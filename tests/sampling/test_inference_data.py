@@ -60,12 +60,6 @@ def test_it_is_written_and_read_by_group(tree, tmp_path):
         xr.testing.assert_identical(back.load(), tree["posterior"].to_dataset())
 
 
-def test_something_else_is_refused(draws):
-    for wrong in (draws.drop_vars("order_parameter"), draws.mean("draw")):
-        with pytest.raises(ValueError, match="draws: wanted draws of a sampler"):
-            sampling.inference_data(wrong)
-
-
 def test_arviz_takes_it_as_it_is(tree):
     stats = pytest.importorskip("arviz_stats", reason="ArviZ, pip install arviz-stats, is not installed")
     table = stats.summary(tree, round_to="none")

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xarray as xr
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
@@ -46,8 +45,8 @@ def gibbs(paths, width, draws=6000, **others):
 
 @pytest.fixture(scope="module")
 def drawn():
-    """The exact posterior by width."""
-    return {width: exact(2, width) for width in (10, 30)}
+    """The exact posterior at width 10."""
+    return exact(2, 10)
 
 
 def assert_same_means(one, other, name):
@@ -70,19 +69,18 @@ def assert_same_variances(one, other):
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("width", [10, 30])
-def test_nuts_on_all_weights_has_the_same_posterior(drawn, width):
-    data, named = options(2, width, 3, draws=700, warmup=300)
+def test_nuts_on_all_weights_has_the_same_posterior(drawn):
+    data, named = options(2, 10, 3, draws=700, warmup=300)
     weights = sampling.weights_posterior(*data, **named)
     for name in ("order_parameter", "order_parameter_2", "output"):
-        assert_same_means(drawn[width], weights, name)
-    assert_same_variances(drawn[width], weights)
+        assert_same_means(drawn, weights, name)
+    assert_same_variances(drawn, weights)
 
 
 @pytest.mark.parametrize("width", [10, (1, 3)], ids=str)
 def test_gibbs_sampling_has_the_same_posterior(drawn, width):
     """The second case is short of columns: one neuron cannot tell two paths apart."""
-    found = drawn[width] if width in drawn else exact(2, width)
+    found = drawn if width == 10 else exact(2, width)
     other = gibbs(2, width)
     for name in ("order_parameter", "output"):
         assert_same_means(found, other, name)
@@ -93,7 +91,7 @@ def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
     """So that agreement above means something."""
     train, labels, _ = problem.inputs(2)
     saddle = sma.solve(train, labels, heads=(2,), width=10, temperature=problem.TEMPERATURE, variance=VARIANCES)
-    found = sampling.estimate(drawn[10]["order_parameter"])
+    found = sampling.estimate(drawn["order_parameter"])
     prior = 1.8 * np.eye(2)
     for other in (saddle.order_parameter, prior):
         assert np.max(np.abs(found.mean - other) / found.error) > 4
@@ -124,7 +122,7 @@ def test_one_head_agrees_with_a_grid():
 
 
 def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
-    found = drawn[10]
+    found = drawn
     assert found["order_parameter"].dims == ("chain", "draw", "path", "other_path")
     assert dict(found.sizes) == {"chain": 4, "draw": 4000, "path": 2, "other_path": 2, "example": 2}
     assert found["order_parameter_r_hat"].dims == ("path", "other_path")
@@ -153,10 +151,10 @@ def test_a_sampling_that_was_interrupted_goes_on_to_the_same_draws(drawn, tmp_pa
     monkeypatch.setattr(_chains, "save_state", save)
     resumed = exact(2, 10, checkpoint=file)
     for name in ("order_parameter", "output", "potential", "steps"):
-        np.testing.assert_array_equal(resumed[name], drawn[10][name])
+        np.testing.assert_array_equal(resumed[name], drawn[name])
     # Fewer draws of a finished run are its first ones; nothing is sampled again.
     monkeypatch.setattr(_chains, "save_state", None)
-    np.testing.assert_array_equal(exact(2, 10, draws=7, checkpoint=file)["output"], drawn[10]["output"][:, :7])
+    np.testing.assert_array_equal(exact(2, 10, draws=7, checkpoint=file)["output"], drawn["output"][:, :7])
     with pytest.raises(ValueError, match="the checkpoint of another run"):
         exact(2, 30, checkpoint=file)
 
@@ -165,7 +163,7 @@ def test_more_draws_go_on_from_a_finished_sampling(drawn, tmp_path):
     file = tmp_path / "state.npz"
     for draws in (30, 130):
         more = exact(2, 10, draws=draws, checkpoint=file)
-        np.testing.assert_array_equal(more["output"], drawn[10]["output"][:, :draws])
+        np.testing.assert_array_equal(more["output"], drawn["output"][:, :draws])
 
 
 def test_double_precision_of_this_thread_alone_reaches_the_chains():
@@ -239,7 +237,7 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
 
 def test_predictors_give_the_mean_outputs(drawn):
     data, named = options(2, 10, 0)
-    some = drawn[10].isel(draw=slice(5))
+    some = drawn.isel(draw=slice(5))
     vectors = sampling.predictors(some, *data, heads=(2,))
     outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(named["attentioned_test"]))
     np.testing.assert_allclose(outputs, some["output"], rtol=1e-9, atol=1e-12)
@@ -257,18 +255,10 @@ def test_few_draws_are_warned_of(drawn):
 
 BAD = [
     ({"draws": -3}, "draws: wanted a whole number of at least 4, got -3"),
-    ({"draws": 10.5}, "draws: wanted a whole number"),
     ({"chains": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
-    ({"warmup": -1}, "warmup: wanted"),
     ({"thinning": 0}, "thinning: wanted"),
     ({"chain_method": "threads"}, "chain_method: wanted one of auto, parallel, vectorized, got 'threads'"),
-    ({"width": 0.5}, "width: wanted whole numbers of at least 1"),
-    ({"width": 0}, "width: wanted a positive number"),
-    ({"width": (3, 4, 5)}, "width: wanted one number or 2"),
     ({"width": np.inf}, "width: wanted whole numbers"),
-    ({"temperature": 0.0}, "temperature: wanted a positive finite number, got 0"),
-    ({"heads": None}, "plain arrays carry no head structure"),
-    ({"heads": (3,)}, "the paths axis"),
     ({"attentioned_test": np.zeros((2, 2, 5))}, "attentioned_test: wanted"),
 ]
 
@@ -279,22 +269,6 @@ def test_bad_input_is_refused(sampler, changed, message):
     data, named = options(2, 10, 0)
     with pytest.raises(ValueError, match=message):
         sampler(*data, **{**named, **changed})
-
-
-def test_bad_draws_are_refused():
-    with pytest.raises(ValueError, match="at least 2 chains, since R-hat compares chains"):
-        sampling.r_hat(np.zeros((1, 10)))
-    with pytest.raises(ValueError, match="at least 4 draws"):
-        sampling.effective_size(np.zeros((4, 3)))
-    with pytest.raises(ValueError, match="wanted a mean, an error and a label for each input"):
-        sampling.mean_accuracy(sampling.Estimate(np.zeros(3), np.zeros(2)), np.ones(3))
-    with pytest.raises(ValueError, match="wanted outputs, got none"):
-        sampling.prediction(xr.Dataset())
-
-
-def test_a_chain_that_is_made_twice_is_compiled_once():
-    arguments = (len, len, 3)
-    assert _chains.nuts(*arguments, warmup=5, step_size=1.0) is _chains.nuts(*arguments, warmup=5, step_size=1.0)
 
 
 def test_the_potential_of_the_weights_is_that_of_the_model():

@@ -1,5 +1,7 @@
 """Rank-normalised R-hat, bulk and tail size: formulas written out, what they see that values do not, and ArviZ."""
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy.stats import norm, rankdata
@@ -61,15 +63,6 @@ def test_sizes_of_an_autoregression_are_those_of_its_correlation_time():
 def test_draws_that_are_all_the_same_count_all():
     values = np.ones((2, 20, 3))
     assert np.all(rank_r_hat(values) == 1) and np.all(bulk_size(values) == 40) and np.all(tail_size(values) == 40)
-
-
-def test_draws_that_are_too_few_or_not_finite_are_refused():
-    for values in (np.zeros((1, 20)), np.zeros((2, 7))):
-        with pytest.raises(ValueError, match="draws: wanted at least 2 chains of at least 8 draws"):
-            rank_r_hat(values)
-    for measure in MEASURES:
-        with pytest.raises(ValueError, match="draws: wanted finite numbers"):
-            measure(np.full((2, 20), np.nan))
 
 
 @pytest.mark.parametrize("draws", [100, 101])

@@ -99,13 +99,3 @@ def test_a_run_that_was_interrupted_goes_on_to_the_same_draws(narrow, tmp_path):
     sampling.tempered_posterior(train, labels, draws=20, checkpoint=path, **options)
     found = sampling.tempered_posterior(train, labels, draws=60, checkpoint=path, **options)
     np.testing.assert_array_equal(found["order_parameter"], whole["order_parameter"])
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [({"rungs": 1}, "rungs: wanted a whole number of at least 2"), ({"width": 1.5}, "width: wanted whole numbers")],
-)
-def test_bad_input_is_refused(narrow, changed, message):
-    (train, labels), options = narrow
-    with pytest.raises(ValueError, match=message):
-        sampling.tempered_posterior(train, labels, key=jax.random.key(0), **{**options, **changed})

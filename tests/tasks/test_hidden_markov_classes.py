@@ -74,11 +74,6 @@ def test_single_states_do_not_tell_the_class(sample, classes):
         np.testing.assert_allclose(shares, 1 / 3, atol=4.5 * math.sqrt(2 / 9 / (EXAMPLES / 3)))
 
 
-def test_feature_vectors_are_orthogonal_and_as_long_as_the_root_of_the_token_size():
-    np.testing.assert_allclose(TASK.states @ TASK.states.T, 6 * np.eye(3), atol=1e-14)
-    assert set(np.unique(np.round(TASK.states, 12))) == {0.0, round(math.sqrt(3), 12)}
-
-
 def test_noise_has_its_own_strength_in_and_out_of_the_space_of_states(sample):
     noise = np.asarray(sample.inputs)[:, 1:, :6] - np.asarray(TASK.states)[np.asarray(sample.hidden)]
     flat = noise.reshape(-1, 6)
@@ -177,29 +172,3 @@ def test_data_heads_and_paths_of_a_trial():
     assert trial.train.layers == (3, 2)
     assert (trial.train.values.shape, trial.test.values.shape) == ((5, 6, 13), (4, 6, 13))
     assert (trial.labels.shape, trial.test_labels.shape) == ((5, 3), (4, 3))
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("classes", 1, "classes: wanted a whole number of at least 2, got 1"),
-        ("length", 1, "length: wanted a whole number of at least 2, got 1"),
-        ("token_size", 200, "token_size: wanted a multiple of 3, as many entries for each state, got 200"),
-        ("slow", 1.1, r"slow: wanted a probability in \[0, 1\], got 1.1"),
-        ("fast", math.nan, r"fast: wanted a probability in \[0, 1\], got nan"),
-        ("parallel_noise", -1.0, "parallel_noise: wanted a finite number of at least 0, got -1.0"),
-        ("hardness", 0.0, "hardness: wanted a positive finite number, got 0.0"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(field, value, message):
-    with pytest.raises(ValueError, match=message):
-        sma.tasks.HiddenMarkov(**{"classes": 3, "token_size": 210, field: value})
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="examples: wanted a whole number of at least 1, got 0"):
-        TASK.sample(jax.random.key(0), 0)
-    with pytest.raises(ValueError, match=r"step: wanted a whole number in 0\.\.2, got 3"):
-        TASK.step_head(3)
-    with pytest.raises(ValueError, match=r"inputs: wanted 7 tokens of 13 features, got \(6, 13\)"):
-        TASK.class_probabilities(np.zeros((2, 6, 13)))

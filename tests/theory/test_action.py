@@ -7,14 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory import coordinates
-from statmech_attention.theory.inverse import point_of
 
 # Heads, widths (N_1, .., N_{L+1}), variances (sigma_0^2, .., sigma_a^2).
 NETWORKS = [
@@ -85,24 +80,6 @@ def test_entropy_is_flat_at_the_gp_limit(network):
         np.testing.assert_allclose(slope, 0.0, atol=1e-12)
 
 
-@given(seed=st.integers(0, 10**6), distance=st.floats(0.01, 0.9))
-def test_entropy_is_smallest_at_the_gp_limit(seed, distance):
-    heads, widths, variances = UNEQUAL
-    gp = reference.gp_order_parameters(heads, variances)
-    other = reference.random_order_parameters(np.random.default_rng(seed), heads)
-    mixed = [(1 - distance) * one + distance * two for one, two in zip(gp, other, strict=True)]
-    options = {"heads": heads, "width": widths, "variance": variances}
-    assert sma.entropy(mixed, **options) > sma.entropy(gp, **options)
-
-
-def test_only_ratios_of_widths_matter_to_the_entropy():
-    heads, widths, variances = UNEQUAL
-    order_parameters = reference.random_order_parameters(np.random.default_rng(44), heads)
-    one = sma.entropy(order_parameters, heads=heads, width=widths, variance=variances)
-    other = sma.entropy(order_parameters, heads=heads, width=[10 * n for n in widths], variance=variances)
-    assert float(one) == pytest.approx(float(other), rel=1e-13)
-
-
 def test_infinite_width_leaves_the_entropy_alone():
     rng = np.random.default_rng(45)
     order_parameters = reference.random_order_parameters(rng, (2, 2))
@@ -110,36 +87,3 @@ def test_infinite_width_leaves_the_entropy_alone():
         rng.normal(size=(3, 4, 2)), np.ones(3), order_parameters, width=math.inf, temperature=1.0, heads=(2, 2)
     )
     assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
-
-
-@given(seed=st.integers(0, 10**6))
-def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
-    heads, _, variances = UNEQUAL
-    factors = coordinates.full_rank(Architecture.of(heads, 1, variances))
-    rng = np.random.default_rng(seed)
-    order_parameters = reference.random_order_parameters(rng, heads)
-    point = point_of(order_parameters, factors)
-    assert point.shape == (factors.coordinates,) == (28,)
-    for one, other in zip(coordinates.order_parameters(point, factors), order_parameters, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
-    point = jnp.asarray(0.5 * rng.normal(size=28))
-    again = point_of(coordinates.order_parameters(point, factors), factors)
-    np.testing.assert_allclose(again, point, atol=1e-11)
-
-
-def test_entropy_in_coordinates_is_the_entropy_of_the_order_parameters(network):
-    heads, widths, variances = network
-    architecture = Architecture.of(heads, widths, variances)
-    factors = coordinates.full_rank(architecture)
-    order_parameters = reference.random_order_parameters(np.random.default_rng(46), heads)
-    point = point_of(order_parameters, factors)
-    found = coordinates.entropy(point, jnp.asarray(architecture.shares), factors)
-    assert float(found) == pytest.approx(reference.entropy(order_parameters, heads, widths, variances), rel=1e-10)
-
-
-def test_the_origin_of_the_coordinates_is_the_gp_limit(network):
-    heads, widths, variances = network
-    factors = coordinates.full_rank(Architecture.of(heads, widths, variances))
-    found = coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)
-    for one, other in zip(found, reference.gp_order_parameters(heads, variances), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-13)

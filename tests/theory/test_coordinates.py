@@ -4,8 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from layers import brute_force
 from scipy.stats import matrix_normal, wishart
 
@@ -14,8 +12,6 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett
 from statmech_attention.sampling._arguments import whole_widths
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.action import smallest_entropy
-from statmech_attention.theory.inverse import point_of
 
 VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 200_000, 20_000
@@ -74,14 +70,6 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
         assert np.max(gap / scale) < 4.5  # of up to 2500 products; of the means alone 4 would do
 
 
-@given(seed=st.integers(0, 10**6))
-def test_coordinates_and_order_parameters_are_each_others_inverse(seed):
-    factors = coordinates.full_rank(Architecture.of((2, sma.SkipHeads(1), sma.Outputs(2)), 3, VARIANCES[:4]))
-    point = jnp.asarray(0.5 * np.random.default_rng(seed).normal(size=factors.coordinates))
-    again = point_of(coordinates.order_parameters(point, factors), factors)
-    np.testing.assert_allclose(again, point, atol=1e-10)
-
-
 def random_overlaps(architecture, seed=3):
     factors = coordinates.full_rank(architecture)
     point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=factors.coordinates))
@@ -96,18 +84,6 @@ def test_entropy_is_that_of_the_layers_densities(case):
     assert float(found) == pytest.approx(wanted, rel=1e-10)
     found = coordinates.entropy(point, jnp.asarray(architecture.shares), coordinates.full_rank(architecture))
     assert float(found) == pytest.approx(wanted, rel=1e-10)
-
-
-def test_entropy_is_smallest_at_the_gp_limit(case):
-    *_, variances, architecture = case
-    gp = sma.gp_order_parameters(architecture.heads, variance=variances)
-    options = {"heads": architecture.heads, "width": architecture.widths, "variance": variances}
-    assert float(sma.entropy(gp, **options)) == pytest.approx(smallest_entropy(architecture), rel=1e-12)
-    for seed in range(3):
-        assert (
-            sma.entropy(tuple(random_overlaps(architecture, seed)[0]), **options)
-            > smallest_entropy(architecture) + 1e-3
-        )
 
 
 def test_the_gp_limit_is_the_mean_over_the_prior():
@@ -144,15 +120,3 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     found = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
     found += _bartlett.chain_order_one(point, factors)
     assert -float(found) - _bartlett.prior_constant(widths, factors) == pytest.approx(float(wanted), rel=1e-9)
-
-
-def test_order_parameters_of_another_chain_are_refused():
-    heads = (sma.SkipHeads(1), sma.Outputs(2))
-    with pytest.raises(
-        ValueError, match=r"order_parameters\[0\]: wanted the block of U\^\(1\) along the skip to be U\^\(2\)"
-    ):
-        sma.entropy((np.diag([1.0, 1.0, 2.0, 1.0]), np.diag([1.0, 2.0])), heads=heads)
-    with pytest.raises(ValueError, match=r"order_parameters\[1\]: wanted shape \(paths, paths\)"):
-        sma.entropy((np.eye(4), 1.0), heads=heads)
-    with pytest.raises(ValueError, match=r"order_parameters: wanted 2, .* with that of the outputs last, got 1"):
-        sma.entropy((np.eye(4),), heads=heads)

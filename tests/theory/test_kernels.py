@@ -49,12 +49,6 @@ def test_path_kernel_is_the_scalar_product_per_feature():
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
 
 
-def test_heads_of_a_plain_array_and_attentioned_inputs_agree():
-    values = np.random.default_rng(34).normal(size=(3, 4, 5))
-    xi = sma.AttentionedInputs(jnp.asarray(values), (2, 2))
-    np.testing.assert_array_equal(sma.kernel(xi, xi, np.eye(4)), sma.kernel(values, values, np.eye(4), heads=(2, 2)))
-
-
 def test_principal_overlaps_of_a_kernel_built_from_known_components():
     rng = np.random.default_rng(35)
     basis, _ = np.linalg.qr(rng.normal(size=(5, 5)))

@@ -89,15 +89,6 @@ def test_the_kernel_is_factorised_once():
         assert str(program).count("= cholesky ") == 1
 
 
-def test_attentioned_inputs_and_plain_arrays_agree():
-    train, labels, test, order_parameter = draw(81)
-    wrapped = [sma.AttentionedInputs(jnp.asarray(values), HEADS) for values in (train, test)]
-    one = predict(train, labels, test, order_parameter)
-    other = sma.predict(wrapped[0], labels, wrapped[1], order_parameter, temperature=0.1)
-    np.testing.assert_array_equal(one.mean, other.mean)
-    np.testing.assert_array_equal(one.variance, other.variance)
-
-
 def test_a_subset_of_paths_is_an_order_parameter_without_the_others():
     train, labels, test, order_parameter = draw(82)
     paths = [1, 4, 5]
@@ -118,15 +109,6 @@ def test_heads_that_stay_make_a_smaller_network_of_their_own_scale():
     mean, variance = reference.predict(train[:, [0, 2]], labels, test[:, [0, 2]], fewer, (1, 2), 0.1)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
-
-
-def test_all_paths_are_no_restriction():
-    train, labels, test, order_parameter = draw(84)
-    np.testing.assert_allclose(
-        predict(train, labels, test, order_parameter, paths=range(6)).mean,
-        predict(train, labels, test, order_parameter).mean,
-        rtol=1e-13,
-    )
 
 
 def test_restricting_paths_clears_pairs_that_leave_the_subset():

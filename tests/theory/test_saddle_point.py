@@ -8,8 +8,6 @@ import numpy as np
 import optimistix
 import pytest
 import reference
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import statmech_attention as sma
@@ -163,12 +161,6 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
 # The ways to solve agree with each other.
 
 
-def test_products_and_the_dense_hessian_find_the_same_minimum(solution):
-    found = sma.solve(*draw(70), **OPTIONS, method="products")
-    assert found.outcome == sma.Outcome.CONVERGED
-    assert_same(found, solution.order_parameters)
-
-
 @pytest.mark.parametrize("heads", [(2, 3), (2, sma.SkipHeads(1), sma.Outputs(2))])
 def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, heads):
     rng = np.random.default_rng(6)
@@ -265,12 +257,6 @@ def test_any_start_ends_in_the_same_minimum(solution, start):
     assert_same(sma.solve(*draw(70), **OPTIONS, start=order_parameters), solution.order_parameters)
 
 
-def test_a_smaller_tolerance_changes_only_what_lies_beyond_the_larger_one(solution):
-    tight = sma.solve(*draw(70), **OPTIONS, tolerance=1e-11)
-    assert tight.gradient_norm <= 1e-11
-    assert_same(solution, tight.order_parameters, 1e-10)
-
-
 @pytest.mark.parametrize("method", ["dense", "products"])
 def test_a_sweep_equals_separate_solves(method):
     xi, labels = draw(70)
@@ -294,49 +280,6 @@ def test_a_sweep_equals_separate_solves(method):
             np.testing.assert_allclose(one.predict(test).mean, mean, rtol=1e-6, atol=1e-8)
             np.testing.assert_allclose(kernels[row, column], alone.kernel(), rtol=1e-7)
     assert sweep[1].action.shape == (2,)
-
-
-def test_a_single_solution_cannot_be_indexed(solution):
-    with pytest.raises(IndexError, match="got a single one"):
-        solution[0]
-
-
-def test_an_index_outside_the_batch_is_refused():
-    xi, labels = draw(70)
-    sweep = sma.solve_sweep(xi, labels, widths=[20.0, 5.0, 2.0], temperatures=[0.5, 0.1])
-    for index in (3, -4, (0, 2), (slice(None), -3), np.array([0, 3]), jnp.array([0, 3]), (0, 0, 0)):
-        with pytest.raises(IndexError):
-            sweep[index]
-    np.testing.assert_array_equal(sweep[-1, -1].action, sweep.action[2, 1])
-    np.testing.assert_array_equal(sweep[jnp.array([2, 0]), 1:].action, sweep.action[jnp.array([2, 0]), 1:])
-    chosen = jax.jit(lambda row: sweep[row].action)  # inside a transformation the index is not known
-    np.testing.assert_array_equal(chosen(1), sweep.action[1])
-
-
-def test_seeds_labels_widths_and_temperatures_can_be_vmapped():
-    draws = [draw(seed) for seed in (70, 75, 76)]
-    values = jnp.stack([xi.values for xi, _ in draws])
-    labels = jnp.stack([jnp.asarray(factor * labels) for factor, (_, labels) in zip((1, -1, 2), draws, strict=True)])
-    widths, temperatures = jnp.array([4.0, 10.0, 100.0]), jnp.array([0.1, 0.2, 0.3])
-
-    @jax.jit
-    @jax.vmap
-    def batch(values, labels, width, temperature):
-        xi = sma.AttentionedInputs(values, HEADS)
-        return sma.solve(xi, labels, width=width, temperature=temperature, throw=False)
-
-    found = batch(values, labels, widths, temperatures)
-    tests = jnp.stack([draw(seed)[0].values for seed in (72, 78, 79)])
-    shared, each, kernels = found.predict(tests[0]), found.predict(tests), found.kernel()
-    assert np.all(found.outcome == sma.Outcome.CONVERGED)
-    for index, (xi, _) in enumerate(draws):
-        alone = sma.solve(xi, labels[index], width=widths[index], temperature=temperatures[index])
-        np.testing.assert_allclose(found.order_parameter[index], alone.order_parameter, rtol=1e-7, atol=1e-9)
-        assert float(found.action[index]) == pytest.approx(float(alone.action), rel=1e-12)
-        np.testing.assert_allclose(shared.mean[index], alone.predict(tests[0]).mean, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(each.variance[index], alone.predict(tests[index]).variance, rtol=1e-6, atol=1e-8)
-        np.testing.assert_allclose(kernels[index], alone.kernel(), rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(found[index].predict(tests[0]).mean, shared.mean[index], rtol=1e-9, atol=1e-10)
 
 
 # Limits.
@@ -367,52 +310,6 @@ def test_targets_need_not_be_signs():
 
 # Symmetries.
 
-seeds = st.integers(0, 10**6)
-
-
-@given(seed=seeds, orders=st.tuples(st.permutations(range(2)), st.permutations(range(2))))
-def test_permuting_heads_permutes_the_order_parameters(seed, orders):
-    xi, labels = draw(seed)
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.keep_heads(orders), labels, **OPTIONS)
-    grid = np.arange(4).reshape(2, 2)[np.ix_(*orders)].ravel()
-    last = list(orders[1])
-    wanted = (
-        one.order_parameters[0][np.ix_(grid, grid)],
-        one.order_parameters[1][np.ix_(last, last)],
-        one.order_parameters[2],
-    )
-    assert_same(other, wanted, 1e-7)
-
-
-@given(seed=seeds)
-def test_rotating_features_changes_nothing(seed):
-    xi, labels = draw(seed)
-    test = draw(seed + 1)[0]
-    rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(FEATURES, FEATURES)))
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.values @ rotation, labels, **OPTIONS, heads=HEADS)
-    assert_same(other, one.order_parameters, 1e-7)
-    np.testing.assert_allclose(other.predict(test.values @ rotation).mean, one.predict(test).mean, atol=1e-6)
-
-
-@given(seed=seeds)
-def test_flipping_labels_flips_the_mean_alone(seed):
-    xi, labels = draw(seed)
-    test = draw(seed + 1)[0]
-    one, other = sma.solve(xi, labels, **OPTIONS), sma.solve(xi, -labels, **OPTIONS)
-    assert_same(other, one.order_parameters, 1e-12)
-    np.testing.assert_allclose(other.predict(test).mean, -one.predict(test).mean, atol=1e-10)
-    np.testing.assert_allclose(other.predict(test).variance, one.predict(test).variance, atol=1e-10)
-
-
-@given(seed=seeds, order=st.permutations(range(EXAMPLES)))
-def test_the_order_of_examples_does_not_matter(seed, order):
-    xi, labels = draw(seed)
-    one = sma.solve(xi, labels, **OPTIONS)
-    other = sma.solve(xi.values[np.array(order)], labels[order], **OPTIONS, heads=HEADS)
-    assert_same(other, one.order_parameters, 1e-7)
-
 
 def test_scaling_inputs_and_variances_scales_what_lies_below_them():
     # Every factor multiplies the kernel; temperature and squared labels can undo it.
@@ -442,20 +339,14 @@ def seen_twice(contradicting=False):
     return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
 
 
+@pytest.mark.parametrize(("temperature", "tolerance"), [(1e-5, 1e-7), (1e-8, 1e-6)])
 @pytest.mark.parametrize("method", ["dense", "products"])
-def test_duplicate_examples_at_small_temperature_still_solve(method):
-    # Seen twice at temperature T is seen once at T / 2, up to a constant.
+def test_duplicate_examples_at_small_temperature_still_solve(method, temperature, tolerance):
+    # Seen twice at temperature T is seen once at T / 2, up to a constant; in the second case the kernel is nearly singular.
     once, labels, twice, both = seen_twice()
-    found = sma.solve(twice, both, width=4.0, temperature=1e-5, heads=HEADS, method=method)
+    found = sma.solve(twice, both, width=4.0, temperature=temperature, heads=HEADS, method=method)
     assert found.gradient_norm <= 1e-8
-    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-5), 1e-7)
-
-
-@pytest.mark.parametrize("method", ["dense", "products"])
-def test_a_nearly_singular_kernel_solves(method):
-    once, labels, twice, both = seen_twice()
-    found = sma.solve(twice, both, width=4.0, temperature=1e-8, heads=HEADS, method=method)
-    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-8), 1e-6)
+    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, temperature / 2), tolerance)
 
 
 @pytest.mark.parametrize("method", ["dense", "products"])

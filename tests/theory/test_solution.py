@@ -7,7 +7,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention import pruning
-from statmech_attention.layers import Linear, Outputs, SkipHeads
+from statmech_attention.layers import Linear
 
 PHYSICS = {"width": 6.0, "temperature": 0.3}
 
@@ -89,20 +89,6 @@ def test_scores_of_every_solution_of_a_batch(sweep):
         sweep.head_scores(definition="all")
 
 
-@pytest.mark.parametrize("heads", [(2, 2), (2, SkipHeads(1), Linear()), (2, Outputs(3)), (SkipHeads(2), Outputs(2))])
-def test_what_is_read_is_what_was_written(tmp_path, heads):
-    found = sma.solve(*problem(heads), **PHYSICS | {"width": np.inf})
-    same(sma.Solution.load(found.save(tmp_path / "deep" / "one.nc")), found)
-
-
-@pytest.mark.parametrize("heads", [(sma.Heads(2, values=3), 2), (SkipHeads(1), SkipHeads(2, values=2.5), Outputs(2))])
-def test_narrow_heads_are_written_too(tmp_path, heads):
-    inputs, labels = problem(heads)
-    found = sma.solve_sweep(inputs, labels, widths=[8, 4], temperatures=[0.3])
-    same(sma.Solution.load(found.save(tmp_path / "sweep.nc")), found)
-    same(sma.Solution.load(found[0, 0].save(tmp_path / "one.nc")), found[0, 0])
-
-
 def test_batches_are_written_too(tmp_path, sweep, batch):
     for number, found in enumerate((sweep, batch)):
         read = sma.Solution.load(found.save(tmp_path / f"{number}.nc"))
@@ -135,24 +121,6 @@ def test_what_a_batch_does_not_have(sweep, index):
         sweep[index]
     with pytest.raises(IndexError, match="solution: wanted a batch to take something from, got a single one"):
         sweep[0, 0][0]
-
-
-TRACED = {
-    "solve, jit": lambda: jax.jit(lambda heat: sma.solve(*problem(), width=6.0, temperature=heat).action)(0.3),
-    "solve, vmap": lambda: jax.vmap(lambda heat: sma.solve(*problem(), width=6.0, temperature=heat).action)(
-        np.array([0.3, 1.0])
-    ),
-    "sweep, temperature": lambda: jax.jit(
-        lambda heat: sma.solve_sweep(*problem(), widths=[6.0], temperatures=[heat]).action
-    )(0.3),
-    "sweep, width": lambda: jax.jit(lambda n: sma.solve_sweep(*problem(), widths=[n], temperatures=[0.3]).action)(6.0),
-}
-
-
-@pytest.mark.parametrize("case", TRACED)
-def test_what_cannot_be_thrown_is_refused(case):
-    with pytest.raises(ValueError, match="throw: wanted throw=False inside jax.jit, .* look at .converged"):
-        TRACED[case]()
 
 
 def test_sweeps_of_traced_numbers(sweep):

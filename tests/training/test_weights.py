@@ -82,24 +82,3 @@ def test_the_same_key_gives_the_same_network(data):
     one, same, other = (train_weights(*data, **options, key=jax.random.key(seed)).weights.readout for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.any(np.asarray(one) != np.asarray(other))
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("temperature", 0.0, "temperature: wanted a positive finite number, got 0.0"),
-        ("steps", 0, "steps: wanted a whole number of at least 1, got 0"),
-        ("learning_rate", -1.0, "learning_rate: wanted a positive finite number, got -1.0"),
-        ("width", 2.5, "width: wanted whole numbers to draw weights, got 2.5"),
-    ],
-)
-def test_bad_input_is_refused(data, option, value, message):
-    options = {"heads": HEADS, "width": 6, "temperature": 1.0, "key": jax.random.key(0), option: value}
-    with pytest.raises(ValueError, match=message):
-        train_weights(*data, **options)
-
-
-def test_labels_have_the_networks_outputs(data):
-    inputs, labels = data
-    with pytest.raises(ValueError, match="the outputs axis"):
-        train_weights(inputs, labels[:, :2], heads=HEADS, width=6, temperature=1.0, key=jax.random.key(0))
