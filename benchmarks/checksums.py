@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.experiments.again import Again, difference
+from attention_book.experiments.experiment import Recheck, difference
 from benchmarks import killed, problems, robustness
 from statmech_attention import dmft, results
 
@@ -55,8 +55,8 @@ CHECKSUMS: dict[str, Callable[[], np.ndarray]] = {
 }
 
 
-def again(path) -> Again:
+def again(path) -> Recheck:
     """The numbers of a recorded benchmark, computed again; its times are not looked at."""
     compute = CHECKSUMS[results.record(path)["maker"]]
     apart = difference(compute().ravel(), results.load(path).attrs["checksum"])
-    return Again(compute.__doc__.split(";")[0].split(".")[0].lower(), apart, 1e-6)
+    return Recheck(compute.__doc__.split(";")[0].split(".")[0].lower(), apart, 1e-6)

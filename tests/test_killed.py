@@ -54,7 +54,7 @@ class Steps(Experiment):
 
         return (yield Part("second", second))
 
-    def again(self):
+    def recheck(self):
         raise NotImplementedError
 
 

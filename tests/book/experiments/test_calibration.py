@@ -32,7 +32,7 @@ def test_the_record_has_every_problem(recorded):
         found.output_u.sel(predictor="exact"), found.prior_output_u.sel(prior="true"), rtol=1e-12
     )
     assert np.all(found.weights_worth.sel(prior="true") > 1 - 1e-9)
-    again = Calibration(folder=recorded.parent, **TINY).again()
+    again = Calibration(folder=recorded.parent, **TINY).recheck()
     assert again.difference == 0
 
 

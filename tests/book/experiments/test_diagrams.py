@@ -79,9 +79,9 @@ def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
 @pytest.mark.parametrize("diagram", ["bifurcation", "continuation", "exponents", "phases"])
 def test_the_first_networks_computed_again_tell_another_model(tmp_path, diagram):
     recorded(tmp_path, diagram=diagram)
-    again = Diagram(folder=tmp_path, diagram=diagram, **TINY).again()
+    again = Diagram(folder=tmp_path, diagram=diagram, **TINY).recheck()
     assert again.what == "3 networks of lowest beta" and again.difference < again.tolerance
-    other = Diagram(folder=tmp_path, diagram=diagram, **(TINY | {"epsilon": 0.03})).again()
+    other = Diagram(folder=tmp_path, diagram=diagram, **(TINY | {"epsilon": 0.03})).recheck()
     assert other.difference > again.tolerance
 
 
@@ -95,7 +95,7 @@ def test_the_life_of_transients_is_recorded(tmp_path, begin):
     alone = dmft.lyapunov_spectrum(model, there, steps=18, count=1, discard=2, blocks=2)
     for start in range(4):
         np.testing.assert_allclose(found.block_exponent[:, start, 0], alone.exponents[:, 0], rtol=1e-4, atol=1e-6)
-    again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).again()
+    again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).recheck()
     assert again.difference < 1e-6
 
 
@@ -114,7 +114,7 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
         wanted = dmft.attractors(model, dmft.start(model), transient=3 + 40, steps=1000)
         np.testing.assert_allclose(one.exponents[:, 0], wanted.exponents, rtol=1e-3, atol=1e-5)
         np.testing.assert_array_equal(one.regime[:, 0], wanted.regime)
-    again = Diagram(folder=tmp_path, diagram="patterns", **(TINY | options)).again()
+    again = Diagram(folder=tmp_path, diagram="patterns", **(TINY | options)).recheck()
     assert again.what == "the first patterns below their onset" and again.difference < again.tolerance
 
 

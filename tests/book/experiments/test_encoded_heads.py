@@ -9,8 +9,7 @@ import pytest
 import statmech_attention as sma
 from attention_book import experiments, tasks
 from attention_book.experiments import EncodedHeads, encoded_heads
-from attention_book.experiments.encoded_inputs import stored_inputs
-from attention_book.experiments.encoded_tasks import STEP, encoded_task, words
+from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
 from statmech_attention import results
 
 TINY = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
@@ -182,7 +181,7 @@ def test_scores_by_brute_force(found, problems):
 
 
 def test_a_part_computed_again_is_the_same(experiment):
-    again = experiment.again()
+    again = experiment.recheck()
     assert again.difference < 1e-3 and again.tolerance == 1e-3
     assert experiments.experiment_of(experiment.path) == experiment and not experiment.missing
 

@@ -6,7 +6,7 @@ import pytest
 import statmech_attention as sma
 from attention_book import experiments, tasks
 from attention_book.experiments import EncodedPoints
-from attention_book.experiments.encoded_tasks import STEP, words
+from attention_book.experiments.encoded_inputs import STEP, words
 from statmech_attention import results
 
 TINY = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
@@ -63,11 +63,11 @@ def test_points_are_those_of_solver_and_predictor(recorded, problem):
 
 
 def test_a_point_computed_again_is_the_same_and_tells_another(experiment, recorded, tmp_path):
-    assert experiment.again().difference < 1e-4
+    assert experiment.recheck().difference < 1e-4
     dataset, made = results.load(recorded), results.record(recorded)
     dataset["log_evidence"] *= 1.01
     kept = {name: made[name] for name in ("parameters", "inputs", "revision", "maker")}
-    again = experiments.experiment_of(results.save(dataset, tmp_path / recorded.name, **kept)).again()
+    again = experiments.experiment_of(results.save(dataset, tmp_path / recorded.name, **kept)).recheck()
     assert again.difference > again.tolerance
 
 

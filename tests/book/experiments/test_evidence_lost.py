@@ -91,11 +91,11 @@ def test_it_is_done_once_and_again_when_network_or_theory_change(recorded, folde
 
 def test_a_loss_computed_again_tells_another_solver(recorded, folder, small, monkeypatch):
     lost = small("EvidenceLost", folder, **SETTINGS)
-    again = lost.again()
+    again = lost.recheck()
     assert again.what == "what head 1 of layer 1 is worth at N = 10" and again.difference < again.tolerance
     solve = module.solve
     monkeypatch.setattr(module, "solve", lambda *data, **options: solve(*data, **options, variance=1.001))
-    assert lost.again().difference > again.tolerance
+    assert lost.recheck().difference > again.tolerance
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):

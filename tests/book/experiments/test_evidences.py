@@ -46,7 +46,7 @@ def test_the_gp_limit_is_that_of_scipy(recorded):
 
 
 def test_a_part_computed_again_is_the_same(recorded):
-    again = Evidences(folder=recorded.parent, **TINY).again()
+    again = Evidences(folder=recorded.parent, **TINY).recheck()
     assert again.difference == 0 and again.what == "a draw at one width and temperature"
 
 

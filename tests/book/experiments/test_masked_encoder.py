@@ -10,10 +10,9 @@ import pytest
 import statmech_attention as sma
 from attention_book import experiments, tasks
 from attention_book.experiments import MaskedEncoder, masked_encoder
-from attention_book.experiments.encoded_tasks import words
-from attention_book.experiments.fine_tuning import fine_tuned
+from attention_book.experiments.encoded_inputs import words
 from attention_book.experiments.linear_probes import Probe, logistic
-from attention_book.experiments.masked_heads import Classifier, features
+from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
 from statmech_attention import pruning, results
 
 TINY = dict(seed=0, task="made", split=[60, 80], examples=30, test_examples=70, directions=6, width=10)
@@ -189,7 +188,7 @@ def test_in_single_precision_features_are_the_same(read):
 
 
 def test_a_part_computed_again_is_the_same(experiment):
-    again = experiment.again()
+    again = experiment.recheck()
     assert again.difference < 1e-6 and again.tolerance == 1e-3
     assert experiments.experiment_of(experiment.path) == experiment and not experiment.missing
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.experiments import NarrowHeads, experiment_of, narrow, theory_points
+from attention_book.experiments import NarrowHeads, experiment_of
+from attention_book.experiments import theory as module
 from statmech_attention import results
 
 from .conftest import network_in
@@ -61,25 +62,25 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
 
 def test_it_is_done_once_and_known_by_its_record(recorded, small, monkeypatch):
     path, *_ = recorded
-    monkeypatch.setattr(narrow, "solved_points", None)
+    monkeypatch.setattr(module, "solved_points", None)
     assert small("NarrowHeads", path.parent, **SETTINGS).run(progress=False) == path
     assert isinstance(experiment_of(path), NarrowHeads) and experiment_of(path).values == [3, 20]
 
 
 def test_a_point_computed_again_tells_another_solver(recorded, small, monkeypatch):
     experiment = small("NarrowHeads", recorded[0].parent, **SETTINGS)
-    again = experiment.again()
+    again = experiment.recheck()
     assert again.what == "the point N = 10, d = 3, T = 0.5 of the first draw, and the limit"
     assert again.difference < again.tolerance
-    solve = theory_points.solve
-    monkeypatch.setattr(theory_points, "solve", lambda *data, **options: solve(*data, **options, variance=1.001))
-    assert experiment.again().difference > again.tolerance
+    solve = module.solve
+    monkeypatch.setattr(module, "solve", lambda *data, **options: solve(*data, **options, variance=1.001))
+    assert experiment.recheck().difference > again.tolerance
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
     path, whole, _ = recorded
     network_in(tmp_path, (2, 2))
-    original, calls = narrow.solved_points, []
+    original, calls = module.solved_points, []
 
     def killed_at_the_sixth(*arguments):
         calls.append(1)
@@ -89,11 +90,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path,
 
     experiment = small("NarrowHeads", tmp_path, **{**SETTINGS, "draws": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(narrow, "solved_points", killed_at_the_sixth)
+        patch.setattr(module, "solved_points", killed_at_the_sixth)
         with pytest.raises(KeyboardInterrupt):
             experiment.run(progress=False)
     assert not (tmp_path / path.name).exists()
-    monkeypatch.setattr(narrow, "solved_points", lambda *arguments: calls.append(1) or original(*arguments))
+    monkeypatch.setattr(module, "solved_points", lambda *arguments: calls.append(1) or original(*arguments))
     found = results.load(experiment.run(progress=False))
     assert len(calls) == 9  # the limit and the first width are kept; the second has three dimensions
     for name in set(whole) - {"seconds", "gp_seconds"}:

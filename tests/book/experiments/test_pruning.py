@@ -258,14 +258,14 @@ def test_it_is_done_once_and_again_when_a_parameter_changes(copied, counted):
 def test_a_drop_measured_again_tells_another_network(made, copied, suite):
     folder, network, _ = made
     pruning = experiments.Pruning(folder=copied, suites=lambda name: suite, **NETWORK, **SIZES)
-    again = pruning.again()
+    again = pruning.recheck()
     assert again.difference < again.tolerance
     # Without the first head of layer 1 another network loses otherwise.
     recorded = results.load(folder / "pruning-2x2-seed3.nc")["drop"].values[0]
     assert np.unique(recorded).size > 1
     swapped = replace(network, vectors=network.vectors[[2, 3, 0, 1]])
     save_network(swapped, copied / "network-2x2-seed3.nc", parameters={})
-    assert pruning.again().difference > again.tolerance
+    assert pruning.recheck().difference > again.tolerance
 
 
 def test_it_is_done_again_when_network_or_theory_change(made, copied, counted):

@@ -142,9 +142,9 @@ def test_an_interrupted_run_goes_on(folder, recorded, small, tmp_path, monkeypat
 
 
 def test_the_opening_is_drawn_again(folder, recorded, small):
-    again = small("Samples", folder, **SETTINGS).again()
+    again = small("Samples", folder, **SETTINGS).recheck()
     assert again.what == "4 draws of 2 chains" and again.difference <= 1e-12 < again.tolerance
-    assert small("Samples", folder, **(SETTINGS | {"seed": 0, "number": 0})).again().difference > again.tolerance
+    assert small("Samples", folder, **(SETTINGS | {"seed": 0, "number": 0})).recheck().difference > again.tolerance
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_the_exact_posterior_is_that_of_weighted_points(recorded):
 
 
 def test_it_is_verified_and_not_done_again(recorded, monkeypatch):
-    again = experiment_of(recorded).again()
+    again = experiment_of(recorded).recheck()
     assert again.difference <= again.tolerance
     monkeypatch.setattr(module, "posterior", lambda *_, **__: pytest.fail("sampled again"))
     assert Skips(folder=recorded.parent, **SETTINGS).run() == recorded

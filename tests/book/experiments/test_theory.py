@@ -6,7 +6,6 @@ import pytest
 
 import statmech_attention as sma
 from attention_book.experiments import theory as module
-from attention_book.experiments import theory_points
 from statmech_attention import results
 
 from .conftest import network_in
@@ -81,7 +80,7 @@ def test_it_is_done_once_and_again_for_another_network(recorded, folder, small, 
         solved.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "one_width", begun)
+    monkeypatch.setattr(module, "solved_points", begun)
     assert small("Theory", folder, **SETTINGS).run(progress=False) == path
     assert not solved
     copy = tmp_path / path.name
@@ -96,21 +95,21 @@ def test_it_is_done_once_and_again_for_another_network(recorded, folder, small, 
 
 def test_a_point_computed_again_tells_another_solver(recorded, folder, small, monkeypatch):
     theory = small("Theory", folder, **SETTINGS)
-    again = theory.again()
+    again = theory.recheck()
     assert again.what.startswith("the point N = 10, T = ") and again.difference < again.tolerance
-    solve = theory_points.solve
+    solve = module.solve
 
     def another(*data, temperature, **options):
         return solve(*data, temperature=1.001 * temperature, **options)
 
-    monkeypatch.setattr(theory_points, "solve", another)
-    assert theory.again().difference > again.tolerance
+    monkeypatch.setattr(module, "solve", another)
+    assert theory.recheck().difference > again.tolerance
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
     path, whole, _ = recorded
     network_in(tmp_path, (2, 2))
-    original, calls = module.one_width, []
+    original, calls = module.solved_points, []
 
     def killed_at_the_third(*arguments):
         calls.append(1)
@@ -120,11 +119,11 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path,
 
     theory = small("Theory", tmp_path, **SETTINGS)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "one_width", killed_at_the_third)
+        patch.setattr(module, "solved_points", killed_at_the_third)
         with pytest.raises(KeyboardInterrupt):
             theory.run(progress=False)
     assert not (tmp_path / path.name).exists()
-    monkeypatch.setattr(module, "one_width", lambda *arguments: calls.append(1) or original(*arguments))
+    monkeypatch.setattr(module, "solved_points", lambda *arguments: calls.append(1) or original(*arguments))
     found = results.load(theory.run(progress=False))
     assert len(calls) == 5  # two before, the one that was killed, and the other two of four
     for name in set(whole) - {"seconds"}:

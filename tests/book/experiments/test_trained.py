@@ -89,10 +89,10 @@ def test_it_is_done_again_when_its_numbers_are_meant_to_change(tmp_path, small, 
 def test_losses_computed_again_tell_another_training(tmp_path, small, monkeypatch):
     training = small("Trained", tmp_path, **SETTINGS)
     training.run(progress=False)
-    again = training.again()
+    again = training.recheck()
     assert again.what == "the losses after 20 steps" and again.difference < again.tolerance
     other = small("Trained", tmp_path, **(SETTINGS | {"learning_rate": 1e-2}))
-    assert other.again().difference > again.tolerance
+    assert other.recheck().difference > again.tolerance
 
 
 def test_an_interrupted_training_goes_on(tmp_path, small, monkeypatch):

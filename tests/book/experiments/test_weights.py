@@ -80,10 +80,10 @@ def test_the_opening_is_what_the_sampler_draws_first(recorded):
     )
     wanted = sampling.weights_posterior(trial.train, trial.labels, **options)
     np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)
-    again = weights.again()
+    again = weights.recheck()
     assert again.difference <= 1e-12 < again.tolerance
     other = HiddenMarkovWeights(folder=recorded.parent, **(SETTINGS | {"temperature": 1.001}))
-    assert other.again().difference > other.again().tolerance
+    assert other.recheck().difference > other.recheck().tolerance
 
 
 def test_one_seed_is_the_same_data_for_both_networks():
