@@ -1,7 +1,7 @@
-"""The recorded experiments: each runs once, resumable, and again when its parameters, sources or revision change.
+"""The recorded experiments: each runs once, and again if its parameters, sources or revision change.
 
-On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which the Snakefile puts in
-order; all others by themselves. The notebooks of `book/runs` run them.
+On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which
+the Snakefile puts in order; all others by themselves. The notebooks of `book/runs` run them.
 """
 
 import os

@@ -1,8 +1,9 @@
 r"""Error bars judged on networks of the prior: the place of the truth in the posterior of many problems.
 
-A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more draw from the posterior given these
-labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform for every continuous $g$. Recorded is $u$, for outputs and order parameters, under
-the exact posterior, under approximations of it, and under priors that are wrong on purpose.
+A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more
+draw from the posterior given these labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform
+for every continuous $g$. Recorded is $u$, for outputs and order parameters, under the exact
+posterior, under approximations of it, and under priors that are wrong on purpose.
 """
 
 import math
@@ -56,13 +57,13 @@ class Problem(NamedTuple):
 class Calibration(Experiment):
     r"""Uniform ranks $u$ of the truth, over problems and widths.
 
-    If $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else those of `posterior`.
-    They go on, each time twice as long, until R-hat and effective size of all order parameters and outputs are good, or
-    `doublings` are used up.
+    If $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else
+    those of `posterior`. They go on, each time twice as long, until R-hat and effective size of all
+    order parameters and outputs are good, or `doublings` are used up.
 
-    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs; `order_u` (prior,
-    quantity); `prior_output_u` (prior, test); `weights_worth`, effective draws behind a wrong prior's weights as a share
-    of all; `r_hat`, `effective_size`, `draws`.
+    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs;
+    `order_u` (prior, quantity); `prior_output_u` (prior, test); `weights_worth`, effective draws
+    behind a wrong prior's weights as a share of all; `r_hat`, `effective_size`, `draws`.
     """
 
     seed: int = parameter("seed of networks, data and chains")
@@ -105,7 +106,7 @@ class Calibration(Experiment):
         return draw_problem(key, width, self.examples, self.temperature)
 
     def opening(self) -> xr.Dataset:
-        """The sampler's report of a few draws of the first problem at every width, and the theory's numbers."""
+        """Report of a few draws of the first problem at every width, and the theory's numbers."""
         rows = []
         for width in self.widths:
             problem = self.problem(width, 0)
@@ -197,7 +198,7 @@ def judge(problem: Problem, drawn: xr.Dataset, width: int, temperature: float) -
 
 
 def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
-    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$ of every draw, from its order parameters: layers of `HEADS`, variances of 1."""
+    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$ of every draw, for layers of `HEADS` and variances of 1."""
     names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(HEADS) + 2))]
     found, above = np.zeros(()), np.ones((1, 1, 1))
     for name, heads in zip(reversed(names), (1, *reversed(HEADS)), strict=True):

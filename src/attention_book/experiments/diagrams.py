@@ -1,4 +1,4 @@
-"""Diagrams of the mean-field dynamics of 1-bit self-attention: bifurcations, exponents, regimes, many starts."""
+"""Diagrams of the mean-field dynamics of 1-bit self-attention: bifurcations, exponents, regimes."""
 
 import time
 from dataclasses import dataclass, replace
@@ -33,11 +33,13 @@ _DIAGRAMS = ("bifurcation", "continuation", "exponents", "phases", "lifetimes", 
 class Diagram(Experiment):
     r"""A diagram over $\beta$ of the mean-field dynamics of 1-bit self-attention.
 
-    "bifurcation": values and sections of the first output overlap; every network from one window. "continuation": the
-    same, up and down, every network from the window its neighbour ended in. "exponents": Lyapunov exponents, periods and
-    regimes. "phases": the same over $\gamma$ from 0 to `gamma`, too. "lifetimes": the first exponent block by block in a
-    long run from many starts that are all but equal. "patterns": regimes for many sets of patterns, each from many starts,
-    with $\beta$ in units of the set's own onset $\beta_0 / (1 - \epsilon)$. Levels are packed, see `marked`.
+    "bifurcation": values and sections of the first output overlap; every network from one window.
+    "continuation": the same, up and down, every network from the window its neighbour ended in.
+    "exponents": Lyapunov exponents, periods and regimes. "phases": the same over $\gamma$ from 0 to
+    `gamma`, too. "lifetimes": the first exponent block by block in a long run from many starts that
+    are all but equal. "patterns": regimes for many sets of patterns, each from many starts, with
+    $\beta$ in units of the set's own onset $\beta_0 / (1 - \epsilon)$. Levels are packed, see
+    `marked`.
     """
 
     diagram: str = parameter("kind of diagram", among=_DIAGRAMS)
@@ -99,7 +101,7 @@ class Diagram(Experiment):
         return _together(found, "set" if self.diagram == "patterns" else "network")
 
     def recheck(self) -> Recheck:
-        """Run the networks of lowest beta again; of a continuation only their way up; of many starts see below."""
+        """Run the networks of lowest beta again; of a continuation only their way up."""
         recorded = results.load(self.path)
         if self.diagram == "lifetimes":
             return self._recheck_lifetimes(recorded)
@@ -206,15 +208,16 @@ class Diagram(Experiment):
 
 
 def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
-    """Unpack `visited` or `sections` of a recorded diagram: truth values for `np.linspace(-limit, limit, levels)`."""
+    """Unpack `visited` or `sections`: truth values for `np.linspace(-limit, limit, levels)`."""
     return np.unpackbits(packed.values, axis=-1, count=levels).astype(bool)
 
 
 def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Dataset:
     """The first exponent of every block of a long run, from starts that are all but the same.
 
-    While a chaotic transient lives, starts that differ by rounding part and leave it one by one; on an attractor nothing
-    changes any more. Directions turn for a tenth of each block before anything is counted.
+    While a chaotic transient lives, starts that differ by rounding part and leave it one by one; on
+    an attractor nothing changes any more. Directions turn for a tenth of each block before anything
+    is counted.
     """
     noise = np.random.default_rng(0).normal(size=(starts, *window.attention.shape)) * _NUDGE
     betas = np.repeat(np.asarray(model.beta)[:, None], starts, axis=1)
@@ -234,8 +237,8 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
 def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
     r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$.
 
-    The first start is the first output pattern, the others are random windows. `size` is the root mean square of
-    $\hat A$ over its time average, of a hundredth of the steps.
+    The first start is the first output pattern, the others are random windows. `size` is the root
+    mean square of $\hat A$ over its time average, of a hundredth of the steps.
     """
     onset, frequency = dmft.onset(patterns)
     unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0

@@ -1,8 +1,8 @@
-r"""Sentences of two classes as networks see them on an encoder's attention, and as the encoder itself embeds them.
+r"""Sentences of two classes as networks on an encoder's attention see them, and as the encoder does.
 
-One pass of the encoder gives all of it. Sentences of like length are encoded together, since padding costs as much as
-words. Attentioned inputs are rounded to multiples of 1/16, so that those of a record are small and are the ones that
-were solved.
+One pass of the encoder gives all of it. Sentences of like length are encoded together, since
+padding costs as much as words. Attentioned inputs are rounded to multiples of 1/16, so that those
+of a record are small and are the ones that were solved.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,7 +86,8 @@ def encoded_task(
 ) -> EncodedTask:
     """The result of `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
 
-    A network is given by the encoder's layers of each of its layers; features are fitted to the first `fitted` sentences.
+    A network is given by the encoder's layers of each of its layers; features are fitted to the
+    first `fitted` sentences.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
@@ -181,7 +182,7 @@ class Problem(NamedTuple):
 
     @staticmethod
     def of(inputs: AttentionedInputs, labels, train: int, validation: int, test: int) -> "Problem":
-        """Split one set: training sentences come first, test sentences last, and validation sentences before these."""
+        """Split one set: training sentences first, then, at the end, validation and test sentences."""
         count = len(labels)
         places = slice(0, train), slice(count - test - validation, count - test), slice(count - test, count)
         parts: list[Any] = [part for place in places for part in (part_of(inputs, place), labels[place])]
@@ -194,7 +195,7 @@ class Problem(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Attentioned inputs of one task in a record, by which points of it are computed again without the encoder."""
+    """Attentioned inputs in a record, by which points of it are computed again without the encoder."""
 
     train: AttentionedInputs  # of all training sentences, of the deep network
     labels: Float[np.ndarray, " examples"]
@@ -204,7 +205,7 @@ class Stored(NamedTuple):
 
 
 def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
-    """Take from a problem of the deep network what is stored, by its heads' scores and the numbers of heads kept."""
+    """Inputs to store of the deep network, by its heads' scores and the numbers of heads kept."""
     heads = problem.train.heads
     size = min(sizes, key=lambda size: abs(size - _HEADS))
     kept = kept_heads(heads, removal_order(scores, heads=heads)[: sum(problem.train.chain.heads) - size])

@@ -1,4 +1,4 @@
-"""Records of `EncodedHeads`, `EncodedPoints` and `MaskedEncoder`: splits of a task together, and paired differences."""
+"""Records of experiments on an encoder: splits of a task together, and paired differences."""
 
 import math
 import os
@@ -45,8 +45,8 @@ def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
 def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> dict[str, xr.Dataset]:
     """Datasets over `split` by task, in the order of `TASKS`, without stored inputs.
 
-    The maker is "encoder", "masked", or for `EncodedPoints` the beginning of their names, "points400" or
-    "points200-skips"; names of the points' variables end with `_deep`, too.
+    The maker is "encoder", "masked", or for `EncodedPoints` the beginning of their names,
+    "points400" or "points200-skips"; names of the points' variables end with `_deep`, too.
     """
     found: dict[str, list[xr.Dataset]] = {}
     for path in encoder_records(folder, maker):
@@ -67,7 +67,7 @@ def heat_of(found: xr.Dataset, network: str = "deep", *, by: str = "evidence") -
 
 
 def right_at(found: xr.Dataset, network: str = "deep", *, limit: bool = False) -> xr.DataArray:
-    """Correctness on every test sentence at the width, finite or infinite, and temperature of the largest evidence."""
+    """Correctness on every test sentence at the finite width, or the limit, of the largest evidence."""
     width = f"width_{network}"
     among = found.sel({width: np.isinf(found[width].values) == limit})
     both = among.stack(point=(width, "temperature"))
@@ -78,7 +78,7 @@ def right_at(found: xr.Dataset, network: str = "deep", *, limit: bool = False) -
 def right_of_kept(
     found: xr.Dataset, order: str, network: str, *, most: float | int, by: str = "evidence"
 ) -> xr.DataArray:
-    """Correctness on every test sentence with few heads, values refitted: the mean over up to `most` heads kept."""
+    """Correctness on every test sentence, values refitted: the mean over up to `most` heads kept."""
     kept = found[f"learned_right_{network}"].sel(chosen_by=by)
     kept = kept.sel({f"kept_{network}": found[f"kept_{network}"] <= most}).mean(f"kept_{network}") / 2
     return of_order(kept, order, network).transpose("split", "sentence")

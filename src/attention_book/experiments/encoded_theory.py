@@ -1,4 +1,4 @@
-"""The theory of encoded sentences: over widths, temperatures and numbers of labels, and with some of the heads."""
+"""The theory of encoded sentences: over widths, temperatures and labels, and with some of the heads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ _ROUGH = 1e-2  # of the action's gradient, for evidence lost: right to 0.01 then
 
 
 def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
-    """Correctness of the mean predictor (9) on every validation and on every test sentence, as `right` gives it."""
+    """Correctness of the mean predictor (9) on every validation and on every test sentence."""
     vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature=temperature)
     both = (problem.validation, problem.validation_labels), (problem.test, problem.test_labels)
     return tuple(right(np.einsum("epi,pi->e", one.values, vectors, optimize=True), labels) for one, labels in both)
@@ -53,7 +53,7 @@ def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[floa
 
 
 def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:
-    """Accuracy, evidence, head scores and the share in blocks of a head, over widths, infinity included, and temperatures.
+    """Accuracy, evidence, head scores and shares of blocks over widths, also infinite, and temperatures.
 
     `right` has the `halves` of every test sentence, by which accuracies are paired.
     """
@@ -93,10 +93,11 @@ def by_labels(problem: Problem, width: float, temperatures: Sequence[float]) -> 
 def score_of_heads(
     problem: Problem, solution: Solution, norms, layers, *, evidence: bool
 ) -> dict[str, Float[np.ndarray, " heads"]]:
-    """All scores of a solution's heads, the largest for the head that is kept longest; "greedy" has the step of removal.
+    """All scores of heads, the largest for the head that is kept longest.
 
-    The last three use the labels of validation sentences. `norms` are those of a trained network's values; `layers` are
-    the encoder's numbers of heads, within which Taylor importances are normalised.
+    The last three use the labels of validation sentences; "greedy" is the step of removal. `norms`
+    are those of a trained network's values; `layers` are the encoder's numbers of heads, within
+    which Taylor importances are normalised.
     """
     train, heads, overlap = problem.train, problem.train.heads, solution.order_parameter
     heat, width = float(solution.temperature), float(solution.width[0])
@@ -141,9 +142,10 @@ def selected(
 ) -> xr.Dataset:
     """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
 
-    `learned` is the accuracy of the theory solved again on the heads kept, `sizes` of them; `masked` that with the other
-    heads cut out of the theory's predictor, and `trained_masked` of a network that gradient descent trained, at any
-    number of heads. The evidence lost is not computed if it is `known`.
+    `learned` is the accuracy of the theory solved again on the heads kept, `sizes` of them;
+    `masked` that with the other heads cut out of the theory's predictor, and `trained_masked` of a
+    network that gradient descent trained, at any number of heads. The evidence lost is not computed
+    if it is `known`.
     """
     train, heads, labels = problem.train, problem.train.heads, problem.labels
     physics: dict[str, Any] = {"width": width, "temperature": temperature}
@@ -176,7 +178,7 @@ def selected(
 
 
 def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.ndarray, " test"]:
-    """Correctness on each test sentence without some heads, order parameters and values learned again."""
+    """Correctness on each test sentence without some heads, values refitted."""
     smaller = problem.keep_heads(kept_heads(problem.train.heads, removed))
     temperature, start = float(solution.temperature), order_parameters_left(solution, removed)
     options: dict[str, Any] = {"width": float(solution.width[0]), "temperature": temperature, "start": start}
@@ -185,7 +187,7 @@ def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.nda
 
 
 def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
-    """Centred alignment of the training labels with the kernel of each head's own paths, in the Gaussian-process limit."""
+    """Centred alignment of the training labels with the GP kernel of each head's own paths."""
     through = path_heads(problem.train.heads).T
     kernels = (kernel(problem.train, problem.train, np.diag(one)) for one in through)
     return np.array([float(centred_alignment(gram, problem.labels)) for gram in kernels])

@@ -1,4 +1,4 @@
-"""Evidence of the labels over widths and temperatures, for many draws of hidden Markov chains and random heads."""
+"""Evidence of the labels over widths and temperatures, for many draws of hidden Markov chains."""
 
 import time
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from statmech_attention.theory.saddle_point import solve
 class Evidences(Experiment):
     r"""Evidence and test accuracy over draws of data, widths and temperatures.
 
-    The record has over `draw`, `width` and `temperature` the result of `sampling.evidence_by_temperature` and the test
-    `accuracy` of the saddle point; over `draw` and `temperature` the same of the GP limit, `gp_log_evidence` and
-    `gp_accuracy`.
+    The record has over `draw`, `width` and `temperature` the result of
+    `sampling.evidence_by_temperature` and the test `accuracy` of the saddle point; over `draw` and
+    `temperature` the same of the GP limit, `gp_log_evidence` and `gp_accuracy`.
     """
 
     seed: int = parameter("seed of the first draw of data and heads; the others have the numbers that follow")
@@ -63,7 +63,7 @@ class Evidences(Experiment):
         return sampling_trial(self.seed + number, examples=self.examples, test_examples=self.test_examples)
 
     def recheck(self) -> Recheck:
-        """Compute again the first draw at the largest width and the highest temperature, and its GP limit."""
+        """Compute the first draw at the largest width and highest temperature, and its GP limit."""
         trial, last = self.trial(0), self.temperatures[-1:]
         found = self._at_width(trial, 0, self.widths[-1], last).merge(self._limit(trial, last))
         recorded = results.load(self.path).isel(draw=0, width=-1).sel(temperature=last)

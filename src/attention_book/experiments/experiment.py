@@ -1,7 +1,8 @@
 """The skeleton of a recorded experiment: parameters, sources, parts that are kept, and the record.
 
-An experiment's `make` yields its parts one by one. It runs once: a record is current if parameters, sources and
-revision agree. A finished part is kept beside the result until all are there, so that an interrupted run goes on.
+An experiment's `make` yields its parts one by one. It runs once: a record is current if parameters,
+sources and revision agree. A finished part is kept beside the result until all are there, so that
+an interrupted run goes on.
 """
 
 import contextlib
@@ -117,7 +118,8 @@ class Experiment(ABC):
     def make(self, state: Callable[[str], Path], progress: bool | None) -> Generator[Part, xr.Dataset, xr.Dataset]:
         """Yield part after part, receive each as it was kept, and return the result.
 
-        `state` gives the file in which a part, by its name, may keep a state of its own while it is computed.
+        `state` gives the file in which a part, by its name, may keep a state of its own while it is
+        computed.
         """
 
     @abstractmethod
@@ -138,8 +140,8 @@ class Experiment(ABC):
     def run(self, *, progress: bool | None = None) -> Path:
         """Make the record unless it is current, and return its file.
 
-        Raises FileNotFoundError without its sources or images, ValueError for wrong parameters or single precision,
-        and Busy while another process makes the same record.
+        Raises FileNotFoundError without its sources or images, ValueError for wrong parameters or
+        single precision, and Busy while another process makes the same record.
         """
         self.check()
         if self.double:
@@ -171,7 +173,7 @@ class Experiment(ABC):
 
 
 class _Kept:
-    """The parts of one run, in a folder of its own: other parameters, sources or revisions make another folder."""
+    """The parts of one run, in a folder for these parameters, sources and revision."""
 
     def __init__(self, path: Path, record: Mapping[str, Any]):
         mark = hashlib.sha256(json.dumps(record, sort_keys=True, default=list).encode()).hexdigest()[:12]
@@ -207,7 +209,7 @@ class _Kept:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _timed(self, part: Part, step: Callable[..., Any], file: Path) -> None:
-        """Compute and keep a part, and add up its time over interruptions that leave time to write it down."""
+        """Compute and keep a part, and add up its time over interruptions."""
         clock, began = file.with_suffix(".seconds"), time.monotonic()
         before = float(clock.read_text()) if clock.is_file() else 0.0
         try:
@@ -225,7 +227,7 @@ def axis(name: str, values) -> xr.DataArray:
 
 
 def difference(found, recorded) -> float:
-    """The largest difference of two arrays, over the largest finite number of the second; infinite for other shapes."""
+    """The largest difference over the largest finite recorded number; infinite for other shapes."""
     found, recorded = np.asarray(found, float), np.asarray(recorded, float)
     if found.shape != recorded.shape:
         return np.inf

@@ -47,14 +47,14 @@ class HeadsOfNetwork(NamedTuple):
         return (one["accuracy"] - one["choice_accuracy"]).values
 
     def cost(self, removed, test_set: str) -> tuple[float, float]:
-        """Cost of the choice `removed` of a quarter of the heads, and the share of all choices that cost less."""
+        """Cost of a choice of a quarter of the heads, and the share of choices that cost less."""
         same = (np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1)
         costs = self.costs(test_set)
         return float(costs[same][0]), float(np.mean(costs < costs[same][0]))
 
 
 def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
-    """Agreement of a measure's order of heads with that by the drops on a test set, or by another measure."""
+    """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
     every = networks.values()
     pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.heads) for one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
@@ -65,11 +65,12 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
 
 
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
-    """Records of the heads of all networks in a folder whose pruning is there, by name, such as "2x4-seed0".
+    """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores, as "theory, either, N = 10", at the given widths or at all; the drops in distribution
-    of the theory's own predictor, as "own drop, N = 10" and "own drop, fitted, N = 10", and "own drop, anew"; the evidence
-    lost, at all widths, if it is there; and all criteria of the pruning.
+    Measures are the theory's scores, as "theory, either, N = 10", at the given widths or at all;
+    the drops in distribution of the theory's own predictor, as "own drop, N = 10" and "own drop,
+    fitted, N = 10", and "own drop, anew"; the evidence lost, at all widths, if it is there; and all
+    criteria of the pruning.
     """
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
@@ -117,7 +118,7 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | N
 
 
 def pooled(values, *, confidence_level: float | int = 0.95, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:
-    r"""Mean over networks with Student's interval, $\bar\rho \pm t_{n-1} s / \sqrt n$, cut off at the bounds; NaN is left out."""
+    r"""Mean over networks, NaN left out, with Student's interval, cut off at the bounds."""
     if not 0 < confidence_level < 1:
         raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
     values = np.asarray(values, float)

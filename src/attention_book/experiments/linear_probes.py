@@ -1,4 +1,4 @@
-"""Ridge and logistic regression on the embeddings of sentences, with an intercept and a penalty chosen on training sentences."""
+"""Ridge and logistic regression on embeddings of sentences; penalties chosen on training sentences."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,9 +23,10 @@ class Probe(NamedTuple):
 
 
 def ridge(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
-    r"""Minimise $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$, with the $\lambda$ of the least squared leave-one-out error.
+    r"""Minimise $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$; $\lambda$ by leave-one-out.
 
-    This error needs no second fit: it is the residual over $1 - H_{\mu\mu}$, with $H$ the matrix that takes labels to outputs.
+    The leave-one-out error needs no second fit: it is the residual over $1 - H_{\mu\mu}$, with $H$
+    the matrix that takes labels to outputs.
     """
     centre, mean, count = inputs.mean(axis=0), labels.mean(), len(labels)
     left, sizes, right = np.linalg.svd(inputs - centre, full_matrices=False)
@@ -42,7 +43,7 @@ def ridge(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
 
 
 def logistic(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
-    r"""Minimise $\sum_\mu \ln(1 + e^{-y_\mu f(x_\mu)}) + \frac\lambda2 |w|^2$, with the $\lambda$ of the least loss on held-out fifths."""
+    r"""Minimise $\sum_\mu \ln(1 + e^{-y_\mu f(x_\mu)}) + \frac\lambda2 |w|^2$; $\lambda$ by held-out fifths."""
     # Of classes that come in any order: every fifth of each class.
     order = np.argsort(labels, kind="stable")
     fold = np.empty(len(labels), int)

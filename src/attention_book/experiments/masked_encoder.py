@@ -1,8 +1,9 @@
 r"""The heads of an encoder masked one by one: damage in the encoder beside the theory's head scores.
 
-Two networks: "probe", the encoder as it is with logistic regression on its pooled embedding; "tuned", the encoder with all
-weights trained further on the same sentences, read out linearly at its first token. The theory's scores are those of the
-flat network, all heads side by side, on the attention of the encoder in question.
+Two networks: "probe", the encoder as it is with logistic regression on its pooled embedding;
+"tuned", the encoder with all weights trained further on the same sentences, read out linearly at
+its first token. The theory's scores are those of the flat network, all heads side by side, on the
+attention of the encoder in question.
 """
 
 import functools
@@ -45,14 +46,15 @@ ORDERS = ("both", "alignment", IN_ENCODER)
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedEncoder(OnEncoder):
-    r"""One split of a task: the cost of each head's mask, all scores, and the accuracy when heads are cut out in their order.
+    r"""One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
 
-    The record has over both networks `accuracy` and `loss` (log loss) on test sentences; `accuracy_drop`, `loss_rise` and
-    `margin_fall` (of the mean of $y f$, by the whole encoder's mean of $|f|$) when one head is masked, of both halves of
-    the test sentences; `score`; the `temperature` of the largest evidence and the `theory_accuracy` there; over `order`
-    and `kept` accuracy and loss of the heads left, `accuracy_kept` and `loss_kept`, and of "probe" `accuracy_again` and
-    `loss_again`, regression refitted to the embeddings of the masked encoder; and `training_loss` over the epochs of
-    "tuned".
+    The record has over both networks `accuracy` and `loss` (log loss) on test sentences;
+    `accuracy_drop`, `loss_rise` and `margin_fall` (of the mean of $y f$, by the whole encoder's
+    mean of $|f|$) when one head is masked, of both halves of the test sentences; `score`; the
+    `temperature` of the largest evidence and the `theory_accuracy` there; over `order` and `kept`
+    accuracy and loss of the heads left, `accuracy_kept` and `loss_kept`, and of "probe"
+    `accuracy_again` and `loss_again`, regression refitted to the embeddings of the masked encoder;
+    and `training_loss` over the epochs of "tuned".
     """
 
     split: Sequence[int] = parameter("training and test sentences of the split of `EncodedHeads`; the first are taken")
@@ -95,7 +97,7 @@ class MaskedEncoder(OnEncoder):
         return xr.concat(found, axis("network", NETWORKS)).merge(losses)
 
     def words(self) -> Words:
-        """Training sentences, then test sentences; ValueError if more heads are to be kept than there are."""
+        """Training sentences, then test sentences; ValueError if more heads are kept than there are."""
         read = self.read(self.task, self.seed, *self.split)
         count = read.encoder.depth * read.encoder.heads
         if self.kept[-1] > count:
@@ -116,7 +118,7 @@ class MaskedEncoder(OnEncoder):
         return fine_tuned(learned, seed=self.seed, epochs=self.epochs, rate=self.rate, batch=self.batch)
 
     def recheck(self) -> Recheck:
-        """Compute, in the encoder as it is, Taylor scores and the loss without each head of its last layer."""
+        """Compute Taylor scores, and the loss without each head of the last layer, in the encoder as it is."""
         there, read = results.load(self.path).sel(network=PROBE), self.words()
         classifier, per_layer = self.probe(read), read.encoder.heads
         taylor = taylor_in_encoder(classifier, read.tokens[: self.examples], read.labels[: self.examples])
@@ -171,7 +173,7 @@ class MaskedEncoder(OnEncoder):
         )
 
     def _curves(self, read, classifier, scores: xr.DataArray, step) -> xr.Dataset:
-        """Heads cut out in all orders; in "probe" with regression refitted, too, which is NaN in "tuned"."""
+        """Heads cut out in all orders; with regression refitted, too, which is NaN in "tuned"."""
         data, own = read(), classifier()
         count, draws = scores.sizes["head"], np.random.default_rng(self.seed)
         everything = {name: scores.sel(criterion=name).values for name in ORDERS}

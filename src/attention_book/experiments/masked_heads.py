@@ -1,7 +1,8 @@
-r"""Linear classifiers on an encoder's tokens: with heads masked in the encoder, and with all weights trained further.
+r"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further.
 
-A masked head's output is multiplied with 0, and nothing is learned again. Layers below the lowest masked one are computed
-once, and sentences of like length together, so that the 72 heads of all-MiniLM-L6-v2 cost as much as 42 passes.
+A masked head's output is multiplied with 0, and nothing is learned again. Layers below the lowest
+masked one are computed once, and sentences of like length together, so that the 72 heads of
+all-MiniLM-L6-v2 cost as much as 42 passes.
 """
 
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Classifier(NamedTuple):
 
 
 def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.ndarray, "networks examples width"]:
-    """Readouts of the encoder with factors on its heads' outputs: 0 masks a head, 1 leaves it; `(networks, layers, heads)`."""
+    """Readouts of the encoder with gates on its heads, `(networks, layers, heads)`; 0 masks a head."""
     gates = np.asarray(gates, encoder.words.dtype)
     changed = np.any(gates != 1, axis=2)
     lowest = np.where(changed.any(axis=1), changed.argmax(axis=1), encoder.depth)
@@ -55,7 +56,7 @@ def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.
 
 
 def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[np.ndarray, " heads"]:
-    r"""Slopes of the log loss in gates on the heads' outputs: $\frac1P \sum_\mu |\partial \ell_\mu / \partial g|$ at $g = 1$.
+    r"""Slopes of the log loss in the heads' gates: $\frac1P \sum_\mu |\partial \ell_\mu / \partial g|$ at $g = 1$.
 
     Source: Michel et al. (2019), section 4.1.
     """
@@ -77,7 +78,7 @@ def log_loss(outputs, labels) -> Float[np.ndarray, "*networks examples"]:
 
 
 def alike(tokens: Tokens) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]:
-    """Batches of sentences of like length, with their places; the last is filled up with sentences of its own."""
+    """Batches of sentences of like length, with their places; the last one repeats sentences."""
     rows = np.argsort(tokens.lengths, kind="stable")
     for start in range(0, len(rows), _BATCH):
         places = rows[start : start + _BATCH]
@@ -91,7 +92,7 @@ def read_out(hidden, mask, readout: str):
 
 @partial(jax.jit, static_argnames="readout")
 def _read(encoder, entering, mask, gates, first, *, readout):
-    """Readout, computed from the layer `first` on; `entering` has the inputs of every layer, and the last one's output."""
+    """Readout, computed from the layer `first` on; `entering` has all layers' inputs, and the output."""
 
     def layer(number, hidden):
         alone = replace(encoder, layers=jax.tree.map(lambda weights: weights[number][None], encoder.layers))
@@ -121,8 +122,8 @@ class FineTuned(NamedTuple):
 def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int) -> FineTuned:
     """Train an encoder further by Adam on the mean log loss, without dropout.
 
-    The rate rises over a tenth of the steps and falls to 0, both linearly; sentences that fill no batch wait for the next
-    epoch.
+    The rate rises over a tenth of the steps and falls to 0, both linearly; sentences that fill no
+    batch wait for the next epoch.
     """
     random, count = np.random.default_rng(seed), len(words.labels)
     kind = words.encoder.words.dtype

@@ -1,4 +1,4 @@
-"""Experiments on trained networks: files of a network and of the records beside it, and sequences as it sees them."""
+"""Experiments on trained networks: files of the records, and sequences as the network sees them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +47,8 @@ def experiment_file(
 ) -> Path:
     """File of an experiment on a trained network, or of the network itself.
 
-    The experiment is "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior" or "weights".
+    The experiment is "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior"
+    or "weights".
     """
     checks.choice("kind", kind, _KINDS)
     names = [f"{layers}x{heads}", *([] if kind == PLAIN else [kind]), f"seed{seed}"]
@@ -110,7 +111,7 @@ class OnNetwork(Experiment):
 
 @dataclass(frozen=True, kw_only=True)
 class OnTheory(OnNetwork):
-    """An experiment on the theory's own sequences, each width at the temperature that the theory found best there."""
+    """An experiment on the theory's own sequences, each width at its best temperature."""
 
     widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=float)
 
@@ -133,13 +134,13 @@ class OnTheory(OnNetwork):
         return results.load(self.file("theory"))["best_temperature"]
 
     def draw(self, number: int, tests: int | None = None) -> Draw:
-        """Draw the theory's sequences once more; so many of every test set, or as many as the theory has."""
+        """Draw the theory's sequences once more, so many of every test set or all."""
         counts = {"examples": self.made["examples"], "tests": tests or self.made["test_examples"]}
         return draw_of(self.suite(), self.network(), seed=self.seed, number=number, **counts)
 
 
 def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
-    """Draw sequences and let them pass through a network's attention; as many of the validation classes as of a test set."""
+    """Draw sequences, as many of the validation classes as of a test set, and pass them through attention."""
     key = jax.random.fold_in(jax.random.key(seed), number)
     train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
     drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]

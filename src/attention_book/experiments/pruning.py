@@ -27,10 +27,11 @@ _COVARIANCE_EXAMPLES = 1000
 class Pruning(OnNetwork):
     """Scores of the heads of a trained network in several ways, and the cost of their removal.
 
-    Scores come from the theory's order parameters, from the network's weights, and from sequences of the validation
-    classes; costs are measured on the test sets, for the trained network and for the theory's own predictor. A run takes
-    a few minutes, and an interrupted one starts again. Variables whose names begin with `theory_` are over definitions of
-    the score, draws of the theory's training sequences and widths; the others are over criteria.
+    Scores come from the theory's order parameters, from the network's weights, and from sequences
+    of the validation classes; costs are measured on the test sets, for the trained network and for
+    the theory's own predictor. A run takes a few minutes, and an interrupted one starts again.
+    Variables whose names begin with `theory_` are over definitions of the score, draws of the
+    theory's training sequences and widths; the others are over criteria.
     """
 
     heads: int = parameter("$H$, of every layer; one is removed", ge=2)
@@ -105,7 +106,7 @@ class Pruning(OnNetwork):
         return Contributions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _attention_measures(self, network: TrainedNetwork, suite: OneShotSuite):
-        """Confidence of the heads and covariance of the paths, on some of the sequences of the validation classes."""
+        """Confidence of heads and covariance of paths, on some sequences of the validation classes."""
         few = min(self.examples, _COVARIANCE_EXAMPLES)
         samples = list(pruning_samples(suite, None, examples=few, seed=self.seed))
         attention = network.attention
@@ -115,7 +116,7 @@ class Pruning(OnNetwork):
 
 
 def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, examples: int) -> Iterator[OneShotSample]:
-    """Sequences of a test set that `Pruning` measures on, in batches; of the validation classes if the name is None."""
+    """Sequences of a test set, in batches; of the validation classes if the name is None."""
     number = 0 if name is None else 1 + list(suite.test_sets).index(checks.choice("name", name, suite.test_sets))
     key = jax.random.fold_in(jax.random.key(seed), number)
     for batch, start in enumerate(range(0, examples, _BATCH)):

@@ -1,8 +1,8 @@
-"""Measures of a pruning: scores, orders of removal, and their costs for the trained network and for the theory's predictor.
+"""Measures of a pruning: scores, orders of removal, and their costs.
 
-The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can be cut out of it in the
-same way. A score of the theory that orders its own drops well, and those of a trained network badly, is a good score of
-another network.
+The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can
+be cut out of it in the same way. A score of the theory that orders its own drops well, and those of
+a trained network badly, is a good score of another network.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ _DEFINITIONS = (*DEFINITIONS, "weighted")
 
 
 def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -> Float[np.ndarray, " heads"]:
-    """Scores by a definition; "weighted" is "either" with each entry times the size of its path-path kernel."""
+    """Scores by a definition; "weighted" is "either" times the sizes of the path-path kernels."""
     weighted = definition == "weighted"
     matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
     return np.asarray(head_scores(matrix, heads=heads, definition="either" if weighted else definition))
@@ -55,7 +55,7 @@ class Contributions(NamedTuple):
 
 
 def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset:
-    """Accuracies on the test sets, drops without single heads, and the share of all parameters that removals save."""
+    """Accuracies on the test sets, drops without single heads, and parameters that removals save."""
     options: dict[str, Any] = {"heads": network.heads, "bias": network.bias}
     whole = [pruning_curve(*one, [], **options) for one in seen.values()]
     drops = [head_drops(*one, **options) for one in seen.values()]
@@ -90,7 +90,7 @@ def by_criterion(
     seen: dict[str, Contributions],
     seed: int,
 ) -> xr.Dataset:
-    """Scores that need no theory, and the curves of removing heads in their order, greedily, at random, and in every way.
+    """Scores that need no theory, and curves in their order, greedily, at random, and in every way.
 
     `few` are the theory's own training sequences: as little data as the theory has.
     """
@@ -137,7 +137,7 @@ def by_criterion(
 def by_theory(
     network: TrainedNetwork, order_parameters: xr.DataArray, covariance, seen: dict[str, Contributions]
 ) -> xr.Dataset:
-    """Scores from the theory by every definition, draw and width, and their orders and curves, named `theory_`."""
+    """Scores from the theory by definition, draw and width, with orders and curves, named `theory_`."""
     matrices = order_parameters.values.astype(float)
     scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], len(head_indices(network.heads))))
     for place, kind in enumerate(_DEFINITIONS):
@@ -189,7 +189,7 @@ class Predictors(NamedTuple):
 def predictors(
     trains: Sequence[Sequences], order_parameters: xr.DataArray, temperatures: xr.DataArray, step: Callable[..., object]
 ) -> Predictors:
-    """The theory's predictors with all heads and without each of them; paths left keep their coefficients.
+    """Predictors with all heads and without each; paths left keep their coefficients.
 
     `step` is called after every head that is left out and solved anew.
     """

@@ -1,4 +1,4 @@
-"""Records of `Theory` and `Samples`: accuracies at the best temperature, and gains over the Gaussian-process limit."""
+"""Records of `Theory` and `Samples`: accuracies, and gains over the Gaussian-process limit."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,8 @@ def recorded_files(experiment: str, folder: str | os.PathLike, kind: str = PLAIN
 def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str, xr.Dataset]:
     """All theories in a folder, by name, such as "2x4-seed0".
 
-    Each has the parameters of the run as its attribute `made`, and the wall time and device as `wall_seconds` and `device`.
+    Each has the parameters of the run as its attribute `made`, and the wall time and device as
+    `wall_seconds` and `device`.
     """
     found = _recorded("theory", folder, kind)
     if not found:
@@ -30,7 +31,7 @@ def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str,
 
 
 def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Dataset]:
-    """All samples in a folder that a sampler drew on networks of plain heads; by name, as `recorded_theories`."""
+    """All samples of a sampler in a folder, on plain heads, as `recorded_theories`."""
     return _recorded(sampler, folder, PLAIN)
 
 
@@ -54,8 +55,8 @@ def by_architecture(found: dict[str, xr.Dataset]) -> dict[tuple[int, int], list[
 def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test") -> xr.DataArray:
     """Test accuracies of finite widths or of the limit, each draw and width at its best temperature.
 
-    The temperature is the best one on the test sequences in distribution, as in the paper, or on the "validation" classes,
-    so that nothing is chosen by what is then shown.
+    The temperature is the best one on the test sequences in distribution, as in the paper, or on
+    the "validation" classes, so that nothing is chosen by what is then shown.
     """
     prefix = "gp_" if limit else ""
     if checks.choice("chosen_by", chosen_by, CHOSEN_BY) == "test":
@@ -67,14 +68,15 @@ def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test
 
 
 def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
-    """Gains of finite width over the Gaussian-process limit, paired over draws, each at its best temperature."""
+    """Gains of finite width over the limit, paired over draws, each at its best temperature."""
     return accuracies(found, chosen_by=chosen_by) - accuracies(found, limit=True, chosen_by=chosen_by)
 
 
 def telling_width(found: list[xr.Dataset]) -> float:
     """The width whose gain in distribution is largest, on average over draws and networks.
 
-    Temperatures are chosen on the validation classes, so that luck at one temperature does not decide.
+    Temperatures are chosen on the validation classes, so that luck at one temperature does not
+    decide.
     """
     if not found or any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
         raise ValueError("found: wanted at least one recorded theory, all over the same widths.")

@@ -1,4 +1,4 @@
-"""Samples of the posterior on a trained network's queries and keys: Figures 3(b) and 3(c) beyond the theory."""
+"""Samples of the posterior on a trained network's queries and keys: Figures 3(b) and 3(c)."""
 
 import functools
 import time
@@ -39,9 +39,10 @@ _KEPT = ("steps", "acceptance", "diverging", "potential")
 class Samples(OnTheory):
     """The posterior at the theory's best temperature of each width, on the theory's sequences.
 
-    The record has over widths in rising order means, errors and diagnostics of the order parameter and of the outputs on
-    every test set, the accuracy of the mean output, and the sampler's report of every draw; and the `opening`, a few draws
-    after hardly any warm-up, which can be drawn again in no time.
+    The record has over widths in rising order means, errors and diagnostics of the order parameter
+    and of the outputs on every test set, the accuracy of the mean output, and the sampler's report
+    of every draw; and the `opening`, a few draws after hardly any warm-up, which can be drawn again
+    in no time.
     """
 
     widths: Sequence[int] = parameter("$N$, among those of the theory", each=int)
@@ -128,7 +129,7 @@ def recheck_of(found: xr.Dataset, recorded: xr.Dataset) -> Recheck:
 
 
 def _summary(found: xr.Dataset, outputs: np.ndarray, drawn: Draw) -> xr.Dataset:
-    """The recorded part of the draws: only means, errors and diagnostics of order parameters and outputs."""
+    """The recorded part of the draws: means, errors and diagnostics."""
     labels = np.stack([np.asarray(seen.labels) for seen in drawn.tests.values()])
     means = Estimate(*(values.reshape(labels.shape) for values in estimate(outputs)))
     accuracies = [mean_accuracy(Estimate(*one), right) for *one, right in zip(*means, labels, strict=True)]

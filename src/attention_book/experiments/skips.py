@@ -1,7 +1,8 @@
-r"""The hidden Markov network with skip connections beside the one without: theory, limit and exact posterior.
+r"""The hidden Markov network with and without skip connections: theory, limit and exact posterior.
 
-Two layers of two heads see the same chains with the same random heads, once as they are, once beside skips. The theory is
-solved over widths and temperatures; at the narrowest width the exact posterior of the order parameters stands beside it.
+Two layers of two heads see the same chains with the same random heads, once as they are, once
+beside skips. The theory is solved over widths and temperatures; at the narrowest width the exact
+posterior of the order parameters stands beside it.
 """
 
 import functools
@@ -31,9 +32,9 @@ KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipH
 class Skips(Experiment):
     r"""Accuracies with and without skip connections, over draws of data and random heads.
 
-    By kind of network, "heads" or "skip": accuracies of the theory (11) and of its Gaussian-process limit on the test
-    chains, the order parameters $U^{(1)}$, and, at the narrowest width, accuracy, $E[U^{(1)}]$ and mean outputs of the
-    exact posterior.
+    By kind of network, "heads" or "skip": accuracies of the theory (11) and of its Gaussian-process
+    limit on the test chains, the order parameters $U^{(1)}$, and, at the narrowest width, accuracy,
+    $E[U^{(1)}]$ and mean outputs of the exact posterior.
     """
 
     seed: int = parameter("seed of all random numbers")
@@ -125,7 +126,7 @@ class Skips(Experiment):
         )
 
     def _exact(self, trial, theory: xr.Dataset, temperature: float, place: int, number: int) -> xr.Dataset:
-        """The exact posterior at the narrowest width, and the distance of its mean outputs from the theory's."""
+        """The exact posterior at the narrowest width, and its distance from the theory's mean outputs."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), number), place)
         counts = {"chains": self.chains, "draws": self.samples, "warmup": self.warmup, "thinning": self.thinning}
         options: dict[str, Any] = {"width": int(self.widths[0]), "temperature": temperature, "key": key, **counts}

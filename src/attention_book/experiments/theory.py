@@ -1,4 +1,4 @@
-"""The theory on a trained network's queries and keys, over widths and temperatures: Figures 3 and 6, and narrow heads."""
+"""The theory on a trained network's queries and keys: Figures 3 and 6, and narrow heads."""
 
 import functools
 import math
@@ -32,7 +32,7 @@ _STARTS = "start_"  # begins names of what is kept for narrower widths only
 
 @dataclass(frozen=True, kw_only=True)
 class _Points(OnNetwork):
-    """Saddle points for draws of sequences, over widths and temperatures, and their Gaussian-process limit."""
+    """Saddle points over draws, widths and temperatures, and the Gaussian-process limit."""
 
     draws: int = parameter("draws of training and test sequences; they come from the seed, too", ge=1)
     widths: Sequence[float | int] = parameter("$N$", each=float)
@@ -90,8 +90,9 @@ class _Points(OnNetwork):
 class Theory(_Points):
     r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
 
-    Every width starts from the solution at the next larger one. `best_temperature` and the order parameters, which are at
-    that temperature, are chosen by accuracy in distribution, as in the paper.
+    Every width starts from the solution at the next larger one. `best_temperature` and the order
+    parameters, which are at that temperature, are chosen by accuracy in distribution, as in the
+    paper.
     """
 
     name: ClassVar[str] = "theory"
@@ -100,7 +101,7 @@ class Theory(_Points):
     def recheck(self) -> Recheck:
         """Solve the narrowest network of the first draw at its best temperature, and the limit there."""
         recorded, draw = results.load(self.path).isel(draw=0), self.draw(0)
-        heat = recorded["best_temperature"].values[:1]
+        heat = [float(recorded["best_temperature"][0])]
         point, limit = self._width(draw, self.widths[0], None, _nothing, heat), self._limit(draw, _nothing, heat)
         narrow, width = recorded.isel(width=0).sel(temperature=heat), self.widths[0]
         names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
@@ -132,10 +133,11 @@ class Theory(_Points):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowHeads(_Points):
-    r"""The saddle point (11) for every width $N$ and head dimension $d$, on attention that was trained without a bottleneck.
+    r"""The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
 
-    The record adds to that of `Theory` the dimensions, the largest of them infinite for heads with full matrices, the log
-    evidence in nats, and the limit's `evidence_slope` over stages. Sequences are those of `Theory` of the same network.
+    The record adds to that of `Theory` the dimensions, the largest of them infinite for heads with
+    full matrices, the log evidence in nats, and the limit's `evidence_slope` over stages. Sequences
+    are those of `Theory` of the same network.
     """
 
     values: Sequence[float | int] = parameter("$d$", each=float)
@@ -153,7 +155,7 @@ class NarrowHeads(_Points):
         return (len(self.values) + 1) * len(self.temperatures)
 
     def recheck(self) -> Recheck:
-        """Solve the narrowest network and heads of the first draw at the largest temperature, and the limit there."""
+        """Solve the narrowest network and heads of the first draw at the largest temperature, and its limit."""
         recorded, draw = results.load(self.path).isel(draw=0, temperature=[-1]), self.draw(0)
         width, values, heat = self.widths[0], self.values[0], self.temperatures[-1:]
         point, _ = self._points(draw, width, values, None, _nothing, heat)
@@ -200,7 +202,7 @@ class NarrowHeads(_Points):
 def solved_points(
     draw: Draw, width: float | int, temperatures: Sequence[float], starts: Sequence, step: Callable[[], object]
 ) -> tuple[xr.Dataset, list[Solution]]:
-    """Saddle points at one width and all temperatures, their accuracies and convergence; and the solutions."""
+    """Saddle points at one width, their accuracies and convergence; and the solutions."""
     solutions, rows, seconds = [], [], []
     for temperature, start in zip(temperatures, starts, strict=True):
         began = time.monotonic()

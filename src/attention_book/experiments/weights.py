@@ -24,8 +24,9 @@ NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}
 class HiddenMarkovWeights(Experiment):
     """The posterior (8) of all weights by NUTS.
 
-    The record has the order parameters of every draw with NUTS' report of it, and mean and variance of the outputs on the
-    test chains in every chain, with R-hat and effective size; and the `opening`, as that of `Samples`.
+    The record has the order parameters of every draw with NUTS' report of it, and mean and variance
+    of the outputs on the test chains in every chain, with R-hat and effective size; and the
+    `opening`, as that of `Samples`.
     """
 
     width: int = parameter("$N$", ge=1)
@@ -80,7 +81,7 @@ class HiddenMarkovWeights(Experiment):
 def sampling_trial(
     seed: int, *, network: str = "all", noise: float = 1.0, examples: int = 100, test_examples: int = 1000
 ) -> HiddenMarkovTrial:
-    r"""Data and heads of the hidden Markov chains, as one of the paper's networks, a key of `NETWORKS`, sees them.
+    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them.
 
     The noise is $\sigma_\perp$.
     """
@@ -90,7 +91,7 @@ def sampling_trial(
 
 
 def recorded_sampling(folder: str | os.PathLike) -> list[xr.Dataset]:
-    """All recorded draws in a folder, in the order of their files' names; an empty list where there are none."""
+    """All recorded draws in a folder, in the order of their files' names."""
     files = sorted(Path(folder).glob("weights-*.nc"))
     return [results.load(path).assign_attrs(results.record(path)["parameters"]) for path in files]
 

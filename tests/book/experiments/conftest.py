@@ -10,6 +10,17 @@ from attention_book.training.path_form import initial
 from statmech_attention.training import save_network
 
 
+def pytest_generate_tests(metafunc):
+    if "wrong" in metafunc.fixturenames:
+        metafunc.parametrize("wrong", metafunc.module.WRONG, ids=str)
+
+
+@pytest.fixture(scope="module")
+def recorded(make, tmp_path_factory):
+    """A record of the file's experiment."""
+    return make(tmp_path_factory.mktemp("recorded")).run(progress=False)
+
+
 @pytest.fixture(scope="session")
 def suite():
     """As the suite of glyphs, with few of them, and a second test set: other images, but the same programs."""
@@ -22,20 +33,13 @@ def suite():
 
 @pytest.fixture(scope="session")
 def small(suite):
-    """How often the suite was asked for, and an experiment of a class, without the tedious part of its parameters."""
+    """Experiments of a class on the suite, without the tedious part of their parameters."""
 
-    class Small:
-        asked = 0
+    def small(experiment, folder, **parameters):
+        common = {"data": "glyphs", "kind": "heads", "seed": 0, "suites": {"glyphs": suite}.__getitem__}
+        return getattr(experiments, experiment)(folder=folder, **(common | parameters))
 
-        def suites(self, name):
-            type(self).asked += 1
-            return {"glyphs": suite}[name]
-
-        def __call__(self, experiment, folder, **parameters):
-            common = {"data": "glyphs", "kind": "heads", "seed": 0, "suites": self.suites}
-            return getattr(experiments, experiment)(folder=folder, **(common | parameters))
-
-    return Small()
+    return small
 
 
 def random_network(heads, seed=7, dimension=8):
