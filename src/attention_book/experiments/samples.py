@@ -45,7 +45,7 @@ class Samples(OnTheory):
     in no time.
     """
 
-    widths: Sequence[int] = parameter("$N$, among those of the theory", each=int)
+    widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)
     sampler: str = parameter("of the order parameters, exactly, or of all weights, by NUTS", among=SAMPLERS)
     number: int = parameter("number of the theory's draw of sequences", ge=0)
     chains: int = parameter("chains side by side", ge=2)

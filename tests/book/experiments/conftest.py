@@ -4,9 +4,11 @@ import jax
 import pytest
 
 from attention_book import experiments
+from attention_book.experiments.networks import OnNetwork
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import trained_network
 from attention_book.training.path_form import initial
+from statmech_attention import results
 from statmech_attention.training import save_network
 
 
@@ -16,9 +18,27 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.fixture(scope="module")
+def make(request, small):
+    """The file's `EXPERIMENT` with its `SETTINGS`, in a folder with all that the file's `prepare` puts there."""
+    module = request.module
+
+    def make(folder, **changes):
+        if hasattr(module, "prepare") and not list(folder.glob("*.nc")):
+            module.prepare(folder)
+        return small(module.EXPERIMENT, folder, **{**module.SETTINGS, **changes})
+
+    return make
+
+
+@pytest.fixture(scope="module")
 def recorded(make, tmp_path_factory):
     """A record of the file's experiment."""
     return make(tmp_path_factory.mktemp("recorded")).run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def found(recorded):
+    return results.load(recorded)
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +53,12 @@ def suite():
 
 @pytest.fixture(scope="session")
 def small(suite):
-    """Experiments of a class on the suite, without the tedious part of their parameters."""
+    """Experiments by name; those on networks on the suite, without the tedious part of their parameters."""
 
-    def small(experiment, folder, **parameters):
-        common = {"data": "glyphs", "kind": "heads", "seed": 0, "suites": {"glyphs": suite}.__getitem__}
-        return getattr(experiments, experiment)(folder=folder, **(common | parameters))
+    def small(name, folder, **parameters):
+        kind, common = getattr(experiments, name), {"data": "glyphs", "kind": "heads", "seed": 0}
+        common["suites"] = {"glyphs": suite}.__getitem__
+        return kind(folder=folder, **((common if issubclass(kind, OnNetwork) else {}) | parameters))
 
     return small
 

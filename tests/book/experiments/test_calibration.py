@@ -6,25 +6,20 @@ import xarray as xr
 from scipy.stats import chi, norm
 
 import statmech_attention as sma
-from attention_book.experiments import Calibration, calibration
+from attention_book.experiments import calibration
 from attention_book.experiments.calibration import PREDICTORS, PRIORS, QUANTITIES, WRONG_VARIANCE
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
 
-TINY = dict(seed=2, widths=[2, 5], problems=3, examples=6, temperature=0.3, chains=2, warmup=20, draws=30)
-TINY |= dict(doublings=1, batch=2)
+EXPERIMENT = "Calibration"
+SETTINGS = dict(seed=2, widths=[2, 5], problems=3, examples=6, temperature=0.3, chains=2, warmup=20, draws=30)
+SETTINGS |= dict(doublings=1, batch=2)
 WRONG = [{"problems": 1}, {"widths": [0]}, {"temperature": 0.0}, {"draws": 2}, {"batch": 0}]
 
 
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: Calibration(folder=folder, **{**TINY, **changes})
-
-
-def test_the_record_has_every_problem(recorded):
+def test_the_record_has_every_problem(recorded, found):
     assert recorded.name == "calibration-examples6-noise0.3-seed2.nc"
-    found = results.load(recorded)
     assert found.output_u.shape == (2, 3, len(PREDICTORS), 4) and found.order_u.shape == (2, 3, len(PRIORS), 4)
     assert found.quantity.values.tolist() == list(QUANTITIES) and found.width.values.tolist() == [2, 5]
     assert np.all((found.output_u >= 0) & (found.output_u <= 1)) and np.all(found.draws.values == 60)  # doubled once
@@ -35,14 +30,14 @@ def test_the_record_has_every_problem(recorded):
 
 
 @pytest.mark.parametrize("width", [2, 5])
-def test_a_problem_is_judged_by_its_own_posterior(recorded, make, width):
+def test_a_problem_is_judged_by_its_own_posterior(recorded, found, make, width):
     problem = make(recorded.parent).problem(width, 1)
     options = dict(
         width=width, temperature=0.3, chains=2, warmup=20, draws=60, attentioned_test=problem.test, warn=False
     )
     sample = sampling.tempered_posterior if width == 2 else sampling.posterior
     drawn = sample(problem.train, problem.labels, key=problem.key, **options)
-    found = results.load(recorded).sel(width=width, problem=1)
+    found = found.sel(width=width, problem=1)
     ranks = [
         np.mean(drawn.order_parameter[..., i, j] < value)
         for (i, j), value in zip([(0, 0), (0, 1), (3, 3)], problem.order[:3], strict=True)

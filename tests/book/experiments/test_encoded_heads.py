@@ -8,22 +8,17 @@ import pytest
 
 import statmech_attention as sma
 from attention_book import tasks
-from attention_book.experiments import EncodedHeads
 from attention_book.experiments.encoded_heads import CHOSEN_BY
 from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
 from statmech_attention import results
 
 from .shared import *  # noqa: F403
 
-TINY = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
-TINY |= dict(labels=[10, 30, 50], directions=6, head_dimension=4, widths=[100, 10], temperatures=[1.0, 0.1])
-TINY |= dict(kept_deep=[3], kept_flat=[2], random=1, steps=20, stored=True)
+EXPERIMENT = "EncodedHeads"
+SETTINGS = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
+SETTINGS |= dict(labels=[10, 30, 50], directions=6, head_dimension=4, widths=[100, 10], temperatures=[1.0, 0.1])
+SETTINGS |= dict(kept_deep=[3], kept_flat=[2], random=1, steps=20, stored=True)
 WRONG = [{"task": "weather"}, {"labels": [5]}, {"widths": [0.5]}, {"kept_deep": [0]}, {"steps": 0}]
-
-
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: EncodedHeads(folder=folder, **{**TINY, **changes})
 
 
 @pytest.fixture(scope="module")

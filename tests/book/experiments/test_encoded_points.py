@@ -5,14 +5,13 @@ import pytest
 
 import statmech_attention as sma
 from attention_book import experiments, tasks
-from attention_book.experiments import EncodedPoints
 from attention_book.experiments.encoded_inputs import STEP, words
-from statmech_attention import results
 
 from .shared import *  # noqa: F403
 
-TINY = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
-TINY |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
+EXPERIMENT = "EncodedPoints"
+SETTINGS = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
+SETTINGS |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
 WRONG = [
     {"task": "weather"},
     {"split": [60]},
@@ -23,11 +22,6 @@ WRONG = [
     {"widths": []},
     {"directions": 0},
 ]
-
-
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: EncodedPoints(folder=folder, **{**TINY, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +50,7 @@ def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
     np.testing.assert_array_equal(problem.test_labels, read.labels[60:])
 
 
-def test_points_are_those_of_solver_and_predictor(recorded, problem):
-    found = results.load(recorded)
+def test_points_are_those_of_solver_and_predictor(found, problem):
     assert found["temperature"].values.tolist() == [0.1, 1.0] and sorted(found["width"].values) == [10, np.inf]
     for width in (10, np.inf):
         solution = sma.solve(problem.train, problem.labels, width=width, temperature=0.1)

@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 import xarray as xr
 
 import statmech_attention as sma
@@ -11,6 +10,7 @@ from statmech_attention import pruning, results
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "EvidenceLost"
 SETTINGS = dict(layers=2, heads=2, draws=2, widths=(300, 10))
 WRONG = [
     {"heads": 1},
@@ -22,7 +22,7 @@ WRONG = [
 TEMPERATURES = np.array([[0.05, 0.5, 0.1], [0.05, 0.1, 0.5]])  # by draw and width
 
 
-def sources_in(folder, seed=7):
+def prepare(folder, seed=7):
     """A network that was not trained, and of the theory on it what the run reads."""
     network_in(folder, (2, 2), seed)
     dataset = xr.Dataset(
@@ -33,18 +33,8 @@ def sources_in(folder, seed=7):
     results.save(dataset, folder / "theory-2x2-seed0.nc", parameters=made, inputs=inputs)
 
 
-@pytest.fixture(scope="module")
-def make(small):
-    def make(folder, **changes):
-        if not list(folder.glob("theory-*")):
-            sources_in(folder)
-        return small("EvidenceLost", folder, **{**SETTINGS, **changes})
-
-    return make
-
-
-def test_every_number_is_that_of_the_solver(recorded, suite):
-    found, network = results.load(recorded), random_network((2, 2))
+def test_every_number_is_that_of_the_solver(recorded, found, suite):
+    network = random_network((2, 2))
     assert recorded.name == "evidence-2x2-seed0.nc" and found["width"].values.tolist() == [10, 300]
     assert found["lost"].dims == ("draw", "width", "coefficients", "head")
     assert found["head_layer"].values.tolist() == [1, 1, 2, 2] and found["head_number"].values.tolist() == [1, 2, 1, 2]
@@ -72,7 +62,7 @@ def test_every_number_is_that_of_the_solver(recorded, suite):
 
 def test_another_network_or_theory_is_a_reason(recorded, make, tmp_path):
     (tmp_path / recorded.name).write_bytes(recorded.read_bytes())
-    sources_in(tmp_path, seed=12)
+    prepare(tmp_path, seed=12)
     assert make(tmp_path).reason == "another network"
     record = results.record(recorded)
     assert record["inputs"]["theory"] == results.digest(recorded.parent / "theory-2x2-seed0.nc")

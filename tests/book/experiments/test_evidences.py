@@ -7,22 +7,16 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from attention_book import experiments
-from attention_book.experiments import Evidences
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
 
-TINY = dict(seed=1, draws=2, examples=12, test_examples=20, widths=[30, 10], temperatures=[0.3, 0.1], points=8)
+EXPERIMENT = "Evidences"
+SETTINGS = dict(seed=1, draws=2, examples=12, test_examples=20, widths=[30, 10], temperatures=[0.3, 0.1], points=8)
 WRONG = [{"draws": 0}, {"widths": []}, {"temperatures": [0.0]}, {"points": 2}]
 
 
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: Evidences(folder=folder, **{**TINY, **changes})
-
-
-def test_the_record_has_evidence_and_accuracy(recorded):
-    found = results.load(recorded)
+def test_the_record_has_evidence_and_accuracy(recorded, found):
     assert recorded.name == "evidences-examples12-seed1.nc"
     assert found.log_evidence.shape == (2, 2, 2) and found.gp_log_evidence.shape == (2, 2)
     assert found.width.values.tolist() == [10, 30] and found.temperature.values.tolist() == [0.1, 0.3]
@@ -37,8 +31,7 @@ def test_the_record_has_evidence_and_accuracy(recorded):
         np.testing.assert_array_equal(one[name], wanted[name][0])
 
 
-def test_the_gp_limit_is_that_of_scipy(recorded):
-    found = results.load(recorded)
+def test_the_gp_limit_is_that_of_scipy(found):
     trial = experiments.sampling_trial(1, examples=12, test_examples=20)
     overlap, *_ = sma.gp_order_parameters((2, 2))
     gram = np.asarray(sma.kernel(trial.train, trial.train, overlap)) + 0.1 * np.eye(12)

@@ -9,16 +9,16 @@ import pytest
 
 import statmech_attention as sma
 from attention_book import tasks
-from attention_book.experiments import MaskedEncoder
 from attention_book.experiments.encoded_inputs import words
 from attention_book.experiments.linear_probes import Probe, logistic
 from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
-from statmech_attention import pruning, results
+from statmech_attention import pruning
 
 from .shared import *  # noqa: F403
 
-TINY = dict(seed=0, task="made", split=[60, 80], examples=30, test_examples=70, directions=6, width=10)
-TINY |= dict(temperatures=[1.0, 0.1], kept=[4, 2], random=1, epochs=2, rate=1e-2, batch=8)
+EXPERIMENT = "MaskedEncoder"
+SETTINGS = dict(seed=0, task="made", split=[60, 80], examples=30, test_examples=70, directions=6, width=10)
+SETTINGS |= dict(temperatures=[1.0, 0.1], kept=[4, 2], random=1, epochs=2, rate=1e-2, batch=8)
 WRONG = [
     {"task": "weather"},
     {"split": [60]},
@@ -33,16 +33,6 @@ WRONG = [
     {"epochs": 0},
     {"temperatures": []},
 ]
-
-
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: MaskedEncoder(folder=folder, **{**TINY, **changes})
-
-
-@pytest.fixture(scope="module")
-def found(recorded):
-    return results.load(recorded)
 
 
 @pytest.fixture(scope="module")

@@ -5,28 +5,22 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import results
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "NarrowHeads"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), values=(20, 3), temperatures=(0.5, 0.1))
 WRONG = [{"draws": 0}, {"widths": (np.inf,)}, {"values": ()}, ({"values": (0.5, 3)}, "Heads, values: wanted")]
 
 
-@pytest.fixture(scope="module")
-def make(small):
-    def make(folder, **changes):
-        if not list(folder.glob("network-*")):
-            network_in(folder, (2, 2))
-        return small("NarrowHeads", folder, **{**SETTINGS, **changes})
-
-    return make
+def prepare(folder):
+    network_in(folder, (2, 2))
 
 
-def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
-    found, network = results.load(recorded), random_network((2, 2))
+def test_every_point_is_that_of_solver_and_predictor(recorded, found, suite):
+    network = random_network((2, 2))
     assert recorded.name == "narrow-2x2-seed0.nc" and found["width"].values.tolist() == [10, 300]
     assert found["dimension"].values.tolist() == [3, 20, np.inf]
     assert (found["gradient_norm"] < 1e-6).all() and (found["outcome"] == 0).all()

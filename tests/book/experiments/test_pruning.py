@@ -65,11 +65,6 @@ def make(suite, network):
     return make
 
 
-@pytest.fixture(scope="module")
-def found(recorded):
-    return results.load(recorded)
-
-
 @pytest.fixture
 def copied(recorded, tmp_path):
     for path in recorded.parent.glob("*.nc"):

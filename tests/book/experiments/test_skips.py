@@ -5,20 +5,16 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.experiments import Skips, experiment_of
+from attention_book.experiments import experiment_of
 from attention_book.experiments import skips as module
 from statmech_attention import results, sampling
 
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "Skips"
 SETTINGS = dict(seed=3, draws=2, examples=6, test_examples=8, widths=[20, 12], temperatures=[1.0, 0.5])
 SETTINGS |= dict(chains=2, warmup=20, samples=30, thinning=1)
 WRONG = [{"widths": [7.5, 20]}, {"draws": 0}, {"samples": 3}]
-
-
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: Skips(folder=folder, **{**SETTINGS, **changes})
 
 
 def test_the_two_networks_see_the_same_chains(recorded):

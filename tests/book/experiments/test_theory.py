@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention import results
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "Theory"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), temperatures=(0.5, 0.05))
 WRONG = [
@@ -22,14 +22,8 @@ WRONG = [
 ]
 
 
-@pytest.fixture(scope="module")
-def make(small):
-    def make(folder, **changes):
-        if not list(folder.glob("network-*")):
-            network_in(folder, (2, 2))
-        return small("Theory", folder, **{**SETTINGS, **changes})
-
-    return make
+def prepare(folder):
+    network_in(folder, (2, 2))
 
 
 def samples(suite, number):
@@ -40,8 +34,8 @@ def samples(suite, number):
     return suite.train(train_key, 30), tests
 
 
-def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
-    found, network = results.load(recorded), random_network((2, 2))
+def test_every_point_is_that_of_solver_and_predictor(found, suite):
+    network = random_network((2, 2))
     assert found["width"].values.tolist() == [10, 300] and found["temperature"].values.tolist() == [0.05, 0.5]
     for number in range(2):
         train, tests = samples(suite, number)
@@ -71,8 +65,7 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
             assert one.item() == pytest.approx(float(sma.accuracy(mean, test.labels)), abs=1e-12)
 
 
-def test_the_best_temperature_is_chosen_in_distribution(recorded):
-    found = results.load(recorded)
+def test_the_best_temperature_is_chosen_in_distribution(found):
     first = found["accuracy"].isel(test_set=0)
     assert (first.sel(temperature=found["best_temperature"]) == first.max("temperature")).all()
     assert (found["gradient_norm"] < 1e-6).all() and (found["outcome"] == 0).all()

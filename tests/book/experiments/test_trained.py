@@ -14,6 +14,7 @@ from statmech_attention.training import load_network
 
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "Trained"
 SETTINGS = dict(layers=1, heads=2, width=12, dimension=4, epochs=1, batch=32, learning_rate=3e-4, weight_decay=5e-5)
 SETTINGS |= dict(validate_every=2)
 WRONG = [
@@ -21,11 +22,6 @@ WRONG = [
     {"epochs": 0},
     {"learning_rate": 0.0},
 ]
-
-
-@pytest.fixture(scope="module")
-def make(small):
-    return lambda folder, **changes: small("Trained", folder, **{**SETTINGS, **changes})
 
 
 def test_the_network_is_that_of_the_training_itself(tmp_path, make, suite):

@@ -5,20 +5,15 @@ import numpy as np
 import pytest
 
 from attention_book import experiments
-from attention_book.experiments import HiddenMarkovWeights
 from attention_book.experiments import weights as module
 from statmech_attention import results, sampling
 
 from .shared import *  # noqa: F403
 
+EXPERIMENT = "HiddenMarkovWeights"
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
 SETTINGS |= dict(chains=2, warmup=60, draws=60, thinning=1)
 WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"chains": 1}]
-
-
-@pytest.fixture(scope="module")
-def make():
-    return lambda folder, **changes: HiddenMarkovWeights(folder=folder, **{**SETTINGS, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +24,8 @@ def direct():
     return sampling.weights_posterior(trial.train, trial.labels, key=key, attentioned_test=trial.test, **options), trial
 
 
-def test_the_record_is_a_summary_of_the_draws(recorded, direct):
+def test_the_record_is_a_summary_of_the_draws(found, direct):
     draws, trial = direct
-    found = results.load(recorded)
     for name in ("order_parameter", "order_parameter_2", "steps", "diverging", "output_r_hat"):
         np.testing.assert_allclose(found[name], draws[name], rtol=1e-12)
     np.testing.assert_allclose(found.output_mean, draws.output.values.mean(axis=1), rtol=1e-12)
