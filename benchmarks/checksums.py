@@ -1,6 +1,6 @@
 """The numbers that each benchmark computes beside its times, for `make verify`."""
 
-from attention_book.experiments.again import Again, difference
+from attention_book.experiments.experiment import Recheck, difference
 from benchmarks import dmft, killed, problems, robustness, sampling
 from statmech_attention import results
 
@@ -14,8 +14,8 @@ CHECKSUMS = {
 }
 
 
-def again(path) -> Again:
+def again(path) -> Recheck:
     """Compute the numbers of a recorded benchmark again; its times are not looked at."""
     compute = CHECKSUMS[results.record(path)["maker"]]
     apart = difference(compute().ravel(), results.load(path).attrs["checksum"])
-    return Again(compute.__doc__.split(";")[0].split(".")[0].lower(), apart, 1e-6)
+    return Recheck(compute.__doc__.split(";")[0].split(".")[0].lower(), apart, 1e-6)

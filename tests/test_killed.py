@@ -51,7 +51,7 @@ class Steps(Experiment):
 
         return (yield Part("second", second))
 
-    def again(self):
+    def recheck(self):
         raise NotImplementedError
 
 

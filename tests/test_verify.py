@@ -9,7 +9,7 @@ import verify
 import xarray as xr
 
 from attention_book.experiments import HiddenMarkovWeights, experiment_of
-from attention_book.experiments.again import difference, largest_difference
+from attention_book.experiments.experiment import difference, largest_difference
 from statmech_attention import results
 
 SETTINGS = dict(width=2, seed=3, network="all", noise=1.0, temperature=1.0, examples=6, test_examples=5)

@@ -86,8 +86,8 @@ def verify(path: Path) -> tuple[bool, str]:
                 return True, "not looked at: it needs the images"
             if experiment.missing:
                 return True, f"not looked at: it needs {experiment.missing}, run `make text`"
-            found = experiment.again()
-    except Exception as error:  # this record does not stand; the others are still to be looked at
+            found = experiment.recheck()
+    except Exception as error:  # whatever it is, this record does not stand, and the others are still to be looked at
         return False, f"{type(error).__name__}: {error}"
     seconds = time.monotonic() - began
     said = f"{found.what}: differs by {found.difference:.1e} (at most {found.tolerance:g}), {seconds:.0f} s"

@@ -1,4 +1,4 @@
-"""Which recorded results a configuration asks for, which of them are out of date, and the commands that make them.
+"""Results that a configuration asks for, the reasons to make them, and the commands that do.
 
 Run by the Snakefile, and in another process than Snakemake's, which may have an environment of its own:
 
@@ -10,16 +10,17 @@ import itertools
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from attention_book import experiments
+from attention_book.experiments.networks import OnNetwork
 from attention_book.notebooks import runs
 from attention_book.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
-# What each stage runs. Those on networks need the stages before them; those `ALONE` need no network, and a configuration lists them.
+# The experiment of each stage. Those on networks need the stages before them; a configuration lists runs of those `ALONE`.
 STAGES = {
     "train": experiments.Trained,
     "theory": experiments.Theory,
@@ -37,21 +38,13 @@ STAGES = {
     "masked": experiments.MaskedEncoder,
     "dynamics": experiments.Diagram,
 }
-# With the parameters that each run has to name.
-ALONE = {
-    "sampling": ("folder", "widths"),
-    "skips": ("folder",),
-    "calibration": ("folder",),
-    "evidences": ("folder",),
-    "encoder": ("folder",),
-    "points": ("folder",),
-    "masked": ("folder",),
-    "dynamics": ("folder", "diagram"),
-}
+ALONE = tuple(stage for stage, one in STAGES.items() if not issubclass(one, OnNetwork))
 ON_NETWORKS = tuple(stage for stage in STAGES if stage not in ALONE)
-# It is a notebook in book/runs, named as the stage but for these, which share one and differ in a parameter.
+# Parameters that each run has to name.
+NEEDED = {stage: ("folder",) for stage in ALONE} | {"sampling": ("folder", "widths"), "dynamics": ("folder", "diagram")}
+# These share a notebook and differ in a parameter; the notebooks of all others have the stage's name.
 SAMPLERS = ("posterior", "weights")
-# These are of those networks alone that name them.
+# These run only for networks that name them.
 NAMED = ("narrow", "evidence_lost", *SAMPLERS)
 _COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
@@ -63,55 +56,37 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True)
 class Job:
-    """One result.
+    """One result."""
 
-    Attributes:
-        name: of its file, without suffix.
-        stage: a key of `STAGES`.
-        command: arguments that make it, without the executed notebook's path.
-        needs: names of the results it is computed from.
-        number: the first that no earlier attempt has.
-        reason: why it must be made; None where it is current.
-    """
-
-    name: str
+    name: str  # of its file, without suffix
     stage: str
-    command: list[str]
-    needs: list[str]
-    number: str
-    reason: str | None
+    command: list[str]  # arguments that make it, without the executed notebook's path
+    needs: list[str]  # names of the results it is computed from
+    number: str  # the first that no earlier attempt has
+    reason: str | None  # to make it; None if it is current
 
 
 def jobs(configuration: Mapping[str, Any]) -> list[Job]:
-    """All results of a configuration, every one behind those it needs.
-
-    Args:
-        configuration: as in `workflow/paper.yaml`, where its entries are explained.
-
-    Returns:
-        A `Job` for every stage, network and seed, then those of runs that need no network.
-
-    Raises:
-        Wrong: an entry that is missing, unknown or out of range.
-    """
-    allowed = {"folder", "data", "networks", *STAGES}
-    _only(configuration, allowed, "configuration")
+    """All results of a configuration as in `workflow/paper.yaml`, in the order of their needs."""
+    _only(configuration, {"folder", "data", "networks", *STAGES}, "configuration")
     alone = any(configuration.get(stage) for stage in ALONE)
     for name in ("folder", "networks"):
         if not configuration.get(name) and not (alone and configuration.get(name) == []):
             raise Wrong(f"{name}: not in the configuration. Start from a copy of workflow/paper.yaml.")
     folder = Path(configuration["folder"]).absolute()
     found: dict[str, Job] = {}
+
+    def add(job: Job, where: str, what: str) -> None:
+        if job.name in found:
+            raise Wrong(f"{where}: {job.name} is there twice. Give every {what} once.")
+        found[job.name] = job
+
     for network in configuration["networks"]:
         if not isinstance(network, Mapping) or not {"layers", "heads", "seeds"} <= set(network):
             raise Wrong(f"networks: wanted layers, heads and seeds (a list) of each, got {network!r}.")
-        # What is named beside these belongs to the training.
-        own = {
-            name: value
-            for name, value in network.items()
-            if name not in ("layers", "heads", "kind", "seeds", *ON_NETWORKS)
-        }
-        own = {**network, "train": {**own, **(network.get("train") or {})}}
+        # All other entries belong to the training.
+        training = set(network) - {"layers", "heads", "kind", "seeds", *ON_NETWORKS}
+        own = {**network, "train": {**{name: network[name] for name in training}, **(network.get("train") or {})}}
         for seed in network["seeds"]:
             common = {"data": configuration.get("data", "omniglot"), "seed": seed}
             common |= {name: network[name] for name in ("layers", "heads", "kind") if name in network}
@@ -119,16 +94,11 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
                 if stage in NAMED and stage not in network:
                     continue
                 given = {**(configuration.get(stage) or {}), **(own.get(stage) or {})}
-                job = _job(folder, stage, common, given, found)
-                if job.name in found:
-                    raise Wrong(f"networks: {job.name} is there twice. Give every network and seed once.")
-                found[job.name] = job
+                add(_job(folder, stage, common, given, found), "networks", "network and seed")
     for stage in ALONE:
         for run in configuration.get(stage) or ():
-            for job in _jobs_alone(folder, stage, run):
-                if job.name in found:
-                    raise Wrong(f"{stage}: {job.name} is there twice. Give every run once.")
-                found[job.name] = job
+            for job in _jobs_alone(stage, run):
+                add(job, stage, "run and width")
     return list(found.values())
 
 
@@ -151,30 +121,27 @@ def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Jo
     return _planned(stage, experiment, given, needs, experiment.reason or reason)
 
 
-def _jobs_alone(folder: Path, stage: str, run) -> list[Job]:
-    """Those of a run that needs no network; of samples one for every width, so that each is made again by itself."""
+def _jobs_alone(stage: str, run) -> list[Job]:
+    """Jobs of a run that needs no network; of samples one for every width, made by itself."""
     known = runs.parameters_of(_notebook(stage))
     _only(run, set(known) - {"progress"}, stage)
-    if not set(ALONE[stage]) <= set(run):
-        raise Wrong(f"{stage}: wanted {' and '.join(ALONE[stage])} of each run, got {run!r}.")
+    if not set(NEEDED[stage]) <= set(run):
+        raise Wrong(f"{stage}: wanted {' and '.join(NEEDED[stage])} of each run, got {run!r}.")
     given = _converted(stage, known, run)
     place = Path(given.pop("folder")).absolute()
-    if stage != "sampling":
-        found = [(given, _experiment(stage, place, known, given))]
-    else:
-        widths = given.get("widths", known["widths"].default)
-        each = [({**given, "widths": [width]}, {**given, "width": width}) for width in widths]
-        found = [(values, _experiment(stage, place, known, asked)) for values, asked in each]
-        if len({experiment.path for _, experiment in found}) < len(found):
-            raise Wrong(f"sampling: {found[0][1].path.stem} is there twice. Give every run and width once.")
-    return [_planned(stage, experiment, values, [], experiment.reason) for values, experiment in found]
+    # One width is a list of one to the notebook, and a number to the experiment.
+    each = [{"widths": [width], "width": width} for width in given["widths"]] if stage == "sampling" else [{}]
+    found = []
+    for width in each:
+        experiment = _experiment(stage, place, known, {**given, **width})
+        values = {name: value for name, value in {**given, **width}.items() if name in known}
+        found.append(_planned(stage, experiment, values, [], experiment.reason))
+    return found
 
 
 def _experiment(stage: str, folder: Path, known: Mapping[str, Any], given: Mapping[str, Any]):
-    """What a job runs: the notebook's parameters, but for those given."""
-    wanted = {name: one.default for name, one in known.items()} | given | {"folder": folder}
-    names = {one.name for one in fields(STAGES[stage])}
-    return STAGES[stage](**{name: value for name, value in wanted.items() if name in names})
+    """The experiment of a job, with the notebook's parameters but for those given."""
+    return STAGES[stage].of({name: one.default for name, one in known.items()} | given | {"folder": folder})
 
 
 def _planned(stage: str, experiment, given: Mapping[str, Any], needs: list[str], reason: str | None) -> Job:
@@ -207,7 +174,7 @@ def _text(value) -> str:
 
 
 def _number(folder: Path, name: str) -> str:
-    """Of the next attempt: what earlier ones left is kept, and Snakemake takes none of them for this one."""
+    """Number of the next attempt: files of earlier ones are kept."""
     numbers = (f"{number:03d}" for number in itertools.count(1))
     return next(number for number in numbers if not any((folder / "executed").glob(f"{name}-{number}.*")))
 

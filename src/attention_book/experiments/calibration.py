@@ -1,8 +1,9 @@
-r"""Error bars judged on networks of the prior, recorded: where the truth lies in the posterior of many problems.
+r"""Error bars judged on networks of the prior: the place of the truth in the posterior of many problems.
 
-A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more draw from the posterior given these
-labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform for every continuous $g$. Recorded is $u$, for outputs and order parameters, under
-the exact posterior, under approximations of it, and under priors that are wrong on purpose.
+A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more
+draw from the posterior given these labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform
+for every continuous $g$. Recorded is $u$, for outputs and order parameters, under the exact
+posterior, under approximations of it, and under priors that are wrong on purpose.
 """
 
 import math
@@ -18,13 +19,12 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtr
 
-from attention_book.experiments.again import Again
-from attention_book.experiments.experiment import Experiment, Part, axis, different
-from attention_book.experiments.samples import OPENING, again_of, opening_of
-from statmech_attention import checks, results
+from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, parameter
+from attention_book.experiments.samples import OPENING, opening_of, recheck_of
+from statmech_attention import results
 from statmech_attention.model.network import forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling import check_chains, posterior, prediction, tempered_posterior
+from statmech_attention.sampling import posterior, prediction, tempered_posterior
 from statmech_attention.sampling.diagnostics import LARGEST_R_HAT, SMALLEST_EFFECTIVE_SIZE
 from statmech_attention.theory.saddle_point import solve
 
@@ -43,66 +43,44 @@ PREDICTORS = (
 
 
 class Problem(NamedTuple):
-    """Data that a network of the prior has made, and what is asked of that network."""
+    """Data that a network of the prior has made."""
 
     train: AttentionedInputs
     test: AttentionedInputs
-    labels: jax.Array
-    outputs: np.ndarray
-    order: np.ndarray
+    labels: jax.Array  # with noise
+    outputs: np.ndarray  # the true ones on the test inputs
+    order: np.ndarray  # the true `QUANTITIES`
     key: jax.Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(Experiment):
-    r"""Where the truth lies, over problems and widths.
+    r"""Uniform ranks $u$ of the truth, over problems and widths.
 
-    Where $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else those of `posterior`. They go on, each
-    time twice as long, until R-hat and effective size of all order parameters and outputs are good, or `doublings` are used up.
+    If $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else
+    those of `posterior`. They go on, each time twice as long, until R-hat and effective size of all
+    order parameters and outputs are good, or `doublings` are used up.
 
-    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs; `order_u` (prior, quantity); `prior_output_u`
-    (prior, test); `weights_worth`, effective draws behind a wrong prior's weights as a share of all; `r_hat`, `effective_size`, `draws`.
-
-    Attributes:
-        seed: of networks, data and chains.
-        widths: $N$.
-        problems: networks at each width.
-        examples: $P$.
-        temperature: $T$.
-        chains: chains side by side.
-        warmup: iterations in which the sampler adapts.
-        draws: draws a chain to begin with.
-        doublings: how often the draws may be doubled.
-        batch: problems a part of the run.
+    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs;
+    `order_u` (prior, quantity); `prior_output_u` (prior, test); `weights_worth`, effective draws
+    behind a wrong prior's weights as a share of all; `r_hat`, `effective_size`, `draws`.
     """
 
-    seed: int
-    widths: Sequence[int]
-    problems: int
-    examples: int
-    temperature: float
-    chains: int
-    warmup: int
-    draws: int
-    doublings: int
-    batch: int
+    seed: int = parameter("seed of networks, data and chains")
+    widths: Sequence[int] = parameter("$N$", each=int)
+    problems: int = parameter("networks at each width", ge=2)
+    examples: int = parameter("$P$", ge=1)
+    temperature: float = parameter("$T$", gt=0)
+    chains: int = parameter("chains side by side", ge=2)
+    warmup: int = parameter("iterations in which the sampler adapts", ge=0)
+    draws: int = parameter("draws per chain to begin with", ge=4)
+    doublings: int = parameter("largest number of times that the draws are doubled", ge=0)
+    batch: int = parameter("problems per part of the run", ge=1)
 
     name: ClassVar[str] = "calibration"
     revision: ClassVar[int] = 1  # 1: as first recorded
+    stem: ClassVar[str] = "calibration-examples{examples}-noise{temperature:g}-seed{seed}"
     unit: ClassVar[str] = "problem"
-
-    def __post_init__(self):
-        object.__setattr__(self, "widths", [int(width) for width in different("widths", self.widths, whole=True)])
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder) / f"calibration-examples{self.examples}-noise{self.temperature:g}-seed{self.seed}.nc"
-
-    def check(self) -> None:
-        check_chains(chains=self.chains, draws=self.draws, warmup=self.warmup)
-        for name, least in {"problems": 2, "examples": 1, "doublings": 0, "batch": 1}.items():
-            checks.whole(name, getattr(self, name), least)
-        checks.positive("temperature", self.temperature)
 
     @property
     def total(self) -> int:
@@ -128,7 +106,7 @@ class Calibration(Experiment):
         return draw_problem(key, width, self.examples, self.temperature)
 
     def opening(self) -> xr.Dataset:
-        """Of the first problem at every width what the sampler reports of a few draws, and the theory's numbers."""
+        """Report of a few draws of the first problem at every width, and the theory's numbers."""
         rows = []
         for width in self.widths:
             problem = self.problem(width, 0)
@@ -139,9 +117,9 @@ class Calibration(Experiment):
             rows.append(opening_of(drawn).merge(theory))
         return xr.concat(rows, axis("width", self.widths))
 
-    def again(self) -> Again:
-        """The opening."""
-        return again_of(self.opening(), results.load(self.path))
+    def recheck(self) -> Recheck:
+        """Draw the opening."""
+        return recheck_of(self.opening(), results.load(self.path))
 
     def _timed(self, width: int, number: int, step) -> xr.Dataset:
         began = time.monotonic()
@@ -164,28 +142,12 @@ class Calibration(Experiment):
 
     def _drawn(self, problem: Problem, width: int, options: dict) -> xr.Dataset:
         sample = tempered_posterior if width < math.prod(HEADS) else posterior
-        options = {
-            "width": width,
-            "temperature": self.temperature,
-            "attentioned_test": problem.test,
-            "warn": False,
-            **options,
-        }
-        return sample(problem.train, problem.labels, key=problem.key, **{"progress": False, **options})
+        given = {"width": width, "temperature": self.temperature, "attentioned_test": problem.test, "warn": False}
+        return sample(problem.train, problem.labels, key=problem.key, **{**given, "progress": False, **options})
 
 
 def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
-    """A network drawn from the prior, random inputs, and its labels with noise.
-
-    Args:
-        key: a JAX random key.
-        width: $N$.
-        examples: $P$.
-        temperature: $T$, the variance of the noise.
-
-    Returns:
-        `Problem`, with the true outputs on the test inputs and the true order parameters `QUANTITIES`.
-    """
+    """A network drawn from the prior, random inputs, and its labels with noise."""
     input_key, network_key, noise_key, chain_key = jax.random.split(key, 4)
     inputs = jax.random.normal(input_key, (examples + TESTS, math.prod(HEADS), FEATURES))
     train, test = (AttentionedInputs(part, HEADS) for part in (inputs[:examples], inputs[examples:]))
@@ -198,17 +160,7 @@ def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
 
 
 def judge(problem: Problem, drawn: xr.Dataset, width: int, temperature: float) -> xr.Dataset:
-    """The $u$ of one problem from draws of its posterior.
-
-    Args:
-        problem: of `draw_problem`.
-        drawn: draws from its posterior, with its test inputs.
-        width: $N$.
-        temperature: $T$.
-
-    Returns:
-        Dataset with `output_u`, `order_u`, `prior_output_u` and `weights_worth`, see `Calibration`.
-    """
+    """The $u$ of one problem from draws of its posterior."""
     truth = problem.outputs
     means, variances = (drawn[name].values.reshape(-1, TESTS) for name in ("output", "output_variance"))
     overlap, readout = drawn["order_parameter"].values, drawn["order_parameter_3"].values
@@ -246,15 +198,7 @@ def judge(problem: Problem, drawn: xr.Dataset, width: int, temperature: float) -
 
 
 def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
-    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$ of every draw, from its order parameters: layers of `HEADS`, variances of 1.
-
-    Args:
-        drawn: draws of order parameters.
-        width: $N$.
-
-    Returns:
-        `(chains * draws,)`.
-    """
+    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$ of every draw, for layers of `HEADS` and variances of 1."""
     names = ["order_parameter", *(f"order_parameter_{layer}" for layer in range(2, len(HEADS) + 2))]
     found, above = np.zeros(()), np.ones((1, 1, 1))
     for name, heads in zip(reversed(names), (1, *reversed(HEADS)), strict=True):

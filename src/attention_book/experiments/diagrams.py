@@ -1,7 +1,6 @@
-"""Diagrams of the mean-field dynamics of 1-bit self-attention, recorded: bifurcations, exponents, regimes, many starts."""
+"""Diagrams of the mean-field dynamics of 1-bit self-attention: bifurcations, exponents, regimes."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,79 +9,64 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book.experiments.experiment import (
+    Experiment,
+    Part,
+    Recheck,
+    difference,
+    largest_difference,
+    parameter,
+)
+from statmech_attention import dmft, results
 from attention_book.dynamics import continuation
-from attention_book.experiments import many_starts
-from attention_book.experiments.again import Again, difference, largest_difference
-from attention_book.experiments.experiment import Experiment, Part
-from statmech_attention import checks, dmft, results
 from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 
-_AGAIN = 16  # networks that are computed again
-_LEAST = {"networks": 2, "transient": 0, "steps": 1, "levels": 2, "count": 2, "gammas": 2, "parts": 1}
-_LEAST |= {"starts": 1, "blocks": 2, "sets": 1}
-_ENSEMBLES = ("segments", "independent")
+_RECHECKED = 16  # networks
+_NUDGE = 1e-12  # by which the starts of `lifetimes` differ
+_APART = 0.5  # entries of random windows go from minus this to this
+_ENSEMBLES = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}
+_DIAGRAMS = ("bifurcation", "continuation", "exponents", "phases", "lifetimes", "patterns")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagram(Experiment):
     r"""A diagram over $\beta$ of the mean-field dynamics of 1-bit self-attention.
 
-    "bifurcation": values and sections of the first output overlap; every network from one window. "continuation": the same, up and
-    down, every network from the window its neighbour ended in. "exponents": Lyapunov exponents, periods and regimes. "phases": the
-    same over $\gamma$ from 0 to `gamma`, too. "lifetimes": the first exponent block by block in a long run from many starts that are all but
-    equal. "patterns": regimes for many sets of patterns, each from many starts, with $\beta$ in units of the set's own onset
-    $\beta_0 / (1 - \epsilon)$. Levels are packed, see `marked`.
-
-    Attributes:
-        diagram: which.
-        seed: of the published draws of patterns; of "patterns" the first.
-        ensemble: "segments" or "independent".
-        window: $L$.
-        gamma: $\gamma$, the largest one for "phases".
-        epsilon: $\epsilon$.
-        low: smallest $\beta$.
-        high: largest $\beta$.
-        networks: values of $\beta$.
-        start: all begin with the window in which a run at this $\beta$ ends, after `transient` steps from `dmft.initial_window`.
-        transient: steps of every network that are dropped.
-        steps: steps that are looked at, or that exponents are averaged over.
-        levels: as for `dmft.bifurcation_diagram`.
-        limit: as for `dmft.bifurcation_diagram`.
-        count: exponents, at least 2.
-        gammas: values of $\gamma$, for "phases".
-        starts: runs of every network, for "lifetimes" and "patterns".
-        blocks: that each run of "lifetimes" is divided into.
-        sets: seeds, one after the other, for "patterns".
-        parts: how many the run is divided into.
+    "bifurcation": values and sections of the first output overlap; every network from one window.
+    "continuation": the same, up and down, every network from the window its neighbour ended in.
+    "exponents": Lyapunov exponents, periods and regimes. "phases": the same over $\gamma$ from 0 to
+    `gamma`, too. "lifetimes": the first exponent block by block in a long run from many starts that
+    are all but equal. "patterns": regimes for many sets of patterns, each from many starts, with
+    $\beta$ in units of the set's own onset $\beta_0 / (1 - \epsilon)$. Levels are packed, see
+    `marked`.
     """
 
-    diagram: str
-    seed: int
-    ensemble: str = "segments"
-    window: int
-    gamma: float
-    epsilon: float
-    low: float
-    high: float
-    networks: int
-    start: float
-    transient: int
-    steps: int
-    levels: int
-    limit: float
-    count: int
-    gammas: int
-    starts: int = 8
-    blocks: int = 200
-    sets: int = 32
-    parts: int
+    diagram: str = parameter("kind of diagram", among=_DIAGRAMS)
+    seed: int = parameter("seed of the published draws of patterns; the first one for `patterns`")
+    ensemble: str = parameter("how patterns are drawn", "segments", among=tuple(_ENSEMBLES))
+    window: int = parameter("$L$")
+    gamma: float = parameter(r"$\gamma$, the largest one for `phases`")
+    epsilon: float = parameter(r"$\epsilon$")
+    low: float = parameter(r"smallest $\beta$")
+    high: float = parameter(r"largest $\beta$")
+    networks: int = parameter(r"values of $\beta$", ge=2)
+    start: float = parameter(r"$\beta$ of a run of `transient` steps from `dmft.initial_window`; all begin with its last window")
+    transient: int = parameter("steps of every network that are dropped", ge=0)
+    steps: int = parameter("steps that are looked at, or that exponents are averaged over", ge=1)
+    levels: int = parameter("levels of `dmft.bifurcation_diagram`", ge=2)
+    limit: float = parameter("limit of `dmft.bifurcation_diagram`")
+    count: int = parameter("exponents", ge=2)
+    gammas: int = parameter(r"values of $\gamma$, for `phases`", ge=2)
+    starts: int = parameter("runs of every network, for `lifetimes` and `patterns`", 8, ge=1)
+    blocks: int = parameter("blocks of each run of `lifetimes`", 200, ge=2)
+    sets: int = parameter("seeds, one after the other, for `patterns`", 32, ge=1)
+    parts: int = parameter("parts that the run is divided into", ge=1)
 
     name: ClassVar[str] = "diagram"
-    revision: ClassVar[int] = (
-        2  # 2: one threshold for all regimes, and what comes back is periodic; 1: as first recorded
-    )
+    # 2: one threshold for all regimes, and whatever recurs is periodic; 1: as first recorded
+    revision: ClassVar[int] = 2
     unit: ClassVar[str] = "part"
 
     @property
@@ -93,18 +77,11 @@ class Diagram(Experiment):
         return Path(self.folder) / f"{name}.nc"
 
     def check(self) -> None:
-        if self.diagram not in self._diagrams:
-            raise ValueError(f"diagram: wanted one of {sorted(self._diagrams)}, got {self.diagram!r}.")
-        for name, least in _LEAST.items():
-            checks.whole(name, getattr(self, name), least)
-        if self.ensemble not in _ENSEMBLES:
-            raise ValueError(f"ensemble: wanted one of {_ENSEMBLES}, got {self.ensemble!r}.")
+        super().check()
         most = self.sets if self.diagram == "patterns" else self.networks
         if not 0 <= self.low < self.high or self.parts > most:
-            raise ValueError(
-                f"low, high, parts: wanted 0 <= low < high and at most {most} parts, got {self.low}, {self.high} "
-                f"and {self.parts}."
-            )
+            got = f"{self.low}, {self.high} and {self.parts}"
+            raise ValueError(f"low, high, parts: wanted 0 <= low < high and at most {most} parts, got {got}.")
 
     @property
     def total(self) -> int:
@@ -116,7 +93,7 @@ class Diagram(Experiment):
 
             def compute(step, piece=piece, before=found[-1] if found else None):
                 began = time.perf_counter()
-                part = self._diagrams[self.diagram](piece, before)
+                part = self._part(piece, before)
                 step()
                 about = {"units": "s", "long_name": "wall time of a part"}
                 return part.assign(seconds=("part", [time.perf_counter() - began], about))
@@ -124,42 +101,34 @@ class Diagram(Experiment):
             found.append((yield Part(f"part{number}", compute)))
         return _together(found, "set" if self.diagram == "patterns" else "network")
 
-    def again(self) -> Again:
-        """The networks of lowest beta; of a continuation those on its way up alone; of many starts see below."""
-        if self.diagram in ("lifetimes", "patterns"):
-            return getattr(self, f"_{self.diagram}_again")()
-        found = self._diagrams[self.diagram](self._pieces[0][:_AGAIN], None)
-        found = found[[name for name in found if name not in ("state", "slot")]]
+    def recheck(self) -> Recheck:
+        """Run the networks of lowest beta again; of a continuation only their way up."""
         recorded = results.load(self.path)
+        if self.diagram == "lifetimes":
+            return self._recheck_lifetimes(recorded)
+        if self.diagram == "patterns":
+            return self._recheck_patterns(recorded)
+        found = self._part(self._pieces[0][:_RECHECKED], None).drop_vars(["state", "slot"], errors="ignore")
         if "way" in found.dims:
-            found = found.isel(way=0).assign(beta=found["beta"].isel(way=0))
-            recorded = recorded.isel(way=0)
-        recorded = recorded.isel(network=slice(found.sizes["network"]))
-        return Again(
-            f"{found.sizes['network']} networks of lowest beta", largest_difference(found, recorded, list(found)), 1e-6
-        )
+            found, recorded = found.isel(way=0).assign(beta=found["beta"].isel(way=0)), recorded.isel(way=0)
+        count = found.sizes["network"]
+        apart = largest_difference(found, recorded.isel(network=slice(count)))
+        return Recheck(f"{count} networks of lowest beta", apart, 1e-6)
 
-    @property
-    def _diagrams(self) -> dict[str, Callable]:
-        return {
-            "bifurcation": self._bifurcation,
-            "continuation": self._continuation,
-            "exponents": self._exponents,
-            "phases": self._phases,
-            "lifetimes": self._lifetimes,
-            "patterns": self._patterns,
-        }
+    def _part(self, piece, before) -> xr.Dataset:
+        """A part of the diagram, for some networks or seeds; `before` is the part before it."""
+        return getattr(self, f"_{self.diagram}")(piece, before)
 
     @cached_property
     def _beginning(self):
         """The model at the beta of the start, and the window that all networks begin with."""
-        patterns = many_starts.drawn(self.ensemble, self.seed, self.window)
+        patterns = _ENSEMBLES[self.ensemble](seed=self.seed, window=self.window)
         begin = dmft.dynamics(patterns, beta=self.start, gamma=self.gamma, epsilon=self.epsilon)
         return begin, dmft.advance(begin, dmft.initial_window(begin), steps=self.transient)
 
     @property
     def _pieces(self) -> list[np.ndarray]:
-        """The networks of every part; of "patterns", its seeds."""
+        """The networks, or for "patterns" the seeds, of every part."""
         numbers = self.seed + np.arange(self.sets) if self.diagram == "patterns" else np.arange(self.networks)
         return np.array_split(numbers, self.parts)
 
@@ -182,9 +151,8 @@ class Diagram(Experiment):
         (begin, first), betas = self._beginning, self._betas
         model = begin.at(beta=np.stack([betas[piece], betas[::-1][piece]]))
         if before is not None:
-            first = dmft.window_from_attention(
-                begin.at(beta=np.zeros(2)), before["state"].values, slot=int(before["slot"])
-            )
+            ended, slot = before["state"].values, int(before["slot"])
+            first = dmft.window_from_attention(begin.at(beta=np.zeros(2)), ended, slot=slot)
         found = continuation(model, first, self._values)
         state = xr.Dataset({"state": (("way", "age", "feature"), found.window.newest_first())})
         return _levels(found, ("way", "network"), model.beta).merge(state.assign(slot=int(found.window.slot)))
@@ -202,32 +170,27 @@ class Diagram(Experiment):
     def _lifetimes(self, piece, before) -> xr.Dataset:
         begin, first = self._beginning
         options = {name: getattr(self, name) for name in ("starts", "steps", "blocks")}
-        return many_starts.lifetimes(begin.at(beta=self._betas[piece]), first, **options)
+        return lifetimes(begin.at(beta=self._betas[piece]), first, **options)
 
-    def _lifetimes_again(self) -> Again:
-        """The mean of the first block over starts: chaos is the same on no two machines, its statistics are."""
+    def _recheck_lifetimes(self, recorded: xr.Dataset) -> Recheck:
+        """Mean of the first block over starts: chaos is the same on no two machines, its statistics are."""
         short = replace(self, steps=self.steps // self.blocks * 2, blocks=2)
-        found, recorded = short._lifetimes(self._pieces[0][:2], None), results.load(self.path).isel(network=slice(2))
-        first, then = (one["block_exponent"].isel(block=0).mean("start").values for one in (found, recorded))
-        return Again("the first block of 2 networks, mean over starts", difference(first, then), 0.1)
+        found = short._lifetimes(self._pieces[0][:2], None)
+        first, then = (one["block_exponent"].isel(block=0, network=slice(2)).mean("start") for one in (found, recorded))
+        return Recheck("the first block of 2 networks, mean over starts", difference(first, then), 0.1)
 
     def _patterns(self, piece, before, networks: slice = slice(None)) -> xr.Dataset:
         options = {name: getattr(self, name) for name in ("gamma", "epsilon", "starts", "transient", "steps")}
-        scale = self._betas[networks]
-        found = [
-            many_starts.survey(many_starts.drawn(self.ensemble, int(seed), self.window), scale=scale, **options)
-            for seed in piece
-        ]
-        kept = xr.concat(found, "set").assign_coords(set=piece)
-        return kept.assign(scale=("network", scale))
+        draw, scale = _ENSEMBLES[self.ensemble], self._betas[networks]
+        found = [survey(draw(seed=int(seed), window=self.window), scale=scale, **options) for seed in piece]
+        return xr.concat(found, "set").assign_coords(set=piece).assign(scale=("network", scale))
 
-    def _patterns_again(self) -> Again:
-        """The first patterns at the lowest temperatures' end, where nothing is chaotic."""
+    def _recheck_patterns(self, recorded: xr.Dataset) -> Recheck:
+        """The first patterns at the lowest beta, where nothing is chaotic."""
         below = slice(max(int(np.sum(self._betas < 1)), 1))
-        found, recorded = self._patterns(self._pieces[0][:1], None, below), results.load(self.path)
-        recorded = recorded.isel(set=slice(1), network=below)
-        found = found.drop_vars("set")
-        return Again("the first patterns below their onset", largest_difference(found, recorded, list(found)), 1e-4)
+        found = self._patterns(self._pieces[0][:1], None, below).drop_vars("set")
+        apart = largest_difference(found, recorded.isel(set=slice(1), network=below))
+        return Recheck("the first patterns below their onset", apart, 1e-4)
 
     def _attractors(self, model, window, axes: tuple[str, ...]) -> xr.Dataset:
         options = {name: getattr(self, name) for name in ("transient", "steps", "count")}
@@ -237,9 +200,8 @@ class Diagram(Experiment):
             "errors": ("1 a step", "standard errors of the exponents, from blocks of the run"),
             "rounding": ("1 a step", "how far rounding may have moved the exponents"),
         }
-        dataset = xr.Dataset({"beta": (axes[:1], np.asarray(model.beta).reshape(-1))})
-        dataset["regime"] = (axes, found.regime.astype(np.uint8), {"long_name": "regime, as dmft.Regime"})
-        dataset["period"] = (axes, found.period.astype(np.uint16), {"long_name": "period, 0 where none was found"})
+        beta = (axes[:1], np.asarray(model.beta).reshape(-1))
+        dataset = xr.Dataset({"beta": beta, **_regimes(found, axes)})
         for name, (units, text) in table.items():
             values = np.asarray(getattr(found, name)).astype(np.float32)
             dataset[name] = ((*axes, "exponent"), values, {"units": units, "long_name": text})
@@ -247,16 +209,63 @@ class Diagram(Experiment):
 
 
 def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
-    """Unpack `visited` or `sections` of a recorded diagram.
-
-    Args:
-        packed: eight levels a byte along its last axis.
-        levels: the parameter of that run.
-
-    Returns:
-        Truth values, `(.., levels)`, for the values `np.linspace(-limit, limit, levels)`.
-    """
+    """Unpack `visited` or `sections`: truth values for `np.linspace(-limit, limit, levels)`."""
     return np.unpackbits(packed.values, axis=-1, count=levels).astype(bool)
+
+
+def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Dataset:
+    """The first exponent of every block of a long run, from starts that are all but the same.
+
+    While a chaotic transient lives, starts that differ by rounding part and leave it one by one; on
+    an attractor nothing changes any more. Directions turn for a tenth of each block before anything
+    is counted.
+    """
+    noise = np.random.default_rng(0).normal(size=(starts, *window.attention.shape)) * _NUDGE
+    betas = np.repeat(np.asarray(model.beta)[:, None], starts, axis=1)
+    many = model.at(beta=betas)
+    state = np.broadcast_to(np.asarray(window.newest_first()) + noise, (len(betas), *noise.shape))
+    there, found = dmft.window_from_attention(many, state, slot=int(window.slot)), []
+    length = steps // blocks
+    for _ in range(blocks):
+        part = dmft.lyapunov_spectrum(many, there, steps=length - length // 10, count=1, discard=length // 10, blocks=2)
+        there = part.window
+        found.append(np.asarray(part.exponents)[..., 0].astype(np.float32))
+    about = {"units": "1 a step", "long_name": "first Lyapunov exponent within a block of the run"}
+    values = (("network", "start", "block"), np.stack(found, axis=-1), about)
+    return xr.Dataset({"beta": ("network", np.asarray(model.beta)), "block_exponent": values})
+
+
+def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
+    r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$.
+
+    The first start is the first output pattern, the others are random windows. `size` is the root
+    mean square of $\hat A$ over its time average, of a hundredth of the steps.
+    """
+    onset, frequency = dmft.onset(patterns)
+    unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0
+    beta = np.repeat(unit * np.asarray(scale)[:, None], starts, 1)
+    model = dmft.dynamics(patterns, beta=beta, gamma=gamma, epsilon=epsilon)
+    common = dmft.advance(model, dmft.start(model), steps=model.window - 1)  # the window is full
+    random = np.random.default_rng(0).uniform(-_APART, _APART, (*model.shape, model.window, model.features))
+    states = np.where(np.arange(starts)[None, :, None, None] == 0, np.asarray(common.newest_first()), random)
+    begin = dmft.window_from_attention(model, states, slot=int(common.slot))
+    found = dmft.attractors(model, begin, transient=transient, steps=steps)
+    seen = dmft.trajectory(model, found.window, steps=max(steps // 100, 8), keep="attention").attention
+    size = np.sqrt(np.mean(np.var(np.asarray(seen), axis=2), axis=2))
+    axes = ("network", "start")
+    values = {
+        **_regimes(found, axes),
+        "exponents": ((*axes, "exponent"), np.asarray(found.exponents, np.float32), {"units": "1 a step"}),
+        "size": (axes, size.astype(np.float32), {"long_name": "standard deviation of the attention over time"}),
+    }
+    return xr.Dataset({"onset": onset, "frequency": frequency, **values})
+
+
+def _regimes(found, axes: tuple[str, ...]) -> dict[str, tuple]:
+    return {
+        "regime": (axes, found.regime.astype(np.uint8), {"long_name": "regime, as dmft.Regime"}),
+        "period": (axes, found.period.astype(np.uint16), {"long_name": "period, 0 where none was found"}),
+    }
 
 
 def _levels(found: Bifurcation, axes: tuple[str, ...], beta) -> xr.Dataset:

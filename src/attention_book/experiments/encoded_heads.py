@@ -1,30 +1,42 @@
-r"""The attention of a pretrained encoder as data, recorded: accuracy and evidence of the theory, and which heads to keep.
+r"""The attention of a pretrained encoder as data: theory, and the heads to keep.
 
-Two networks see the sentences of a task: "deep" has a layer of heads on each of some of the encoder's layers, "flat" all of its
-heads side by side in one layer. Widths and temperatures are those of the deep one; heads are selected in both. A third one,
-"narrow", is the deep network with heads of a value dimension, as the encoder's own.
+Two networks see the sentences of a task: "deep" has a layer of heads on each of some of the
+encoder's layers, "flat" all of its heads side by side in one layer. Widths and temperatures are
+those of the deep one; heads are selected in both. A third one, "narrow", is the deep network with
+heads of a value dimension, as the encoder's own.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again, difference
-from attention_book.experiments.encoded_grid import Problem, by_labels, grid, limit
-from attention_book.experiments.encoded_inputs import Stored, dataset_of, inputs_of, stored_inputs
-from attention_book.experiments.encoded_tasks import TASKS, EncodedTask, Words, encoded_task, missing, words
-from attention_book.experiments.experiment import Experiment, Part, axis, different
-from attention_book.experiments.kept_heads import EVIDENCE, selected
+from attention_book.experiments.encoded_inputs import (
+    EncodedTask,
+    OnEncoder,
+    Problem,
+    Stored,
+    check_split,
+    dataset_of,
+    encoded_task,
+    inputs_of,
+    part_of,
+    stored_inputs,
+)
+from attention_book.experiments.encoded_theory import EVIDENCE, TOLERANCE, by_labels, grid, selected
+from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic, ridge
 from statmech_attention import checks, results
 from statmech_attention.layers import Heads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.action import gp_order_parameters
+from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.saddle_point import solve
 
 NETWORKS = ("deep", "flat")
@@ -33,74 +45,35 @@ CHOSEN_BY = {"evidence": "log_evidence", "validation": "validation_accuracy"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodedHeads(Experiment):
-    r"""One split of a task: theory over widths and temperatures, over labels, and the heads to keep.
+class EncodedHeads(OnEncoder):
+    """One split of a task: theory over widths and temperatures, over labels, and the heads to keep.
 
-    The record has by the ending of names for every network what `encoded_grid.grid` gives, infinity among the
-    widths (of the flat network it and the narrowest alone), for plain heads the Gaussian-process limit, and of "deep" and "flat" what
-    `kept_heads.selected` gives at the temperature `chosen_by` evidence and by validation; over `labels` the accuracy of the theory at the
-    narrowest width, NaN beyond the training sentences, of its limit, and of ridge and logistic regression on pooled embeddings.
-
-    Attributes:
-        seed: of the split, of random orders and of initial weights.
-        task: a name of `encoded_tasks.TASKS`.
-        layers: the encoder's, for the layers of the deep network, counted from 0.
-        examples: $P$.
-        validation_examples: sentences to choose by.
-        test_examples: test sentences.
-        labels: numbers of labels, in any order; limit and regressions take them all.
-        directions: $N_0$.
-        head_dimension: $d$ of the narrow network.
-        widths: $N$, in any order.
-        temperatures: $T$, in any order.
-        kept_deep: numbers of heads kept, values learned again.
-        kept_flat: the same of the flat network.
-        random: random orders of heads.
-        steps: of gradient descent.
-        stored: keep attentioned inputs in the record, about a megabyte.
+    The record has, with the network's name at the end of names, the result of `encoded_theory.grid`
+    for every network, infinity among the widths (of the flat network only it and the narrowest),
+    and for "deep" and "flat" that of `encoded_theory.selected` at the temperature `chosen_by`
+    evidence and by validation; over `labels` the accuracy of the theory at the narrowest width, NaN
+    beyond the training sentences, of its limit, and of ridge and logistic regression on pooled
+    embeddings.
     """
 
-    seed: int
-    task: str
-    layers: Sequence[int]
-    examples: int
-    validation_examples: int
-    test_examples: int
-    labels: Sequence[int]
-    directions: int
-    head_dimension: int
-    widths: Sequence[float | int]
-    temperatures: Sequence[float | int]
-    kept_deep: Sequence[int]
-    kept_flat: Sequence[int]
-    random: int
-    steps: int
-    stored: bool = False
-    read: Callable[..., Words] = field(default=words, metadata={"recorded": False}, repr=False)
+    layers: Sequence[int] = parameter("the encoder's, for the layers of the deep network, counted from 0")
+    validation_examples: int = parameter("sentences to choose by", ge=1)
+    test_examples: int = parameter("test sentences", ge=2)
+    labels: Sequence[int] = parameter("numbers of labels; limit and regressions take them all", each=int)
+    head_dimension: int = parameter("$d$ of the narrow network", ge=1)
+    widths: Sequence[float | int] = parameter("$N$", each=float)
+    kept_deep: Sequence[int] = parameter("numbers of heads kept, values learned again", each=int)
+    kept_flat: Sequence[int] = parameter("the same of the flat network", each=int)
+    random: int = parameter("random orders of heads", ge=0)
+    steps: int = parameter("steps of gradient descent", ge=1)
+    stored: bool = parameter("attentioned inputs are kept in the record, about a megabyte", False)
 
     name: ClassVar[str] = "encoder"
     revision: ClassVar[int] = 1  # 1: as first recorded
-    unit: ClassVar[str] = "part"
-
-    def __post_init__(self):
-        for name in ("widths", "temperatures"):
-            object.__setattr__(self, name, different(name, getattr(self, name)))
-        for name in ("labels", "kept_deep", "kept_flat"):
-            numbers = different(name, getattr(self, name), whole=True)
-            object.__setattr__(self, name, [int(number) for number in numbers])
-        object.__setattr__(self, "layers", list(self.layers))
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder) / f"encoder-{self.task}-seed{self.seed}.nc"
+    stem: ClassVar[str] = "encoder-{task}-seed{seed}"
 
     def check(self) -> None:
-        least = {"examples": 10, "validation_examples": 1, "test_examples": 2}
-        least |= dict.fromkeys(("directions", "head_dimension", "steps"), 1)
-        for name, number in least.items():
-            checks.whole(name, getattr(self, name), number)
-        checks.whole("random", self.random, 0)
-        checks.choice("task", self.task, tuple(TASKS))
+        super().check()
         if self.labels[0] < 10:
             raise ValueError(f"labels: wanted at least 10, got {self.labels[0]}.")
         if not float(self.widths[0]).is_integer():
@@ -108,7 +81,7 @@ class EncodedHeads(Experiment):
 
     @property
     def missing(self) -> str:
-        return "" if self.stored else missing(self.task)
+        return "" if self.stored else super().missing
 
     @property
     def total(self) -> int:
@@ -150,12 +123,12 @@ class EncodedHeads(Experiment):
         return found._replace(networks={**found.networks, "narrow": AttentionedInputs(deep.values, heads)})
 
     def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> Problem:
-        """What a network learns from, with so many training sentences, and is tested on."""
+        """The problem of a network, with so many training sentences."""
         counts = examples or self.examples, self.validation_examples, self.test_examples
         return Problem.of(encoded.networks[network], encoded.labels, *counts)
 
-    def again(self) -> Again:
-        """One saddle point of all heads, and the accuracy of a few heads that are learned again; by what is stored."""
+    def recheck(self) -> Recheck:
+        """Solve one saddle point of all heads, and one of a few heads, on the inputs stored."""
         there = results.load(self.path).sel(chosen_by="evidence")
         kept = stored_inputs(there) if self.stored else self._kept(self.encoded(), there)
         heat = float(there["chosen_temperature_deep"])
@@ -164,15 +137,14 @@ class EncodedHeads(Experiment):
         outputs = solve(kept.train.keep_heads(kept.kept), kept.labels, **options).predict(kept.test).mean
         at = there.sel(width_deep=self.widths[0], temperature=heat)
         size = sum(map(len, kept.kept))
+        hits, learned = right(outputs, kept.test_labels).mean(), there["learned_deep"]
         apart = max(
             difference(whole.log_evidence(), at["log_evidence_deep"]),
             difference(whole.head_scores(), at["score_deep"].sel(definition="both")),
-            difference(
-                right(outputs, kept.test_labels).mean(), there["learned_deep"].sel(order_deep="both", kept_deep=size)
-            ),
+            difference(hits, learned.sel(order_deep="both", kept_deep=size)),
         )
         # The gradient of what was recorded is below 1e-4, and scores are known to about as much.
-        return Again(f"the theory at N = {self.widths[0]:g}, and {size} heads kept", apart, 1e-3)
+        return Recheck(f"the theory at N = {self.widths[0]:g}, and {size} heads kept", apart, 1e-3)
 
     def _grid(self, encoded, network: str, widths, step) -> xr.Dataset:
         data = encoded()
@@ -192,14 +164,14 @@ class EncodedHeads(Experiment):
             theory = best if count == self.examples else np.nan
             if count < self.examples:
                 theory = by_labels(problem, self.widths[0], self.temperatures)
-            rows.append([theory, limit(problem, self.temperatures), *map(float, hits)])
+            rows.append([theory, by_labels(problem, np.inf, self.temperatures), *map(float, hits)])
         step()
         names = ("theory", "gp", "ridge", "logistic")
         columns = {f"{name}_by_labels": ("labels", one) for name, one in zip(names, np.array(rows).T, strict=True)}
         return xr.Dataset(columns, {"labels": self.labels})
 
     def _selected(self, encoded, network: str, temperature: float, before: list[xr.Dataset], step) -> xr.Dataset:
-        """`before`: the same at another temperature; evidence lost is taken from there."""
+        """Select heads; evidence lost is that at another temperature, if there is one, `before`."""
         data = encoded()
         problem, per_layer = self.problem(data, network), data.networks["deep"].heads[0]
         known = {EVIDENCE: before[0]["head_score"].sel(criterion=EVIDENCE).values} if before else {}
@@ -225,7 +197,79 @@ class EncodedHeads(Experiment):
         return inputs_of(self.problem(encoded, "deep"), scores, self.kept_deep)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EncodedPoints(OnEncoder):
+    r"""The deep network's theory alone, `encoded_theory.grid`, with more labels or with skips.
+
+    Split and features are those of `EncodedHeads`, so that results are paired sentence by sentence.
+    With skips the inputs are smaller by a factor, so that the outputs' prior variance is 1 in the
+    limit of infinite width, as it is without them: else evidence would tell scales apart. With $P$
+    labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
+    """
+
+    split: Sequence[int] = parameter("training sentences drawn, validation sentences among them, and test sentences")
+    layers: Sequence[int] = parameter("the encoder's, for the layers of the network, counted from 0")
+    skips: bool = parameter("a skip beside the heads of every layer")
+    fitted: int = parameter("training sentences that features are fitted to", ge=2)
+    validation_examples: int = parameter("sentences to choose by", ge=1)
+    widths: Sequence[float | int] = parameter("$N$, beside infinity", each=float)
+
+    name: ClassVar[str] = "points"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+    unit: ClassVar[str] = "temperature"
+
+    @property
+    def path(self) -> Path:
+        kind = f"{self.examples}-skips" if self.skips else f"{self.examples}"
+        return Path(self.folder) / f"{self.name}{kind}-{self.task}-seed{self.seed}.nc"
+
+    def check(self) -> None:
+        super().check()
+        check_split(self.split)
+        checks.whole("validation_examples", self.validation_examples, 1, self.split[0] - 1)
+        for name in ("fitted", "examples"):
+            checks.whole(name, getattr(self, name), 2, self.split[0] - self.validation_examples)
+
+    @property
+    def total(self) -> int:
+        return len(self.temperatures)
+
+    def make(self, state, progress):
+        problem, found = functools.cache(self.problem), []
+        for heat in reversed(self.temperatures):  # the hottest is the quickest
+            found.append((yield Part(f"temperature{heat:g}", functools.partial(self._at, problem, heat))))
+        return xr.concat(found[::-1], "temperature", data_vars="minimal")
+
+    def problem(self) -> Problem:
+        """The network's problem."""
+        read = self.read(self.task, self.seed, *self.split)
+        encoded = encoded_task(read, {"deep": self.layers}, self.fitted, self.directions, skips=self.skips)
+        inputs = encoded.networks["deep"]
+        if self.skips:
+            fitted = part_of(inputs, slice(0, self.fitted))
+            size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.heads)[0])))
+            inputs = AttentionedInputs(inputs.values / jnp.sqrt(size), inputs.heads)
+        return Problem.of(inputs, encoded.labels, self.examples, self.validation_examples, self.split[1])
+
+    def recheck(self) -> Recheck:
+        """Solve the saddle point at the smallest width and the largest temperature."""
+        width, heat, problem = self.widths[0], self.temperatures[-1], self.problem()
+        solution = solve(problem.train, problem.labels, width=width, temperature=heat, tolerance=TOLERANCE / 100)
+        there = results.load(self.path).sel(width=width, temperature=heat)
+        apart = max(
+            difference(solution.log_evidence(), there["log_evidence"]),
+            difference(solution.head_scores(), there["score"].sel(definition="both")),
+        )
+        # As for `EncodedHeads`: recorded to a gradient of 1e-4.
+        return Recheck(f"the theory at N = {width:g}, T = {heat:g}", apart, 1e-3)
+
+    def _at(self, problem, heat: float, step) -> xr.Dataset:
+        found = grid(problem(), [*self.widths[::-1], np.inf], [heat])
+        step()
+        return found
+
+
 def named(found: xr.Dataset, network: str) -> xr.Dataset:
-    """With the network in the names of variables and axes, but for those that both networks share."""
+    """Put the network into the names of variables and axes, but for those that the networks share."""
     own = {*found.data_vars, *found.dims} - {"temperature", "definition", "sentence", "chosen_by"}
     return found.rename({name: f"{name}_{network}" for name in own})

@@ -1,51 +1,211 @@
-"""Attentioned inputs that a record of encoded sentences holds, so that points of it are computed again without the encoder."""
+r"""Sentences of two classes as networks on an encoder's attention see them, and as the encoder does.
 
-from collections.abc import Sequence
-from typing import NamedTuple
+One pass of the encoder gives all of it. Sentences of like length are encoded together, since
+padding costs as much as words. Attentioned inputs are rounded to multiples of 1/16, so that those
+of a record are small and are the ones that were solved.
+"""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from attention_book.experiments.encoded_grid import Problem
-from attention_book.experiments.encoded_tasks import STEP
+from attention_book.experiments.experiment import Experiment, parameter
+from attention_book.tasks import (
+    Encoder,
+    Encoding,
+    Tokens,
+    _installed,
+    encoded_batches,
+    pretrained_encoder,
+    random_encoder,
+    sentence_set,
+    tokenise,
+)
+from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
+from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.pruning.removal import removal_order
 
+STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
 _HEADS = 4  # whose test sentences are stored, or as near as there are sizes
+_PADDED = 16  # sentences are padded to a multiple of so many tokens
+_BATCH = 32
+MADE = "made"  # sentences of random tokens for a random encoder, which need no files
 
 
-class Stored(NamedTuple):
-    """Attentioned inputs of one task in a record, by which points of it are computed again without the encoder.
+class Words(NamedTuple):
+    """Sentences of two classes as tokens, and the encoder that they are for."""
 
-    Attributes:
-        train: of all training sentences, of the deep network.
-        labels: theirs.
-        kept: the heads that the score "both" keeps of each layer.
-        test: of all test sentences, on the paths through these heads.
-        test_labels: theirs.
+    encoder: Encoder
+    tokens: Tokens
+    labels: Float[np.ndarray, " sentences"]
+
+
+class EncodedTask(NamedTuple):
+    """All sentences of one task."""
+
+    networks: Mapping[str, AttentionedInputs]  # all sentences, by name
+    labels: Float[np.ndarray, " sentences"]  # +1 or -1
+    pooled: Float[np.ndarray, "sentences width"]  # embeddings of the unmodified encoder, of length 1
+    variance_lost: Mapping[str, float]  # by network, outside of the directions kept
+
+
+def _questions(*names: str):
+    return lambda: sentence_set("trec").only(*names)
+
+
+# By name, sentences of two classes; the first is labelled +1.
+TASKS: dict[str, Callable | None] = {
+    "description-entity": _questions("description", "entity"),
+    "entity-human": _questions("entity", "human"),
+    "reviews": lambda: sentence_set("reviews"),
+    "spam": lambda: sentence_set("spam"),
+    MADE: None,
+}
+
+
+def words(task: str, seed: int, train: int, test: int) -> Words:
+    """Training sentences in random order, then test sentences."""
+    read = TASKS[task]
+    if read is None:
+        return _made(seed, train + test)
+    split = read().split(seed, train, test)
+    labels = np.concatenate([part.labels for part in split])
+    return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
+
+
+def encoded_task(
+    words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
+) -> EncodedTask:
+    """The result of `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
+
+    A network is given by the encoder's layers of each of its layers; features are fitted to the
+    first `fitted` sentences.
     """
+    pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
+    sides = {name: side_by_side(layers) for name, layers in networks.items()}
+    heads = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}
+
+    def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
+        parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
+        order = []
+        for places, part in _encoded(words, rows):
+            pooled[places] = part.pooled
+            order.append(places)
+            for name in networks:
+                parts[name].append(ready(name, seen_first(part, sides[name], heads[name])))
+        back = np.argsort(np.concatenate(order))
+        return {
+            name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].heads)
+            for name, each in parts.items()
+        }
+
+    first = seen(np.arange(fitted), lambda _, inputs: inputs)
+    features = {name: fitted_features(inputs, directions) for name, inputs in first.items()}
+    others = seen(np.arange(fitted, len(words.labels)), lambda name, inputs: features[name].of(inputs))
+    together = {}
+    for name, inputs in others.items():
+        values = jnp.concatenate([features[name].of(first[name]).values, inputs.values])
+        together[name] = AttentionedInputs(STEP * jnp.round(values / STEP), inputs.heads)
+    return EncodedTask(together, words.labels, pooled, {name: one.variance_lost for name, one in features.items()})
+
+
+def part_of(inputs: AttentionedInputs, chosen: slice) -> AttentionedInputs:
+    """Some of the sentences."""
+    return AttentionedInputs(inputs.values[chosen], inputs.heads)
+
+
+def _encoded(words: Words, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int[np.ndarray, " places"], Encoding]]:
+    """Batches of sentences of like length, with their places."""
+    padded = -(-words.tokens.lengths[rows] // _PADDED) * _PADDED
+    for length in np.unique(padded):
+        places = rows[padded == length]
+        # Of a few sentences some are encoded twice: programs are for full batches.
+        tokens = words.tokens[np.resize(places, max(len(places), _BATCH))].trimmed(_PADDED)
+        for number, part in enumerate(encoded_batches(words.encoder, tokens, batch=_BATCH)):
+            here = places[number * _BATCH :][:_BATCH]
+            yield here, jax.tree.map(lambda values: values[: len(here)], part)  # noqa: B023
+
+
+def _made(seed: int, count: int) -> Words:
+    """Sentences whose class shows in the share of tokens from the upper half of the vocabulary."""
+    random, vocabulary = np.random.default_rng(seed), 30
+    lengths = random.integers(4, 12, count)
+    labels = random.permutation(np.resize([1.0, -1.0], count))
+    upper = random.random((count, 12)) < 0.5 + 0.25 * labels[:, None]
+    ids = random.integers(0, vocabulary // 2, (count, 12)) + vocabulary // 2 * upper
+    ids[:, 0] = 0  # as [CLS]
+    encoder = random_encoder(jax.random.key(0), layers=2, heads=3, width=12, vocabulary=vocabulary)
+    return Words(encoder, Tokens(ids, lengths, lengths), labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnEncoder(Experiment):
+    """An experiment on one split of a task's sentences."""
+
+    seed: int = parameter("seed of the split, and of all else that is random")
+    task: str = parameter("name of the task", among=tuple(TASKS))
+    examples: int = parameter("$P$", ge=10)
+    directions: int = parameter("$N_0$", ge=1)
+    temperatures: Sequence[float | int] = parameter("$T$", each=float)
+    read: Callable[..., Words] = field(default=words, repr=False)
+
+    unit: ClassVar[str] = "part"
+
+    @property
+    def missing(self) -> str:
+        return "" if self.task == MADE else ", ".join(_installed.missing())
+
+
+def check_split(split: Sequence[int]) -> None:
+    """Refuse a split that is not of training and test sentences."""
+    if len(split) != 2:
+        raise ValueError(f"split: wanted numbers of training and of test sentences, got {split}.")
+
+
+class Problem(NamedTuple):
+    """Sentences to learn from, to choose temperatures and heads by, and to test on."""
 
     train: AttentionedInputs
     labels: Float[np.ndarray, " examples"]
-    kept: tuple[tuple[int, ...], ...]
+    validation: AttentionedInputs
+    validation_labels: Float[np.ndarray, " validation"]
     test: AttentionedInputs
+    test_labels: Float[np.ndarray, " test"]
+
+    @staticmethod
+    def of(inputs: AttentionedInputs, labels, train: int, validation: int, test: int) -> "Problem":
+        """Split one set: training sentences first, then, at the end, validation and test sentences."""
+        count = len(labels)
+        places = slice(0, train), slice(count - test - validation, count - test), slice(count - test, count)
+        parts: list[Any] = [part for place in places for part in (part_of(inputs, place), labels[place])]
+        return Problem(*parts)
+
+    def keep_heads(self, kept) -> "Problem":
+        """The problem of the network with only some of the heads."""
+        seen = {name: getattr(self, name).keep_heads(kept) for name in ("train", "validation", "test")}
+        return self._replace(**seen)
+
+
+class Stored(NamedTuple):
+    """Attentioned inputs in a record, by which points of it are computed again without the encoder."""
+
+    train: AttentionedInputs  # of all training sentences, of the deep network
+    labels: Float[np.ndarray, " examples"]
+    kept: tuple[tuple[int, ...], ...]  # the heads that the score "both" keeps of each layer
+    test: AttentionedInputs  # of all test sentences, on the paths through these heads
     test_labels: Float[np.ndarray, " test"]
 
 
 def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
-    """What is stored of a problem.
-
-    Args:
-        problem: of the deep network.
-        scores: of its heads, "both".
-        sizes: numbers of heads kept, one of which is taken.
-
-    Returns:
-        `Stored`.
-    """
+    """Inputs to store of the deep network, by its heads' scores and the numbers of heads kept."""
     heads = problem.train.heads
     size = min(sizes, key=lambda size: abs(size - _HEADS))
     kept = kept_heads(heads, removal_order(scores, heads=heads)[: sum(problem.train.chain.heads) - size])
@@ -53,7 +213,7 @@ def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
 
 
 def dataset_of(stored: Stored) -> xr.Dataset:
-    """Whole numbers, as `stored_inputs` reads them."""
+    """Store inputs as whole numbers, which `stored_inputs` reads."""
 
     def small(inputs: AttentionedInputs):
         return np.round(np.asarray(inputs.values) / STEP).astype(np.int16)
@@ -72,17 +232,7 @@ def dataset_of(stored: Stored) -> xr.Dataset:
 
 
 def stored_inputs(recorded: xr.Dataset) -> Stored:
-    """The attentioned inputs in a record.
-
-    Args:
-        recorded: of `EncodedHeads` with a task stored.
-
-    Returns:
-        `Stored`.
-
-    Raises:
-        ValueError: none are stored there.
-    """
+    """The attentioned inputs in a record."""
     if "stored_inputs" not in recorded:
         raise ValueError("recorded: wanted a record with a task stored, got one without.")
     layers, numbers = recorded["stored_layer"].values, recorded["stored_head"].values
@@ -92,6 +242,5 @@ def stored_inputs(recorded: xr.Dataset) -> Stored:
     labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
     # All layers of the deep network have as many heads as the encoder's.
     heads = (round(train.shape[1] ** (1 / count)),) * count
-    return Stored(
-        AttentionedInputs(train, heads), labels, kept, AttentionedInputs(test, tuple(map(len, kept))), test_labels
-    )
+    tests = AttentionedInputs(test, tuple(map(len, kept)))
+    return Stored(AttentionedInputs(train, heads), labels, kept, tests, test_labels)

@@ -1,4 +1,4 @@
-"""Reading what `EncodedHeads`, `EncodedPoints` and `MaskedEncoder` recorded: a task's splits together, and paired differences of accuracy."""
+"""Records of experiments on an encoder: splits of a task together, and paired differences."""
 
 import math
 import os
@@ -11,11 +11,11 @@ from jaxtyping import Float
 from scipy.stats import t as student
 
 from attention_book.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
-from attention_book.experiments.encoded_tasks import MADE, TASKS
+from attention_book.experiments.encoded_inputs import MADE, TASKS
 from statmech_attention import results
 
 RANDOM = "random"  # the mean over all random orders
-# What tasks are called in the book.
+# Names of the tasks in the book.
 NAMES = {
     "description-entity": "description or entity",
     "entity-human": "entity or human",
@@ -26,21 +26,15 @@ NAMES = {
 
 
 class Difference(NamedTuple):
-    """By how much one accuracy is above another.
+    """Excess of one accuracy over another."""
 
-    Attributes:
-        mean: over splits.
-        error: its standard error, the larger one of that over splits and that over test sentences.
-        each: of every split.
-    """
-
-    mean: float
-    error: float
+    mean: float  # over splits
+    error: float  # its standard error, over splits or over test sentences, whichever is larger
     each: Float[np.ndarray, " splits"]
 
     @property
     def clear(self) -> bool:
-        """Whether it is positive by two standard errors."""
+        """True if it is positive by two standard errors."""
         return self.mean > 2 * self.error
 
     @property
@@ -50,24 +44,15 @@ class Difference(NamedTuple):
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
-    """All records of `EncodedHeads` in a folder, or of another maker as for `recorded_splits`, sorted by name."""
+    """All records of a maker in a folder, as for `recorded_splits`, sorted by name."""
     return sorted(Path(folder).glob(f"{maker}-*-seed*.nc"))
 
 
 def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> dict[str, xr.Dataset]:
-    """All that was recorded of every task, without stored inputs.
+    """Datasets over `split` by task, in the order of `TASKS`, without stored inputs.
 
-    Args:
-        folder: of the results.
-        maker: "encoder" for `EncodedHeads`, "masked" for `MaskedEncoder`; of `EncodedPoints` what their names begin with,
-            "points400" or "points200-skips".
-
-    Returns:
-        By task, in the order of `TASKS`, a dataset over `split`. Names of the points' variables end with `_deep`, too.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: as `results.load`; splits that were not made alike.
+    The maker is "encoder", "masked", or for `EncodedPoints` the beginning of their names,
+    "points400" or "points200-skips"; names of the points' variables end with `_deep`, too.
     """
     found: dict[str, list[xr.Dataset]] = {}
     for path in encoder_records(folder, maker):
@@ -78,37 +63,17 @@ def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
             one = named(one, "deep")
         found.setdefault(made["task"], []).append(one.assign_coords(split=made["seed"]))
     if not found:
-        raise FileNotFoundError(
-            f"{folder}: nothing is recorded there. Run `make reproduce RUNS=workflow/sentences.yaml`."
-        )
+        raise FileNotFoundError(f"{folder}: no records. Run `make reproduce RUNS=workflow/sentences.yaml`.")
     return {task: xr.concat(found[task], "split", join="exact") for task in TASKS if task in found}
 
 
 def heat_of(found: xr.Dataset, network: str = "deep", *, by: str = "evidence") -> xr.DataArray:
-    """The temperature chosen for every split and width.
-
-    Args:
-        found: of one task.
-        network: "deep" or "flat".
-        by: "evidence": the largest log evidence; "validation": the largest accuracy on validation sentences.
-
-    Returns:
-        `(split, width)`.
-    """
+    """The temperature chosen for every split and width."""
     return found[f"{CHOSEN_BY[by]}_{network}"].idxmax("temperature")
 
 
 def right_at(found: xr.Dataset, network: str = "deep", *, limit: bool = False) -> xr.DataArray:
-    """How far every test sentence is right at the width and temperature of the largest evidence.
-
-    Args:
-        found: of one task.
-        network: "deep" or "flat".
-        limit: of the Gaussian-process limit; else of all finite widths.
-
-    Returns:
-        `(split, sentence)`.
-    """
+    """Correctness on every test sentence at the finite width, or the limit, of the largest evidence."""
     width = f"width_{network}"
     among = found.sel({width: np.isinf(found[width].values) == limit})
     both = among.stack(point=(width, "temperature"))
@@ -119,40 +84,21 @@ def right_at(found: xr.Dataset, network: str = "deep", *, limit: bool = False) -
 def right_of_kept(
     found: xr.Dataset, order: str, network: str, *, most: float | int, by: str = "evidence"
 ) -> xr.DataArray:
-    """How far every test sentence is right with few heads, values learned again: the mean over numbers of heads kept.
-
-    Args:
-        found: of one task.
-        order: name of the order of heads, or "random" for the mean over all random ones.
-        network: "deep" or "flat".
-        most: the largest number of heads kept that counts.
-        by: how the temperature was chosen, as for `heat_of`.
-
-    Returns:
-        `(split, sentence)`.
-    """
+    """Correctness on every test sentence, values refitted: the mean over up to `most` heads kept."""
     kept = found[f"learned_right_{network}"].sel(chosen_by=by)
     kept = kept.sel({f"kept_{network}": found[f"kept_{network}"] <= most}).mean(f"kept_{network}") / 2
     return of_order(kept, order, network).transpose("split", "sentence")
 
 
 def of_order(values: xr.DataArray, order: str, network: str | None = None) -> xr.DataArray:
-    """Those of one order of heads, or the mean over all random ones."""
+    """Values of one order of heads, or the mean over all random ones."""
     name = "order" if network is None else f"order_{network}"
     names = [one for one in values[name].values if one == order or order == RANDOM and str(one).startswith(RANDOM)]
     return values.sel({name: names}).mean(name)
 
 
 def paired(first: xr.DataArray, second: xr.DataArray) -> Difference:
-    """The difference of two accuracies on the same sentences.
-
-    Args:
-        first: how far every sentence is right, `(split, sentence)`.
-        second: the same of what it is compared with.
-
-    Returns:
-        `Difference`; with one split the error is that over sentences.
-    """
+    """The difference of two accuracies on the same sentences."""
     apart = np.asarray(first, float) - np.asarray(second, float)
     splits, sentences = apart.shape
     over_sentences = math.sqrt(np.mean(apart.var(axis=1, ddof=1)) / (splits * sentences))

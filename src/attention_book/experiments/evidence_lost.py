@@ -1,4 +1,4 @@
-"""What the theory loses of the labels' evidence without each head of a trained network, recorded."""
+"""Evidence of the labels that the theory loses without each head of a trained network."""
 
 import functools
 import time
@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again, difference
-from attention_book.experiments.experiment import Part, axis, different
-from attention_book.experiments.on_theory import OnTheory
-from attention_book.experiments.theory_points import Sequences
-from statmech_attention import checks, results
+from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
+from attention_book.experiments.networks import OnTheory, Sequences
+from statmech_attention import results
 from statmech_attention.pruning.evidence import (
     COEFFICIENTS,
     head_evidence,
@@ -28,29 +26,17 @@ from statmech_attention.theory.saddle_point import solve
 class EvidenceLost(OnTheory):
     """The theory with all heads and without each of them, on the theory's sequences.
 
-    The record has over draws, widths in rising order, coefficients of the paths left and heads `lost`, in nats, the difference of
-    two log evidences; how the saddle points were reached; and the `log_evidence` of the whole network.
-
-    Attributes:
-        draws: how many of the theory's draws of sequences, from the first.
+    The record has over draws, widths in rising order, coefficients of the paths left and heads
+    `lost`, in nats, the difference of two log evidences; how the saddle points were reached; and
+    the `log_evidence` of the whole network.
     """
 
-    draws: int
+    heads: int = parameter("$H$, of every layer; one is left out", ge=2)
+    draws: int = parameter("the theory's draws of sequences that are used, from the first", ge=1)
 
     name: ClassVar[str] = "evidence"
     revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "head"
-
-    def __post_init__(self):
-        object.__setattr__(self, "widths", different("widths", self.widths))
-
-    def check(self) -> None:
-        super().check()
-        if not checks.is_whole(self.heads, 2):
-            raise ValueError(
-                f"heads: wanted at least 2 in every layer, so that one can be left out, got {self.heads!r}."
-            )
-        checks.whole("draws", self.draws)
 
     def check_sources(self) -> None:
         super().check_sources()
@@ -80,8 +66,8 @@ class EvidenceLost(OnTheory):
             draws.append(xr.concat(row, axis("width", self.widths)))
         return xr.concat(draws, axis("draw", range(self.draws)))
 
-    def again(self) -> Again:
-        """One loss: of the first head, at the narrowest width, coefficients kept."""
+    def recheck(self) -> Recheck:
+        """Compute one loss again: of the first head, at the narrowest width, coefficients kept."""
         here = results.load(self.path).isel(draw=0, width=0)
         options: dict[str, Any] = {"width": self.widths[0], "temperature": float(here["temperature"])}
         seen = self.draw(0, tests=1).train
@@ -94,7 +80,7 @@ class EvidenceLost(OnTheory):
             # As small as what is lost may be, it is the difference of two large numbers.
             abs(lost - float(here["lost"].sel(coefficients="kept")[0])) / abs(float(here["log_evidence"])),
         )
-        return Again(f"what head 1 of layer 1 is worth at N = {self.widths[0]:g}", apart, 1e-6)
+        return Recheck(f"what head 1 of layer 1 is worth at N = {self.widths[0]:g}", apart, 1e-6)
 
 
 def _without_each_head(seen: Sequences, width: float, temperature: float, step) -> xr.Dataset:
@@ -103,13 +89,8 @@ def _without_each_head(seen: Sequences, width: float, temperature: float, step) 
     indices = head_indices(seen.inputs.heads)
     found, start = [], None
     for coefficients in COEFFICIENTS:
-        options: dict[str, Any] = {
-            "width": width,
-            "temperature": temperature,
-            "coefficients": coefficients,
-            "start": start,
-        }
-        one = head_evidence(seen.inputs, seen.labels, **options, throw=False)
+        options: dict[str, Any] = {"width": width, "temperature": temperature, "coefficients": coefficients}
+        one = head_evidence(seen.inputs, seen.labels, **options, start=start, throw=False)
         start = one.whole  # is there already
         found.append(one)
         step(len(indices))

@@ -1,25 +1,19 @@
-"""The evidence of the labels over widths and temperatures, recorded for many draws of hidden Markov chains and random heads."""
+"""Evidence of the labels over widths and temperatures, for many draws of hidden Markov chains."""
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again, largest_difference
-from attention_book.experiments.experiment import Experiment, Part, axis, different
+from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.weights import sampling_trial
-from statmech_attention import checks, results
+from statmech_attention import results
 from statmech_attention.sampling import evidence_by_temperature
 from statmech_attention.tasks import HiddenMarkovTrial
-from statmech_attention.theory.action import gp_order_parameters
-from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.saddle_point import solve
 
@@ -28,42 +22,23 @@ from statmech_attention.theory.saddle_point import solve
 class Evidences(Experiment):
     r"""Evidence and test accuracy over draws of data, widths and temperatures.
 
-    The record has over `draw`, `width` and `temperature` what `sampling.evidence_by_temperature` returns and the test `accuracy` of the
-    saddle point; over `draw` and `temperature` the same of the GP limit, `gp_log_evidence` and `gp_accuracy`.
-
-    Attributes:
-        seed: of the first draw of data and heads; the others have the numbers that follow.
-        draws: draws of data and heads.
-        examples: $P$.
-        test_examples: test chains.
-        widths: $N$.
-        temperatures: $T$.
-        points: pairs of points on each of 16 sequences, a power of two.
+    The record has over `draw`, `width` and `temperature` the result of
+    `sampling.evidence_by_temperature` and the test `accuracy` of the saddle point; over `draw` and
+    `temperature` the same of the GP limit, `gp_log_evidence` and `gp_accuracy`.
     """
 
-    seed: int
-    draws: int
-    examples: int
-    test_examples: int
-    widths: Sequence[int]
-    temperatures: Sequence[float]
-    points: int
+    seed: int = parameter("seed of the first draw of data and heads; the others have the numbers that follow")
+    draws: int = parameter("draws of data and heads", ge=1)
+    examples: int = parameter("$P$", ge=1)
+    test_examples: int = parameter("test chains", ge=1)
+    widths: Sequence[int] = parameter("$N$", each=int)
+    temperatures: Sequence[float] = parameter("$T$", each=float)
+    points: int = parameter("pairs of points on each of 16 sequences, a power of two", ge=4)
 
     name: ClassVar[str] = "evidences"
     revision: ClassVar[int] = 1  # 1: as first recorded
+    stem: ClassVar[str] = "evidences-examples{examples}-seed{seed}"
     unit: ClassVar[str] = "draw"
-
-    def __post_init__(self):
-        object.__setattr__(self, "widths", [int(width) for width in different("widths", self.widths, whole=True)])
-        object.__setattr__(self, "temperatures", different("temperatures", self.temperatures))
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder) / f"evidences-examples{self.examples}-seed{self.seed}.nc"
-
-    def check(self) -> None:
-        for name, least in {"draws": 1, "examples": 1, "test_examples": 1, "points": 4}.items():
-            checks.whole(name, getattr(self, name), least)
 
     @property
     def total(self) -> int:
@@ -76,7 +51,7 @@ class Evidences(Experiment):
             def compute(step, number=number):
                 began, trial = time.monotonic(), self.trial(number)
                 rows = [self._at_width(trial, number, width) for width in self.widths]
-                row = xr.concat(rows, axis("width", self.widths)).merge(self._limit(trial))
+                row = xr.concat(rows, axis("width", self.widths)).merge(self._limit(trial, self.temperatures))
                 step()
                 return row.assign(seconds=time.monotonic() - began)
 
@@ -87,12 +62,12 @@ class Evidences(Experiment):
         """Data and heads of one draw."""
         return sampling_trial(self.seed + number, examples=self.examples, test_examples=self.test_examples)
 
-    def again(self) -> Again:
-        """The first draw at the largest width and the highest temperature, and its GP limit."""
+    def recheck(self) -> Recheck:
+        """Compute the first draw at the largest width and highest temperature, and its GP limit."""
         trial, last = self.trial(0), self.temperatures[-1:]
-        found = self._at_width(trial, 0, self.widths[-1], last).merge(self._limit(trial).sel(temperature=last))
+        found = self._at_width(trial, 0, self.widths[-1], last).merge(self._limit(trial, last))
         recorded = results.load(self.path).isel(draw=0, width=-1).sel(temperature=last)
-        return Again("a draw at one width and temperature", largest_difference(found, recorded, list(found)), 1e-6)
+        return Recheck("a draw at one width and temperature", largest_difference(found, recorded), 1e-6)
 
     def _at_width(self, trial: HiddenMarkovTrial, number: int, width: int, temperatures=None) -> xr.Dataset:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), number), width)
@@ -105,20 +80,17 @@ class Evidences(Experiment):
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
         options: dict[str, Any] = {"width": width, "temperatures": [heat], "points": self.points, "warn": False}
         table = evidence_by_temperature(trial.train, trial.labels, key=key, **options)
-        solved = solve(trial.train, trial.labels, width=width, temperature=heat)
-        right = float(accuracy(solved.predict(trial.test).mean, trial.test_labels))
+        _, right = _solved(trial, width, heat)
         return table.assign(accuracy=("temperature", [right]))
 
-    def _limit(self, trial: HiddenMarkovTrial) -> xr.Dataset:
-        """Evidence and accuracy of the GP limit."""
-        overlap, *_ = gp_order_parameters(trial.train.heads)
-        gram, across = np.asarray(kernel(trial.train, trial.train, overlap)), kernel(trial.test, trial.train, overlap)
-        labels, logs, rights = np.asarray(trial.labels), [], []
-        for heat in self.temperatures:
-            chol = np.linalg.cholesky(gram + heat * np.eye(len(labels)))
-            half = np.linalg.solve(chol, labels)
-            logs.append(-0.5 * half @ half - np.sum(np.log(np.diag(chol))) - 0.5 * len(labels) * math.log(2 * math.pi))
-            mean = np.asarray(across) @ np.linalg.solve(chol.T, half)
-            rights.append(float(accuracy(jnp.asarray(mean), trial.test_labels)))
-        columns = {"gp_log_evidence": ("temperature", logs), "gp_accuracy": ("temperature", rights)}
-        return xr.Dataset(columns, {"temperature": self.temperatures})
+    def _limit(self, trial: HiddenMarkovTrial, temperatures: Sequence[float]) -> xr.Dataset:
+        evidence, accuracy = np.array([_solved(trial, np.inf, heat) for heat in temperatures]).T
+        columns = {"gp_log_evidence": ("temperature", evidence), "gp_accuracy": ("temperature", accuracy)}
+        return xr.Dataset(columns, {"temperature": temperatures})
+
+
+def _solved(trial: HiddenMarkovTrial, width: float | int, temperature: float) -> tuple[float, float]:
+    """Log evidence and test accuracy at the saddle point."""
+    solution = solve(trial.train, trial.labels, width=width, temperature=temperature)
+    right = accuracy(solution.predict(trial.test).mean, trial.test_labels)
+    return float(solution.log_evidence()), float(right)

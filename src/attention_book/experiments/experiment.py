@@ -1,7 +1,8 @@
-"""The skeleton of a recorded experiment: parameters, records it is made from, parts that are kept, and its own record.
+"""The skeleton of a recorded experiment: parameters, sources, parts that are kept, and the record.
 
-An experiment says in `make` how its numbers come about, part by part. It is done once: a record is current if parameters, inputs
-and revision agree. A part that is done is kept beside the result until all are, so an interrupted run goes on from there.
+An experiment's `make` yields its parts one by one. It runs once: a record is current if parameters,
+sources and revision agree. A finished part is kept beside the result until all are there, so that
+an interrupted run goes on.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import shutil
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,104 +21,127 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from attention_book.experiments.again import Again
 from statmech_attention import checks, results
 from statmech_attention.results.atomic import Busy, alone, replacing
 
 
 class Part(NamedTuple):
-    """One part of a run.
+    """One part of a run."""
 
-    Attributes:
-        name: of its file.
-        compute: makes it; its argument is called after every step, or with a number after so many.
-        steps: how many there are, of the progress bar.
+    name: str  # of its file
+    compute: Callable[[Callable[..., Any]], xr.Dataset]  # its argument is called after every step
+    steps: int = 1  # of the progress bar
+
+
+class Recheck(NamedTuple):
+    """Part of a record, computed again."""
+
+    what: str  # was computed, in a few words
+    difference: float  # the largest one from the record, relative to the largest number of a variable
+    tolerance: float  # largest difference allowed
+
+
+def parameter(about: str, default: Any = MISSING, **allowed: Any) -> Any:
+    """Declare a field that the record keeps, and its values.
+
+    `ge`: whole numbers of at least this; `gt`: finite numbers above 0; `among`: these words;
+    `each`: lists of different positive numbers, int or float, which are sorted.
     """
-
-    name: str
-    compute: Callable[[Callable[..., Any]], xr.Dataset]
-    steps: int = 1
+    return field(default=default, metadata={"about": about, **allowed})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """A recorded experiment; its fields are its parameters, but for the folder and those whose metadata say otherwise.
+    """A recorded experiment; the record keeps the fields that are declared with `parameter`."""
 
-    Attributes:
-        folder: of the results.
-    """
-
-    folder: str | os.PathLike
+    folder: str | os.PathLike  # of the results
 
     name: ClassVar[str]
     revision: ClassVar[int]  # raised, with a line of reason, when the numbers are meant to change
-    unit: ClassVar[str | None] = None  # of the progress bar; None where the computation has one of its own
-    double: ClassVar[bool] = True  # whether it needs double precision
+    stem: ClassVar[str]  # name of the record's file, parameters in braces
+    unit: ClassVar[str | None] = None  # of the progress bar; None if the computation has one of its own
+    double: ClassVar[bool] = True  # needs double precision
+    makers: ClassVar[dict[str, type["Experiment"]]] = {}  # all experiments by name
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            cls.makers[cls.name] = cls
+
+    def __post_init__(self):
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if "each" in one.metadata:
+                value = _different(one.name, value, one.metadata["each"])
+            object.__setattr__(self, one.name, list(value) if isinstance(value, tuple | range) else value)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> "Experiment":
+        """Build the experiment from values by name, among others, such as the variables of a notebook."""
+        names = ["folder", *(one.name for one in fields(cls) if "about" in one.metadata)]
+        return cls(**{name: values[name] for name in names if name in values})
 
     @property
-    @abstractmethod
     def path(self) -> Path:
-        """Where it is recorded."""
+        """File of the record."""
+        return Path(self.folder) / f"{self.stem.format(**vars(self))}.nc"
 
     @property
     def sources(self) -> Mapping[str, Path]:
-        """By name the records that it is made from."""
+        """Records that this one is made from, by name."""
         return {}
 
     @property
     def total(self) -> int:
-        """How many steps the progress bar counts."""
+        """Steps of the progress bar."""
         return 1
 
     @property
     def missing(self) -> str:
-        """What `again` needs and is not installed here; empty where nothing is."""
+        """Files that `recheck` needs and that are not installed; empty if there are none."""
         return ""
 
-    def check(self) -> None:  # noqa: B027 - nothing, where there is nothing to check
+    def check(self) -> None:
         """Raise ValueError for parameters that make no sense; before anything is read."""
+        for one in fields(self):
+            value, allowed = getattr(self, one.name), one.metadata
+            if "ge" in allowed:
+                checks.whole(one.name, value, allowed["ge"])
+            if "gt" in allowed:
+                checks.positive(one.name, value)
+            if "among" in allowed:
+                checks.choice(one.name, value, allowed["among"])
 
-    def check_sources(self) -> None:  # noqa: B027
-        """Raise ValueError for parameters that do not fit the records that it is made from."""
+    def check_sources(self) -> None:  # noqa: B027 - nothing, where there is nothing to check
+        """Raise ValueError for parameters that do not fit the sources."""
 
     @abstractmethod
     def make(self, state: Callable[[str], Path], progress: bool | None) -> Generator[Part, xr.Dataset, xr.Dataset]:
-        """Give part after part, get each back as it was kept, and return the result.
+        """Yield part after part, receive each as it was kept, and return the result.
 
-        Args:
-            state: where a part may keep a state of its own while it is computed, by the part's name.
-            progress: for computations with a progress bar of their own.
+        `state` gives the file in which a part, by its name, may keep a state of its own while it is
+        computed.
         """
 
     @abstractmethod
-    def again(self) -> Again:
+    def recheck(self) -> Recheck:
         """Compute part of the record again."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the record keeps of what was asked."""
-        kept = (one.name for one in fields(self) if one.name != "folder" and one.metadata.get("recorded", True))
-        return {name: getattr(self, name) for name in kept}
+        """Parameters that the record keeps."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if "about" in one.metadata}
 
     @property
     def reason(self) -> str:
-        """Why it has to be run, in a few words; empty where its record stands."""
+        """Reason to run it, in a few words; empty if its record is current."""
         inputs = {name: results.digest(path) if path.is_file() else None for name, path in self.sources.items()}
         return results.reason_to_make(self.path, self.parameters, inputs=inputs, revision=self.revision)
 
     def run(self, *, progress: bool | None = None) -> Path:
-        """Make the record, unless it is there.
+        """Make the record unless it is current, and return its file.
 
-        Args:
-            progress: True or False for a progress bar or none; by default one on a terminal.
-
-        Returns:
-            Where it is.
-
-        Raises:
-            FileNotFoundError: a record that it is made from is not there, or no images.
-            ValueError: parameters that make no sense or do not fit these records; single precision.
-            Busy: another process is making the same record in the same folder.
+        Raises FileNotFoundError without its sources or images, ValueError for wrong parameters or
+        single precision, and Busy while another process makes the same record.
         """
         self.check()
         if self.double:
@@ -149,7 +173,7 @@ class Experiment(ABC):
 
 
 class _Kept:
-    """The parts of one run, in a folder of its own: other parameters, inputs or another revision make another folder."""
+    """The parts of one run, in a folder for these parameters, sources and revision."""
 
     def __init__(self, path: Path, record: Mapping[str, Any]):
         mark = hashlib.sha256(json.dumps(record, sort_keys=True, default=list).encode()).hexdigest()[:12]
@@ -158,7 +182,7 @@ class _Kept:
         self.lock = self._folder.with_name(f"{self._folder.name}.lock")
 
     def part(self, part: Part, step: Callable[..., Any]) -> xr.Dataset:
-        """A part as it was kept, or computed and kept."""
+        """Load a part that is kept, or compute and keep it."""
         file = self._folder / f"{part.name}.nc"
         if results.is_current(file, **self._record):
             step(part.steps)
@@ -167,7 +191,7 @@ class _Kept:
         return results.load(file)
 
     def state(self, name: str) -> Path:
-        """Where a part keeps a state of its own."""
+        """File in which a part keeps a state of its own."""
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder / f"{name}.npz"
 
@@ -179,19 +203,20 @@ class _Kept:
         return self._path
 
     def tidy(self) -> None:
-        """Drop what a kill left between the result and the end; the result stands whether that can be done or not."""
+        """Drop parts that a kill left behind; the result stands whether that succeeds or not."""
         if self._folder.exists() or self.lock.exists():
             with contextlib.suppress(Busy, OSError), alone(self.lock):
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _timed(self, part: Part, step: Callable[..., Any], file: Path) -> None:
-        """The time counts over all interruptions but those that leave no time to write it down."""
+        """Compute and keep a part, and add up its time over interruptions."""
         clock, began = file.with_suffix(".seconds"), time.monotonic()
         before = float(clock.read_text()) if clock.is_file() else 0.0
         try:
             results.save(part.compute(step), file, **self._record)
         finally:
-            # Written whole as the part is, or a kill would leave a file without a number. On a full disk the part's own error counts.
+            # Written whole as the part is, or a kill would leave a file without a number. On a full disk the part's
+            # own error counts.
             with contextlib.suppress(OSError), replacing(clock) as temporary:
                 temporary.write_text(str(before + time.monotonic() - began))
 
@@ -201,10 +226,28 @@ def axis(name: str, values) -> xr.DataArray:
     return xr.DataArray(list(values), dims=name, name=name)
 
 
-def different(name: str, values, *, whole: bool = False) -> list[float]:
-    """Different positive numbers, at least one, sorted."""
-    good = all(checks.is_whole(value, 1) for value in values) if whole else all(0 < value < np.inf for value in values)
+def difference(found, recorded) -> float:
+    """The largest difference over the largest finite recorded number; infinite for other shapes."""
+    found, recorded = np.asarray(found, float), np.asarray(recorded, float)
+    if found.shape != recorded.shape:
+        return np.inf
+    # Infinite and undefined entries are equal or they are not.
+    differ = ~((found == recorded) | (np.isnan(found) & np.isnan(recorded)))
+    if not differ.any():
+        return 0.0
+    size = np.max(np.abs(recorded), where=np.isfinite(recorded), initial=np.finfo(float).tiny)
+    largest = float(np.max(np.abs(found[differ] - recorded[differ])) / size)
+    return np.inf if np.isnan(largest) else largest
+
+
+def largest_difference(found: xr.Dataset, recorded: xr.Dataset, names=None) -> float:
+    """The largest `difference` of some variables, by default all of the first."""
+    return max(difference(found[name].values, recorded[name].values) for name in names or found)
+
+
+def _different(name: str, values, kind: type) -> list[float | int]:
+    good = all(checks.is_whole(value, 1) if kind is int else 0 < value < np.inf for value in values)
     if not len(values) or len(set(values)) < len(values) or not good:
-        kind = "whole numbers of at least 1" if whole else "positive numbers"
-        raise ValueError(f"{name}: wanted different {kind}, at least one, got {list(values)}.")
-    return sorted(map(float, values))
+        wanted = "whole numbers of at least 1" if kind is int else "positive numbers"
+        raise ValueError(f"{name}: wanted different {wanted}, at least one, got {list(values)}.")
+    return sorted(map(kind, values))

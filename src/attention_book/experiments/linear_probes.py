@@ -1,7 +1,4 @@
-r"""What a user would do with the embeddings of sentences: ridge and logistic regression, their penalty chosen on training sentences.
-
-Both have an intercept. Neither is what an encoder is pruned by; they say how well few labels can do.
-"""
+"""Ridge and logistic regression on embeddings of sentences; penalties chosen on training sentences."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,36 +12,21 @@ _FOLDS = 5
 
 
 class Probe(NamedTuple):
-    """A linear function, $f(x) = w \\cdot x + b$.
-
-    Attributes:
-        weights: $w$.
-        intercept: $b$.
-        penalty: of the squares of the weights, the one chosen.
-    """
+    r"""A linear function, $f(x) = w \cdot x + b$."""
 
     weights: Float[np.ndarray, " features"]
     intercept: float
-    penalty: float
+    penalty: float  # the one chosen, of the squares of the weights
 
-    def __call__(
-        self, inputs: Float[np.ndarray, "*networks examples features"]
-    ) -> Float[np.ndarray, "*networks examples"]:
+    def __call__(self, inputs) -> Float[np.ndarray, "*networks examples"]:
         return inputs @ self.weights + self.intercept
 
 
 def ridge(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
-    r"""Minimises $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$, with the $\lambda$ of the least squared error when one is left out.
+    r"""Minimise $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$; $\lambda$ by leave-one-out.
 
-    That error needs no second fit: it is the residual over $1 - H_{\mu\mu}$, with $H$ the matrix that takes labels to outputs.
-
-    Args:
-        inputs: `(examples, features)`.
-        labels: +1 or -1.
-        penalties: $\lambda$ to choose from.
-
-    Returns:
-        `Probe`.
+    The leave-one-out error needs no second fit: it is the residual over $1 - H_{\mu\mu}$, with $H$
+    the matrix that takes labels to outputs.
     """
     centre, mean, count = inputs.mean(axis=0), labels.mean(), len(labels)
     left, sizes, right = np.linalg.svd(inputs - centre, full_matrices=False)
@@ -61,16 +43,7 @@ def ridge(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
 
 
 def logistic(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
-    r"""Minimises $\sum_\mu \ln(1 + e^{-y_\mu f(x_\mu)}) + \frac\lambda2 |w|^2$, with the $\lambda$ of the least loss on held-out fifths.
-
-    Args:
-        inputs: `(examples, features)`.
-        labels: +1 or -1.
-        penalties: $\lambda$ to choose from.
-
-    Returns:
-        `Probe`.
-    """
+    r"""Minimise $\sum_\mu \ln(1 + e^{-y_\mu f(x_\mu)}) + \frac\lambda2 |w|^2$; $\lambda$ by held-out fifths."""
     # Of classes that come in any order: every fifth of each class.
     order = np.argsort(labels, kind="stable")
     fold = np.empty(len(labels), int)

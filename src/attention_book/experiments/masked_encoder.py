@@ -1,14 +1,14 @@
-r"""The heads of an encoder masked one by one, recorded: whether those that the theory keeps are those that it would miss.
+r"""The heads of an encoder masked one by one: damage in the encoder beside the theory's head scores.
 
-Two networks: "probe", the encoder as it is with logistic regression on its pooled embedding; "tuned", the encoder with all
-weights trained further on the same sentences, read out linearly at its first token. The theory's scores are those of the flat
-network, all heads side by side, on the attention of the encoder in question.
+Two networks: "probe", the encoder as it is with logistic regression on its pooled embedding;
+"tuned", the encoder with all weights trained further on the same sentences, read out linearly at
+its first token. The theory's scores are those of the flat network, all heads side by side, on the
+attention of the encoder in question.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -16,14 +16,19 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from attention_book.experiments.again import Again, difference
-from attention_book.experiments.encoded_grid import Problem, hits, swept
-from attention_book.experiments.encoded_tasks import Words, checked, encoded_task, missing, words
-from attention_book.experiments.experiment import Experiment, Part, axis, different
-from attention_book.experiments.fine_tuning import fine_tuned
-from attention_book.experiments.kept_heads import alignments
+from attention_book.experiments.encoded_inputs import OnEncoder, Problem, Words, check_split, encoded_task
+from attention_book.experiments.encoded_theory import alignments, hits, swept
+from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic
-from attention_book.experiments.masked_heads import POOLED, Classifier, features, log_loss, taylor_in_encoder
+from attention_book.experiments.masked_heads import (
+    POOLED,
+    Classifier,
+    FineTuned,
+    features,
+    fine_tuned,
+    log_loss,
+    taylor_in_encoder,
+)
 from statmech_attention import checks, results
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.heads import whole_and_without_each
@@ -40,74 +45,39 @@ ORDERS = ("both", "alignment", IN_ENCODER)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedEncoder(Experiment):
-    r"""One split of a task: what each head's mask costs, all scores, and the accuracy when heads are cut out in their order.
+class MaskedEncoder(OnEncoder):
+    r"""One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
 
-    The record has over both networks `accuracy` and `loss` (log loss) on test sentences; `accuracy_drop`, `loss_rise` and `margin_fall`
-    (of the mean of $y f$, by the whole encoder's mean of $|f|$) when one head is masked, of both halves of the test sentences; `score`; the `temperature` of the largest evidence and the
-    `theory_accuracy` there; over `order` and `kept` the accuracy and loss of what is left, `accuracy_kept` and `loss_kept`, and
-    of "probe" `accuracy_again` and `loss_again`, regression learned again on the embeddings of the masked encoder; and
-    `training_loss` over the epochs of "tuned".
-
-    Attributes:
-        seed: of the split, of random orders and of the fine-tuning.
-        task: a name of `encoded_tasks.TASKS`.
-        split: numbers of training and test sentences of the split whose first ones are taken, as `EncodedHeads` asks for.
-        examples: $P$.
-        test_examples: an even number.
-        directions: $N_0$.
-        width: $N$.
-        temperatures: $T$, in any order.
-        kept: numbers of heads kept.
-        random: random orders of heads.
-        epochs: of fine-tuning.
-        rate: its largest learning rate.
-        batch: sentences of a step.
+    The record has over both networks `accuracy` and `loss` (log loss) on test sentences;
+    `accuracy_drop`, `loss_rise` and `margin_fall` (of the mean of $y f$, by the whole encoder's
+    mean of $|f|$) when one head is masked, of both halves of the test sentences; `score`; the
+    `temperature` of the largest evidence and the `theory_accuracy` there; over `order` and `kept`
+    accuracy and loss of the heads left, `accuracy_kept` and `loss_kept`, and of "probe"
+    `accuracy_again` and `loss_again`, regression refitted to the embeddings of the masked encoder;
+    and `training_loss` over the epochs of "tuned".
     """
 
-    seed: int
-    task: str
-    split: Sequence[int]
-    examples: int
-    test_examples: int
-    directions: int
-    width: float | int
-    temperatures: Sequence[float | int]
-    kept: Sequence[int]
-    random: int
-    epochs: int
-    rate: float
-    batch: int
-    read: Callable[..., Words] = field(default=words, metadata={"recorded": False}, repr=False)
+    split: Sequence[int] = parameter("training and test sentences of the split of `EncodedHeads`; the first are taken")
+    test_examples: int = parameter("test sentences, an even number", ge=2)
+    width: float | int = parameter("$N$", gt=0)
+    kept: Sequence[int] = parameter("numbers of heads kept", each=int)
+    random: int = parameter("random orders of heads", ge=0)
+    epochs: int = parameter("epochs of fine-tuning", ge=1)
+    rate: float = parameter("largest learning rate of fine-tuning", gt=0)
+    batch: int = parameter("sentences per step", ge=1)
 
     name: ClassVar[str] = "masked"
     revision: ClassVar[int] = 1  # 1: as first recorded
-    unit: ClassVar[str] = "part"
-
-    def __post_init__(self):
-        object.__setattr__(self, "temperatures", different("temperatures", self.temperatures))
-        object.__setattr__(self, "kept", [int(size) for size in different("kept", self.kept, whole=True)])
-        object.__setattr__(self, "split", list(self.split))
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder) / f"masked-{self.task}-seed{self.seed}.nc"
+    stem: ClassVar[str] = "masked-{task}-seed{seed}"
 
     def check(self) -> None:
-        checked(self.task, self.split)
+        super().check()
+        check_split(self.split)
         checks.whole("examples", self.examples, 10, self.split[0])
         checks.whole("test_examples", self.test_examples, 2, self.split[1])
         if self.test_examples % 2:
             raise ValueError(f"test_examples: wanted an even number, got {self.test_examples}.")
-        for name, least in {"directions": 1, "random": 0, "epochs": 1}.items():
-            checks.whole(name, getattr(self, name), least)
         checks.whole("batch", self.batch, 1, self.examples)
-        for name in ("width", "rate"):
-            checks.positive(name, getattr(self, name))
-
-    @property
-    def missing(self) -> str:
-        return missing(self.task)
 
     @property
     def total(self) -> int:
@@ -127,7 +97,7 @@ class MaskedEncoder(Experiment):
         return xr.concat(found, axis("network", NETWORKS)).merge(losses)
 
     def words(self) -> Words:
-        """Training sentences, then test sentences; ValueError where more heads are to be kept than there are."""
+        """Training sentences, then test sentences; ValueError if more heads are kept than there are."""
         read = self.read(self.task, self.seed, *self.split)
         count = read.encoder.depth * read.encoder.heads
         if self.kept[-1] > count:
@@ -142,32 +112,30 @@ class MaskedEncoder(Experiment):
         seen = features(read.encoder, learned, POOLED, whole)[0]
         return Classifier(read.encoder, POOLED, logistic(seen, read.labels[: self.examples]))
 
-    def tuned(self, read: Words):
+    def tuned(self, read: Words) -> FineTuned:
         """The encoder, trained further."""
         learned = Words(read.encoder, read.tokens[: self.examples], read.labels[: self.examples])
         return fine_tuned(learned, seed=self.seed, epochs=self.epochs, rate=self.rate, batch=self.batch)
 
-    def again(self) -> Again:
-        """Of the encoder as it is: Taylor in it, and what is lost without each head of its last layer."""
+    def recheck(self) -> Recheck:
+        """Compute Taylor scores, and the loss without each head of the last layer, in the encoder as it is."""
         there, read = results.load(self.path).sel(network=PROBE), self.words()
         classifier, per_layer = self.probe(read), read.encoder.heads
         taylor = taylor_in_encoder(classifier, read.tokens[: self.examples], read.labels[: self.examples])
         masks = self._without_each(read)[[0, *range(-per_layer, 0)]]
-        rise = _without(classifier.outputs(read.tokens[self.examples :], masks), read.labels[self.examples :])[
-            "loss_rise"
-        ]
+        outputs = classifier.outputs(read.tokens[self.examples :], masks)
+        rise = _without(outputs, read.labels[self.examples :])["loss_rise"]
         apart = max(
             difference(taylor, there["score"].sel(criterion=IN_ENCODER)),
             difference(rise, there["loss_rise"].values[:, -per_layer:]),
         )
         # The encoder is in single precision.
-        return Again("the encoder as it is, without each head of its last layer", apart, 1e-3)
+        return Recheck("the encoder as it is, without each head of its last layer", apart, 1e-3)
 
     def _scores(self, read, classifier, step) -> xr.Dataset:
         data, own = read(), classifier()
-        encoded = encoded_task(
-            data._replace(encoder=own.encoder), {"flat": [range(own.encoder.depth)]}, self.examples, self.directions
-        )
+        flat = {"flat": [range(own.encoder.depth)]}
+        encoded = encoded_task(data._replace(encoder=own.encoder), flat, self.examples, self.directions)
         problem = Problem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
         sweep = swept(problem, [float(self.width)], self.temperatures)[0]
         best = int(jnp.argmax(sweep.log_evidence()))
@@ -205,7 +173,7 @@ class MaskedEncoder(Experiment):
         )
 
     def _curves(self, read, classifier, scores: xr.DataArray, step) -> xr.Dataset:
-        """Of the encoder as it is with the probe learned again too; in "tuned" these are NaN."""
+        """Heads cut out in all orders; with regression refitted, too, which is NaN in "tuned"."""
         data, own = read(), classifier()
         count, draws = scores.sizes["head"], np.random.default_rng(self.seed)
         everything = {name: scores.sel(criterion=name).values for name in ORDERS}
@@ -224,13 +192,13 @@ class MaskedEncoder(Experiment):
             fits = (logistic(inputs, data.labels[: self.examples], [own.probe.penalty]) for inputs in learned)
             outputs["again"] = np.array([fit(inputs) for fit, inputs in zip(fits, tests, strict=True)])
         step()
-        found = {
-            f"{name}_{which}": np.full(shape, np.nan) for name in ("accuracy", "loss") for which in ("kept", "again")
-        }
-        for which, given in outputs.items():
+        columns = {}
+        for which in ("kept", "again"):
             for name, measure in {"accuracy": right, "loss": log_loss}.items():
-                found[f"{name}_{which}"] = measure(given, labels).mean(axis=-1).reshape(shape)
-        columns = {name: (("order", "kept"), values) for name, values in found.items()}
+                values = (
+                    measure(outputs[which], labels).mean(axis=-1) if which in outputs else np.full(len(gates), np.nan)
+                )
+                columns[f"{name}_{which}"] = (("order", "kept"), values.reshape(shape))
         return xr.Dataset(columns, {"order": list(everything), "kept": self.kept})
 
     @staticmethod
@@ -247,7 +215,7 @@ class MaskedEncoder(Experiment):
 
 
 def _without(outputs, labels) -> dict[str, Float[np.ndarray, "2 heads"]]:
-    """What is worse in each of the other networks than in the first, by halves of the sentences."""
+    """Loss of each other network against the first one, by three measures and halves of the sentences."""
     worse = {
         "accuracy_drop": -right(outputs, labels),
         "loss_rise": log_loss(outputs, labels),

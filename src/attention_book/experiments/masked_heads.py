@@ -1,7 +1,8 @@
-r"""Heads masked in the encoder itself: what a linear classifier on its tokens loses without them, nothing learned again.
+r"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further.
 
-A masked head's output is multiplied with 0. Layers below the lowest masked one are computed once, and sentences of like length
-together, so that the 72 heads of all-MiniLM-L6-v2 cost as much as 42 passes.
+A masked head's output is multiplied with 0, and nothing is learned again. Layers below the lowest
+masked one are computed once, and sentences of like length together, so that the 72 heads of
+all-MiniLM-L6-v2 cost as much as 42 passes.
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Float, Int
 
+from attention_book.experiments.encoded_inputs import Words
 from attention_book.experiments.linear_probes import Probe
 from attention_book.tasks import Encoder, Tokens, encode
 from attention_book.tasks._encoder_layers import embedded, mean_token, through_layers
@@ -21,20 +24,16 @@ from attention_book.tasks._encoder_layers import embedded, mean_token, through_l
 POOLED, FIRST = "pooled", "first"  # what is read out: the mean token, of length 1, or the last layer's first token
 _BATCH = 50
 _PADDED = 4  # sentences are padded to a multiple of so many tokens
+_PADDED_STEPS = 16  # the same in training; a program of a step takes longer to compile
+_SPREAD = 0.02  # of the readout's weights before training, as in BERT
 
 
 class Classifier(NamedTuple):
-    """An encoder with a linear function behind it.
-
-    Attributes:
-        encoder: its weights.
-        readout: `POOLED` or `FIRST`.
-        probe: of what is read out; its sign is the class, its size the log odds.
-    """
+    """An encoder with a linear function behind it."""
 
     encoder: Encoder
-    readout: str
-    probe: Probe
+    readout: str  # `POOLED` or `FIRST`
+    probe: Probe  # its sign is the class, its size the log odds
 
     def outputs(self, tokens: Tokens, gates) -> Float[np.ndarray, "networks examples"]:
         """The probe's outputs with factors on the heads, see `features`."""
@@ -42,17 +41,7 @@ class Classifier(NamedTuple):
 
 
 def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.ndarray, "networks examples width"]:
-    """What is read out of the encoder, with factors on its heads.
-
-    Args:
-        encoder: its weights.
-        tokens: sentences.
-        readout: `POOLED` or `FIRST`.
-        gates: `(networks, layers, heads)`, factors of the heads' outputs: 0 masks a head, 1 leaves it.
-
-    Returns:
-        `(networks, examples, width)`.
-    """
+    """Readouts of the encoder with gates on its heads, `(networks, layers, heads)`; 0 masks a head."""
     gates = np.asarray(gates, encoder.words.dtype)
     changed = np.any(gates != 1, axis=2)
     lowest = np.where(changed.any(axis=1), changed.argmax(axis=1), encoder.depth)
@@ -67,15 +56,7 @@ def features(encoder: Encoder, tokens: Tokens, readout: str, gates) -> Float[np.
 
 
 def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[np.ndarray, " heads"]:
-    r"""$\frac1P \sum_\mu |\partial \ell_\mu / \partial g|$ with $\ell = \ln(1 + e^{-y f})$ and a gate $g$ on a head's output, at 1.
-
-    Args:
-        classifier: encoder and probe.
-        tokens: sentences.
-        labels: +1 or -1.
-
-    Returns:
-        `(all heads,)`.
+    r"""Slopes of the log loss in the heads' gates: $\frac1P \sum_\mu |\partial \ell_\mu / \partial g|$ at $g = 1$.
 
     Source: Michel et al. (2019), section 4.1.
     """
@@ -92,12 +73,12 @@ def taylor_in_encoder(classifier: Classifier, tokens: Tokens, labels) -> Float[n
 
 
 def log_loss(outputs, labels) -> Float[np.ndarray, "*networks examples"]:
-    r"""$\ln(1 + e^{-y f})$ of every sentence."""
+    r"""Log loss $\ln(1 + e^{-y f})$ of every sentence."""
     return np.logaddexp(0, -labels * outputs)
 
 
 def alike(tokens: Tokens) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]:
-    """Batches of sentences of like length, with their places; the last is filled up with sentences of its own."""
+    """Batches of sentences of like length, with their places; the last one repeats sentences."""
     rows = np.argsort(tokens.lengths, kind="stable")
     for start in range(0, len(rows), _BATCH):
         places = rows[start : start + _BATCH]
@@ -105,13 +86,13 @@ def alike(tokens: Tokens) -> Iterator[tuple[Int[np.ndarray, " places"], Tokens]]
 
 
 def read_out(hidden, mask, readout: str):
-    """Of the last layer's output, `(examples, tokens, width)`."""
+    """Readout of the last layer's output, `(examples, tokens, width)`."""
     return mean_token(hidden, mask) if readout == POOLED else hidden[:, 0]
 
 
 @partial(jax.jit, static_argnames="readout")
 def _read(encoder, entering, mask, gates, first, *, readout):
-    """From the layer `first` on; `entering` has what enters every layer, and what leaves the last one."""
+    """Readout, computed from the layer `first` on; `entering` has all layers' inputs, and the output."""
 
     def layer(number, hidden):
         alone = replace(encoder, layers=jax.tree.map(lambda weights: weights[number][None], encoder.layers))
@@ -129,3 +110,51 @@ def _slopes(encoder, weights, intercept, ids, mask, labels, *, readout):
 
     whole = jnp.ones((encoder.depth, encoder.heads), encoder.words.dtype)
     return jax.vmap(jax.grad(loss), (None, 0, 0, 0))(whole, ids, mask, labels)
+
+
+class FineTuned(NamedTuple):
+    """A fine-tuned encoder."""
+
+    classifier: Classifier  # encoder and readout
+    losses: Float[np.ndarray, " epochs"]  # mean log loss of the training sentences as they were met, by epoch
+
+
+def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int) -> FineTuned:
+    """Train an encoder further by Adam on the mean log loss, without dropout.
+
+    The rate rises over a tenth of the steps and falls to 0, both linearly; sentences that fill no
+    batch wait for the next epoch.
+    """
+    random, count = np.random.default_rng(seed), len(words.labels)
+    kind = words.encoder.words.dtype
+    readout = jnp.asarray(_SPREAD * random.normal(size=words.encoder.words.shape[1]), kind)
+    parameters = words.encoder, readout, jnp.zeros((), kind)
+    steps = epochs * (count // batch)
+    rising = max(1, steps // 10)
+    parts = optax.linear_schedule(0.0, rate, rising), optax.linear_schedule(rate, 0.0, steps - rising)
+    optimiser = optax.adam(optax.join_schedules(parts, [rising]))
+    internal, losses = optimiser.init(parameters), []
+    step = jax.jit(partial(_step, optimiser), donate_argnums=1)
+    for _ in range(epochs):
+        order, met = random.permutation(count), []
+        for start in range(0, count - batch + 1, batch):
+            rows = order[start : start + batch]
+            part = words.tokens[rows].trimmed(_PADDED_STEPS)
+            given = jnp.asarray(part.ids), jnp.asarray(part.mask), jnp.asarray(words.labels[rows], kind)
+            parameters, internal, value = step(parameters, internal, *given)
+            met.append(float(value))
+        losses.append(np.mean(met))
+    encoder, readout, intercept = parameters
+    probe = Probe(np.asarray(readout, float), float(intercept), 0.0)
+    return FineTuned(Classifier(encoder, FIRST, probe), np.array(losses))
+
+
+def _step(optimiser, parameters, internal, ids, mask, labels):
+    def loss(parameters):
+        encoder, readout, intercept = parameters
+        hidden, _ = through_layers(encoder, embedded(encoder, ids), mask)
+        return jnp.mean(jnp.logaddexp(0.0, -labels * (hidden[-1, :, 0] @ readout + intercept)))
+
+    value, slopes = jax.value_and_grad(loss)(parameters)
+    updates, internal = optimiser.update(slopes, internal)
+    return optax.apply_updates(parameters, updates), internal, value

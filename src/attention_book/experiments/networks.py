@@ -1,16 +1,19 @@
-"""Experiments on trained networks: which network, its file and those beside it, and sequences as its attention sees them."""
+"""Experiments on trained networks: files of the records, and sequences as the network sees them."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import xarray as xr
+from jaxtyping import Array, Float
 
-from attention_book.experiments.experiment import Experiment
+from attention_book.experiments.experiment import Experiment, parameter
+from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 from statmech_attention import checks, results
 from statmech_attention.layers.heads import Heads
@@ -21,59 +24,54 @@ from statmech_attention.training import TrainedNetwork, load_network
 
 PLAIN = "heads"
 _KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}
+_BATCH = 250
+
+
+class Sequences(NamedTuple):
+    """Sequences as a network's attention presents them."""
+
+    inputs: AttentionedInputs
+    labels: Float[Array, " examples"]
+
+
+class Draw(NamedTuple):
+    """Sequences to train and to test on."""
+
+    train: Sequences
+    validation: Sequences  # of the validation classes
+    tests: Mapping[str, Sequences]  # by test set
 
 
 def experiment_file(
     experiment: str, folder: str | os.PathLike, *, layers: int, heads: int, seed: int, kind: str = PLAIN
 ) -> Path:
-    """Where an experiment on a trained network, or the network itself, is recorded.
+    """File of an experiment on a trained network, or of the network itself.
 
-    Args:
-        experiment: "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior" or "weights".
-        folder: of the results.
-        layers: $L$.
-        heads: $H$, of every layer.
-        seed: of the training.
-        kind: of the layers, "heads" or "skip"; named in the file where it is not "heads".
-
-    Returns:
-        A path ending in `.nc`.
-
-    Raises:
-        ValueError: an unknown kind.
+    The experiment is "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior"
+    or "weights".
     """
-    _check_kind(kind)
+    checks.choice("kind", kind, _KINDS)
     names = [f"{layers}x{heads}", *([] if kind == PLAIN else [kind]), f"seed{seed}"]
     return Path(folder) / f"{experiment}-{'-'.join(names)}.nc"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnNetwork(Experiment):
-    """An experiment on a network of layers that are all alike.
+    """An experiment on a network of layers that are all alike."""
 
-    Attributes:
-        data: a name for `one_shot_suite`.
-        layers: $L$.
-        heads: $H$, of every layer.
-        kind: of the layers, "heads" or "skip".
-        seed: of the training.
-        suites: what makes a suite of its name.
-    """
-
-    data: str
-    layers: int
-    heads: int
-    kind: str
-    seed: int
-    suites: Callable[[str], OneShotSuite] = field(default=one_shot_suite, metadata={"recorded": False}, repr=False)
+    data: str = parameter("name for `one_shot_suite`")
+    layers: int = parameter("$L$", ge=1)
+    heads: int = parameter("$H$, of every layer", ge=1)
+    kind: str = parameter("kind of the layers", among=tuple(_KINDS))
+    seed: int = parameter("seed of the training")
+    suites: Callable[[str], OneShotSuite] = field(default=one_shot_suite, repr=False)
 
     needs: ClassVar[tuple[str, ...]] = ()  # records of the same network
 
     def file(self, experiment: str) -> Path:
-        """The record of an experiment on this network."""
-        return experiment_file(
-            experiment, self.folder, layers=self.layers, heads=self.heads, seed=self.seed, kind=self.kind
-        )
+        """File of another experiment on this network."""
+        names = {name: getattr(self, name) for name in ("layers", "heads", "seed", "kind")}
+        return experiment_file(experiment, self.folder, **names)
 
     @property
     def path(self) -> Path:
@@ -85,18 +83,12 @@ class OnNetwork(Experiment):
 
     @property
     def chain(self) -> tuple:
-        """The layers as `heads` spells them, as in `(4, 4)`, or `(SkipHeads(4), SkipHeads(4))`."""
+        """The layers as `heads` takes them, as in `(4, 4)`, or `(SkipHeads(4), SkipHeads(4))`."""
         return self.narrow_chain(None)
 
     def narrow_chain(self, values: float | int | None) -> tuple:
-        """The same layers if the values of their heads had this dimension; None for full matrices."""
-        _check_kind(self.kind)
+        """The same layers with heads of this value dimension; None for full matrices."""
         return (_KINDS[self.kind](self.heads, values=values).spelled,) * self.layers
-
-    def check(self) -> None:
-        _check_kind(self.kind)
-        checks.whole("layers", self.layers)
-        checks.whole("heads", self.heads)
 
     def check_sources(self) -> None:
         if "network" in self.needs:
@@ -104,14 +96,12 @@ class OnNetwork(Experiment):
             if found != self.chain:
                 raise ValueError(f"{self.file('network')}: wanted heads {self.chain}, got {found}. Train it again.")
         if "theory" in self.needs:
-            made = results.record(self.file("theory"))["inputs"]
-            if made.get("network") != results.digest(self.file("network")):
-                raise ValueError(
-                    f"{self.file('theory')}: the theory of another network than the one beside it. Run the theory again."
-                )
+            path, used = self.file("theory"), results.digest(self.file("network"))
+            if results.record(path)["inputs"].get("network") != used:
+                raise ValueError(f"{path}: the theory of another network than the one beside it. Run the theory again.")
 
     def suite(self) -> OneShotSuite:
-        """Where sequences come from."""
+        """Source of the sequences."""
         return self.suites(self.data)
 
     def network(self) -> TrainedNetwork:
@@ -119,25 +109,57 @@ class OnNetwork(Experiment):
         return load_network(self.file("network"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class OnTheory(OnNetwork):
+    """An experiment on the theory's own sequences, each width at its best temperature."""
+
+    widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=float)
+
+    needs: ClassVar[tuple[str, ...]] = ("network", "theory")
+
+    def check_sources(self) -> None:
+        super().check_sources()
+        missing = sorted(set(self.widths) - set(self.made["widths"]))
+        if missing:
+            raise ValueError(f"widths: wanted some of the theory's, {self.made['widths']}, got also {missing}.")
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """The theory's parameters."""
+        return results.record(self.file("theory"))["parameters"]
+
+    @property
+    def temperatures(self) -> xr.DataArray:
+        """The best one by draw and width."""
+        return results.load(self.file("theory"))["best_temperature"]
+
+    def draw(self, number: int, tests: int | None = None) -> Draw:
+        """Draw the theory's sequences once more, so many of every test set or all."""
+        counts = {"examples": self.made["examples"], "tests": tests or self.made["test_examples"]}
+        return draw_of(self.suite(), self.network(), seed=self.seed, number=number, **counts)
+
+
+def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
+    """Draw sequences, as many of the validation classes as of a test set, and pass them through attention."""
+    key = jax.random.fold_in(jax.random.key(seed), number)
+    train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
+    drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]
+    drawn += [suite.test(one, tests, name) for one, name in zip(test_keys, suite.test_sets, strict=True)]
+    train, validation, *seen = (_seen(sample, network) for sample in drawn)
+    return Draw(train, validation, dict(zip(suite.test_sets, seen, strict=True)))
+
+
 def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
-    """The attentioned inputs (7) of many sequences, of which attention matrices exist for one batch at once only.
-
-    Args:
-        network: whose queries and keys; all tokens are read out alike.
-        batches: arrays `(examples, tokens, features)`.
-
-    Returns:
-        `AttentionedInputs` of all batches, one after the other.
-    """
+    """Attentioned inputs (7) of many sequences; attention matrices exist for one batch at once only."""
     parts = [_through(network.attention, inputs, network.heads).values for inputs in batches]
     return AttentionedInputs(jnp.concatenate(parts), network.heads)
+
+
+def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
+    batches = (sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH))
+    return Sequences(seen_by(network, batches), sample.labels)
 
 
 @partial(jax.jit, static_argnames="heads")
 def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
     return attentioned_inputs(inputs, attention, readout="mean", heads=heads)
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in _KINDS:
-        raise ValueError(f"kind: wanted one of {', '.join(_KINDS)}, got {kind!r}.")

@@ -1,4 +1,4 @@
-"""Pruning the heads of a trained network, recorded: section 4.2 and appendix H.2.3 of Tiberi et al. (2024)."""
+"""Pruning the heads of a trained network: section 4.2 and appendix H.2.3 of Tiberi et al. (2024)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +10,9 @@ import numpy as np
 import xarray as xr
 from statmech_attention.training.network import TrainedNetwork
 
-from attention_book.experiments.again import Again, difference
-from attention_book.experiments.experiment import Part, axis
-from attention_book.experiments.networks import OnNetwork, seen_by
-from attention_book.experiments.pruning_measures import Contributions, by_criterion, by_theory, costs
-from attention_book.experiments.pruning_theory import Hits, predictors
-from attention_book.experiments.theory_points import Sequences, draw_of
+from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
+from attention_book.experiments.networks import OnNetwork, Sequences, draw_of, seen_by
+from attention_book.experiments.pruning_measures import Contributions, Hits, by_criterion, by_theory, costs, predictors
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite
 from statmech_attention import checks, results
@@ -28,35 +25,24 @@ _COVARIANCE_EXAMPLES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning(OnNetwork):
-    """Scores of the heads of a trained network in several ways, and what their removal costs.
+    """Scores of the heads of a trained network in several ways, and the cost of their removal.
 
-    Scores come from the theory's order parameters, from the network's weights, and from sequences of the validation
-    classes; what a removal costs is measured on the test sets, for the trained network and for the theory's own predictor.
-    A run takes a few minutes, and an interrupted one starts again. The record's dimensions are named in full: `theory_` marks what has a definition of the score, a draw
-    of the theory's training sequences and a width; the rest has a criterion.
-
-    Attributes:
-        examples: sequences of the validation classes.
-        test_examples: sequences of every test set.
+    Scores come from the theory's order parameters, from the network's weights, and from sequences
+    of the validation classes; costs are measured on the test sets, for the trained network and for
+    the theory's own predictor. A run takes a few minutes, and an interrupted one starts again.
+    Variables whose names begin with `theory_` are over definitions of the score, draws of the
+    theory's training sequences and widths; the others are over criteria.
     """
 
-    examples: int
-    test_examples: int
+    heads: int = parameter("$H$, of every layer; one is removed", ge=2)
+    examples: int = parameter("sequences of the validation classes", ge=2)
+    test_examples: int = parameter("sequences of every test set", ge=2)
 
     name: ClassVar[str] = "pruning"
     # 1: as first recorded; 2: the theory's own drops, every choice of a quarter of the heads, more criteria.
     revision: ClassVar[int] = 2
     unit: ClassVar[str] = "batch"
     needs: ClassVar[tuple[str, ...]] = ("network", "theory")
-
-    def check(self) -> None:
-        super().check()
-        for name in ("examples", "test_examples"):
-            checks.whole(name, getattr(self, name), 2)
-        if not checks.is_whole(self.heads, 2):
-            raise ValueError(
-                f"heads: wanted at least 2 in every layer, so that one can be removed, got {self.heads!r}."
-            )
 
     def check_sources(self) -> None:
         super().check_sources()
@@ -70,14 +56,14 @@ class Pruning(OnNetwork):
     def make(self, state, progress):
         return (yield Part("pruning", self._measured, self.total))
 
-    def again(self) -> Again:
-        """One drop, with one test set: what the first head is worth there."""
+    def recheck(self) -> Recheck:
+        """Measure one drop again, of the first head with one test set."""
         network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
         name = str(recorded["test_set"].values)
         seen = self._seen(network, suite, name, self.test_examples, lambda: None)
         drop = head_drops(*seen, heads=network.heads, bias=network.bias).mean[0]
         # A sequence whose output is close to zero may fall on the other side elsewhere.
-        return Again(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
+        return Recheck(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
 
     def _counts(self, suite: OneShotSuite) -> dict[str | None, int]:
         return {None: self.examples, **dict.fromkeys(suite.test_sets, self.test_examples)}
@@ -105,14 +91,11 @@ class Pruning(OnNetwork):
     def _trains(self, suite: OneShotSuite, network: TrainedNetwork) -> list[Sequences]:
         """The theory's training sequences, draw by draw."""
         made = results.record(self.file("theory"))["parameters"]
-        counts = {"examples": made["examples"], "tests": 1}
-        return [
-            draw_of(suite, network, seed=self.seed, number=number, **counts).train for number in range(made["draws"])
-        ]
+        options = {"seed": self.seed, "examples": made["examples"], "tests": 1}
+        return [draw_of(suite, network, number=number, **options).train for number in range(made["draws"])]
 
-    def _seen(
-        self, network: TrainedNetwork, suite: OneShotSuite, name, examples: int, step, hits=None
-    ) -> Contributions:
+    def _seen(self, network: TrainedNetwork, suite: OneShotSuite, name, examples: int, step, hits=None):
+        """Contributions of the paths on a test set; `hits` counts on it, too."""
         parts = []
         for sample in pruning_samples(suite, name, examples=examples, seed=self.seed):
             seen, labels = seen_by(network, [sample.inputs]), np.asarray(sample.labels)
@@ -123,7 +106,7 @@ class Pruning(OnNetwork):
         return Contributions(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _attention_measures(self, network: TrainedNetwork, suite: OneShotSuite):
-        """Confidence of the heads and covariance of the paths, on some of the sequences of the validation classes."""
+        """Confidence of heads and covariance of paths, on some sequences of the validation classes."""
         few = min(self.examples, _COVARIANCE_EXAMPLES)
         samples = list(pruning_samples(suite, None, examples=few, seed=self.seed))
         attention = network.attention
@@ -133,23 +116,8 @@ class Pruning(OnNetwork):
 
 
 def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, examples: int) -> Iterator[OneShotSample]:
-    """The sequences that `Pruning` measures on, in batches.
-
-    Args:
-        suite: the result of `one_shot_suite`.
-        name: one of its test sets, or None for the validation classes.
-        seed: of the network.
-        examples: how many in all.
-
-    Returns:
-        An iterator over `OneShotSample`.
-
-    Raises:
-        ValueError: no test set of that name.
-    """
-    number = 0 if name is None else 1 + list(suite.test_sets).index(name) if name in suite.test_sets else -1
-    if number < 0:
-        raise ValueError(f"name: wanted one of {', '.join(suite.test_sets)}, got {name!r}.")
+    """Sequences of a test set, in batches; of the validation classes if the name is None."""
+    number = 0 if name is None else 1 + list(suite.test_sets).index(checks.choice("name", name, suite.test_sets))
     key = jax.random.fold_in(jax.random.key(seed), number)
     for batch, start in enumerate(range(0, examples, _BATCH)):
         count, batch_key = min(_BATCH, examples - start), jax.random.fold_in(key, batch)
@@ -161,16 +129,10 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, example
 
 def _theory(path: Path, network: TrainedNetwork) -> xr.DataArray:
     """The theory's order parameters, at the best temperature of each width."""
-    dataset = results.load(path)
-    dimensions = ("draw", "width", "path", "path_other")
+    found, dimensions = results.load(path).get("order_parameter"), ("draw", "width", "path", "path_other")
     paths = len(network.vectors)
-    found = dataset.get("order_parameter")
-    if found is None or set(found.dims) != set(dimensions) or "width" not in dataset.coords:
-        raise ValueError(
-            f"{path}: wanted a theory with `order_parameter` over {', '.join(dimensions)} and the coordinate `width`, "
-            f"got {', '.join(map(str, dataset)) or 'nothing'}. Run the theory again."
-        )
-    found = found.transpose(*dimensions)
-    if found.shape[2:] != (paths, paths):
-        raise ValueError(f"{path}: wanted {paths} paths, got {found.shape[2:]}. Run the theory again.")
-    return found
+    if found is None or set(found.dims) != set(dimensions) or found.sizes["path"] != paths:
+        got = "none" if found is None else dict(found.sizes)
+        wanted = f"`order_parameter` over {', '.join(dimensions)}, with {paths} paths"
+        raise ValueError(f"{path}: wanted a theory with {wanted}, got {got}. Run the theory again.")
+    return found.transpose(*dimensions)

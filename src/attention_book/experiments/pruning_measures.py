@@ -1,13 +1,22 @@
-"""What is recorded of a pruning: scores, orders of removal, and what they cost on the test sets."""
+"""Measures of a pruning: scores, orders of removal, and their costs.
 
+The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can
+be cut out of it in the same way. A score of the theory that orders its own drops well, and those of
+a trained network badly, is a good score of another network.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
 from statmech_attention.training.network import TrainedNetwork
 
+from attention_book.experiments.networks import Sequences
 from statmech_attention.layers.chains import chain
+from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import (
     DEFINITIONS,
     every_removal,
@@ -21,6 +30,11 @@ from statmech_attention.pruning import (
     removal_order,
     taylor_importance,
 )
+from statmech_attention.pruning.evidence import order_parameters_left, without_head
+from statmech_attention.pruning.heads import path_gates, whole_and_without_each
+from statmech_attention.pruning.predictor import predictor_vectors
+from statmech_attention.theory.saddle_point import solve
+from statmech_attention.training.network import TrainedNetwork
 
 _RANDOM_ORDERS = 100
 _SHARE = 0.25  # of the heads, of which every choice is tried
@@ -28,46 +42,24 @@ _DEFINITIONS = (*DEFINITIONS, "weighted")
 
 
 def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -> Float[np.ndarray, " heads"]:
-    """Scores by one of the definitions.
-
-    Args:
-        definition: "both", "either", or "weighted": as "either", each entry times the size of its path-path kernel.
-        order_parameter: `(paths, paths)`.
-        covariance: the result of `path_covariance`.
-        heads: number of heads in every layer, or layers of other kinds among them.
-
-    Returns:
-        `(all heads,)`.
-    """
+    """Scores by a definition; "weighted" is "either" times the sizes of the path-path kernels."""
     weighted = definition == "weighted"
     matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
     return np.asarray(head_scores(matrix, heads=heads, definition="either" if weighted else definition))
 
 
 class Contributions(NamedTuple):
-    """A set of sequences as the network sees it.
+    """A set of sequences as the network sees it."""
 
-    Attributes:
-        contributions: the result of `path_contributions`.
-        labels: +1 and -1.
-    """
-
-    contributions: Float[np.ndarray, "examples paths"]
+    contributions: Float[np.ndarray, "examples paths"]  # see `path_contributions`
     labels: Float[np.ndarray, " examples"]
 
 
 def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset:
-    """What the removal of single heads costs on the test sets, and what it saves.
-
-    Args:
-        network: a `TrainedNetwork`.
-        seen: the test sets by name.
-
-    Returns:
-        Accuracies, drops with their errors, and the share of all parameters that is removed with a number of heads.
-    """
-    whole = [pruning_curve(*one, [], heads=network.heads, bias=network.bias) for one in seen.values()]
-    drops = [head_drops(*one, heads=network.heads, bias=network.bias) for one in seen.values()]
+    """Accuracies on the test sets, drops without single heads, and parameters that removals save."""
+    options: dict[str, Any] = {"heads": network.heads, "bias": network.bias}
+    whole = [pruning_curve(*one, [], **options) for one in seen.values()]
+    drops = [head_drops(*one, **options) for one in seen.values()]
     indices = head_indices(network.heads)
     dimension, features = network.queries[0].shape[1:]
     width = network.width
@@ -99,53 +91,38 @@ def by_criterion(
     seen: dict[str, Contributions],
     seed: int,
 ) -> xr.Dataset:
-    """Scores that need no theory, and what follows from removing heads in their order.
+    """Scores that need no theory, and curves in their order, greedily, at random, and in every way.
 
-    Args:
-        network: a `TrainedNetwork`.
-        validation: the sequences that gradients and leave-one-out drops are measured on.
-        few: the theory's own training sequences, the same on as little data as the theory has.
-        confidence: the result of `head_confidence`.
-        covariance: the result of `path_covariance`.
-        seen: the test sets by name.
-        seed: of the random orders.
-
-    Returns:
-        Scores, orders and curves by criterion; the greedy order and the mean over random ones; every choice of a quarter of
-        the heads.
+    `few` are the theory's own training sequences: as little data as the theory has.
     """
-    bias: dict[str, Any] = {"bias": network.bias}
-    heads, left_out = network.heads, head_drops(*validation, heads=network.heads, **bias)
-    taylor = taylor_importance(*validation, heads=heads, **bias)
+    heads = network.heads
+    options: dict[str, Any] = {"heads": heads, "bias": network.bias}
+    left_out, taylor = head_drops(*validation, **options), taylor_importance(*validation, **options)
     scores = {
         **{
             f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, heads)
             for kind in _DEFINITIONS
         },
-        # No order parameter at all: what the attention alone makes of the inputs.
+        # No order parameter at all: the attentioned inputs alone.
         "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, heads),
         "weights": head_weight_norms(network),
         "values": head_weight_norms(network, values_only=True),
         "confidence": confidence,
         "Taylor": taylor,
         "Taylor, by layer": normalised_by_layer(taylor, heads=heads),
-        "Taylor, signed": taylor_importance(*validation, heads=heads, signed=True, **bias),
-        "Taylor, few": taylor_importance(*few, heads=heads, **bias),
-        "leave one out, few": head_drops(*few, heads=heads, **bias).mean,
+        "Taylor, signed": taylor_importance(*validation, signed=True, **options),
+        "Taylor, few": taylor_importance(*few, **options),
+        "leave one out, few": head_drops(*few, **options).mean,
         "leave one out": left_out.mean,
     }
     followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen, network.bias)
-    greedy = greedy_order(*validation, heads=heads, **bias)
+    greedy = greedy_order(*validation, **options)
     rng = np.random.default_rng(seed)
     orders = [removal_order(rng.random(len(left_out.mean)), heads=heads) for _ in range(_RANDOM_ORDERS)]
-    random = np.array(
-        [[pruning_curve(*one, order, heads=heads, **bias).mean for one in seen.values()] for order in orders]
-    )
-    greedy_curves = [pruning_curve(*one, greedy, heads=heads, **bias) for one in seen.values()]
-    curve = ("test_set", "removed")
-    choices = [
-        every_removal(*one, heads=heads, count=max(round(_SHARE * len(confidence)), 1), **bias) for one in seen.values()
-    ]
+    random = np.array([[pruning_curve(*one, order, **options).mean for one in seen.values()] for order in orders])
+    greedy_curves = [pruning_curve(*one, greedy, **options) for one in seen.values()]
+    curve, count = ("test_set", "removed"), max(round(_SHARE * len(confidence)), 1)
+    choices = [every_removal(*one, count=count, **options) for one in seen.values()]
     return followed.assign(
         choice_removed=(("choice", "of_choice"), choices[0].removed),
         choice_accuracy=(("test_set", "choice"), np.array([one.accuracy for one in choices])),
@@ -161,17 +138,7 @@ def by_criterion(
 def by_theory(
     network: TrainedNetwork, order_parameters: xr.DataArray, covariance, seen: dict[str, Contributions]
 ) -> xr.Dataset:
-    """Scores from the theory, by every definition, for every draw and width, and what follows from them.
-
-    Args:
-        network: a `TrainedNetwork`.
-        order_parameters: over draw, width, path and other path.
-        covariance: the result of `path_covariance`.
-        seen: the test sets by name.
-
-    Returns:
-        The same as of any criterion, the names beginning with `theory_`.
-    """
+    """Scores from the theory by definition, draw and width, with orders and curves, named `theory_`."""
     matrices = order_parameters.values.astype(float)
     scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], len(head_indices(network.heads))))
     for place, kind in enumerate(_DEFINITIONS):
@@ -206,5 +173,91 @@ def _followed(
 
 
 def _removals(heads: tuple) -> int:
-    """How many heads may go: all but one of every layer, and of one with a skip all."""
+    """Largest number of heads removed: all but one of every layer, all of a layer with a skip."""
     return sum(layer.heads - layer.fewest for layer in chain(heads).layers)
+
+
+class Predictors(NamedTuple):
+    r"""The theory's mean predictors, each as vectors $v^\pi$; those of paths that are gone are zero."""
+
+    whole: Float[np.ndarray, "draws widths paths features"]  # with all heads
+    # without each head, at the same order parameter of the paths left: kernel regression without the head
+    fitted: Float[np.ndarray, "draws widths heads paths features"]
+    # without each head and at the order parameter solved without it, at the narrowest width
+    anew: Float[np.ndarray, "draws heads paths features"]
+
+
+def predictors(
+    trains: Sequence[Sequences], order_parameters: xr.DataArray, temperatures: xr.DataArray, step: Callable[..., object]
+) -> Predictors:
+    """Predictors with all heads and without each; paths left keep their coefficients.
+
+    `step` is called after every head that is left out and solved anew.
+    """
+    heads = trains[0].inputs.heads
+    gates = path_gates(heads, whole_and_without_each(heads))[1:]
+    count = len(gates)
+    overlaps, heats = order_parameters.values.astype(float), temperatures.transpose("draw", "width").values
+    widths = order_parameters["width"].values
+    narrow = int(np.argmin(widths))
+    shape = trains[0].inputs.values.shape[1:]
+    found = Predictors(
+        whole=np.zeros((*heats.shape, *shape)),
+        fitted=np.zeros((*heats.shape, count, *shape)),
+        anew=np.zeros((len(trains), count, *shape)),
+    )
+    for draw, (inputs, labels) in enumerate(trains):
+        for width, heat in enumerate(heats[draw]):
+            overlap = jnp.asarray(overlaps[draw, width])
+            found.whole[draw, width] = predictor_vectors(inputs, labels, overlap, temperature=heat)
+        options: dict[str, Any] = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
+        whole = solve(inputs, labels, **options, throw=False)
+        for head in range(count):
+            left, smaller = np.flatnonzero(gates[head]), without_head(inputs, head)
+            # The smaller network's inputs hold the whole one's coefficients; here the vectors hold them.
+            gain = gates[head][left, None]
+            for width, heat in enumerate(heats[draw]):
+                overlap = jnp.asarray(overlaps[draw, width][np.ix_(left, left)])
+                vectors = predictor_vectors(smaller, labels, overlap, temperature=heat)
+                found.fitted[draw, width, head, left] = vectors / gain
+            start = order_parameters_left(whole, head)
+            overlap = solve(smaller, labels, start=start, **options, throw=False).order_parameter
+            vectors = predictor_vectors(smaller, labels, overlap, temperature=options["temperature"])
+            found.anew[draw, head, left] = vectors / gain
+            step()
+    return found
+
+
+class Hits:
+    """Right answers of the predictors on a test set, counted batch by batch."""
+
+    def __init__(self, theory: Predictors, heads: tuple):
+        self._theory, self._examples = theory, 0
+        self._gates = path_gates(heads, whole_and_without_each(heads))
+        count = theory.anew.shape[1]
+        draws, widths = theory.whole.shape[:2]
+        self._cut, self._fitted = np.zeros((draws, widths, count + 1)), np.zeros((draws, widths, count))
+        self._anew = np.zeros((draws, count))
+
+    def add(self, values: Float[np.ndarray, "examples paths features"], labels: Float[np.ndarray, " examples"]) -> None:
+        """Count the right answers of a batch."""
+        contributions = np.einsum("epi,dwpi->dwep", values, self._theory.whole, optimize=True)
+        self._cut += right(np.einsum("dwep,gp->dwge", contributions, self._gates, optimize=True), labels).sum(axis=-1)
+        flat = values.reshape(len(values), -1)
+        for hits, vectors in ((self._fitted, self._theory.fitted), (self._anew, self._theory.anew)):
+            outputs = vectors.reshape(*vectors.shape[:-2], -1) @ flat.T
+            hits += right(outputs, labels).sum(axis=-1)
+        self._examples += len(values)
+
+    def drops(self) -> xr.Dataset:
+        """Accuracies with all heads, and their fall without each."""
+        accuracy = self._cut[..., 0] / self._examples
+        by_width = ("draw", "width")
+        return xr.Dataset(
+            {
+                "theory_accuracy": (by_width, accuracy),
+                "theory_drop": ((*by_width, "head"), accuracy[..., None] - self._cut[..., 1:] / self._examples),
+                "theory_drop_fitted": ((*by_width, "head"), accuracy[..., None] - self._fitted / self._examples),
+                "theory_anew_accuracy": (("draw", "head"), self._anew / self._examples),
+            }
+        )

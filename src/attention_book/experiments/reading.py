@@ -1,7 +1,4 @@
-"""Reading what `Theory` recorded: accuracies at the best temperature, and the gain over the Gaussian-process limit.
-
-And the samples that `Samples` recorded beside it.
-"""
+"""Records of `Theory` and `Samples`: accuracies, and gains over the Gaussian-process limit."""
 
 import os
 from pathlib import Path
@@ -10,43 +7,22 @@ import numpy as np
 import xarray as xr
 
 from attention_book.experiments.networks import PLAIN
-from statmech_attention import results
+from statmech_attention import checks, results
 
 CHOSEN_BY = ("test", "validation")
 
 
 def recorded_files(experiment: str, folder: str | os.PathLike, kind: str = PLAIN) -> list[Path]:
-    """All records of an experiment on trained networks in a folder.
-
-    Args:
-        experiment: as for `experiment_file`.
-        folder: of the results.
-        kind: of the networks' layers, "heads" or "skip".
-
-    Returns:
-        Paths, sorted by name.
-
-    Raises:
-        ValueError: as `results.load`.
-    """
+    """All records of an experiment on trained networks of a kind in a folder, sorted by name."""
     files = sorted(Path(folder).glob(f"{experiment}-*x*-seed*.nc"))
     return [path for path in files if results.record(path)["parameters"]["kind"] == kind]
 
 
 def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str, xr.Dataset]:
-    """All recorded theories in a folder.
+    """All theories in a folder, by name, such as "2x4-seed0".
 
-    Args:
-        folder: of the results.
-        kind: of the networks' layers, "heads" or "skip".
-
-    Returns:
-        By name, such as "2x4-seed0", the dataset, with the parameters of the run as its attribute `made` and the wall
-        time and device as `wall_seconds` and `device`.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: as `results.load`.
+    Each has the parameters of the run as its attribute `made`, and the wall time and device as
+    `wall_seconds` and `device`.
     """
     found = _recorded("theory", folder, kind)
     if not found:
@@ -55,19 +31,7 @@ def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str,
 
 
 def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Dataset]:
-    """All samples in a folder that one sampler drew on trained networks of plain heads.
-
-    Args:
-        folder: of the results.
-        sampler: "posterior" or "weights", as for `Samples`.
-
-    Returns:
-        By the network's name, such as "2x4-seed0", the dataset with attributes as `recorded_theories` gives them; empty
-        where there are none.
-
-    Raises:
-        ValueError: as `results.load`.
-    """
+    """All samples of a sampler in a folder, on plain heads, as `recorded_theories`."""
     return _recorded(sampler, folder, PLAIN)
 
 
@@ -81,14 +45,7 @@ def _recorded(experiment: str, folder: str | os.PathLike, kind: str) -> dict[str
 
 
 def by_architecture(found: dict[str, xr.Dataset]) -> dict[tuple[int, int], list[str]]:
-    """Names of the networks of one architecture, which differ in their seed.
-
-    Args:
-        found: the result of `recorded_theories`.
-
-    Returns:
-        By layers and heads, in this order.
-    """
+    """Names of the networks of each architecture, `(layers, heads)`, which differ in their seed."""
     kinds: dict[tuple[int, int], list[str]] = {}
     for name, dataset in found.items():
         kinds.setdefault((dataset.attrs["made"]["layers"], dataset.attrs["made"]["heads"]), []).append(name)
@@ -96,24 +53,13 @@ def by_architecture(found: dict[str, xr.Dataset]) -> dict[tuple[int, int], list[
 
 
 def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test") -> xr.DataArray:
-    """Test accuracies at the temperature that is best for each draw, and each width.
+    """Test accuracies of finite widths or of the limit, each draw and width at its best temperature.
 
-    Args:
-        found: a recorded theory.
-        limit: of the Gaussian-process limit.
-        chosen_by: "test": the temperature is best on the test sequences in distribution, as in the paper; "validation":
-            on sequences of the validation classes, so that nothing is chosen by what is then shown.
-
-    Returns:
-        `(draw, width, test_set)`, without widths for the limit.
-
-    Raises:
-        ValueError: an unknown way to choose.
+    The temperature is the best one on the test sequences in distribution, as in the paper, or on
+    the "validation" classes, so that nothing is chosen by what is then shown.
     """
-    if chosen_by not in CHOSEN_BY:
-        raise ValueError(f"chosen_by: wanted one of {', '.join(CHOSEN_BY)}, got {chosen_by!r}.")
     prefix = "gp_" if limit else ""
-    if chosen_by == "test":
+    if checks.choice("chosen_by", chosen_by, CHOSEN_BY) == "test":
         best = found[f"{prefix}best_temperature"]
     else:
         best = found[f"{prefix}validation_accuracy"].idxmax("temperature")
@@ -122,34 +68,15 @@ def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test
 
 
 def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
-    """How much better finite width is than the Gaussian-process limit, paired over draws, each at its best temperature.
-
-    Args:
-        found: a recorded theory.
-        chosen_by: as for `accuracies`.
-
-    Returns:
-        `(draw, width, test_set)`.
-
-    Raises:
-        ValueError: as `accuracies`.
-    """
+    """Gains of finite width over the limit, paired over draws, each at its best temperature."""
     return accuracies(found, chosen_by=chosen_by) - accuracies(found, limit=True, chosen_by=chosen_by)
 
 
 def telling_width(found: list[xr.Dataset]) -> float:
     """The width whose gain in distribution is largest, on average over draws and networks.
 
-    Temperatures are chosen on the validation classes, so that luck at one temperature does not decide.
-
-    Args:
-        found: recorded theories over the same widths.
-
-    Returns:
-        A width.
-
-    Raises:
-        ValueError: theories over different widths, or none.
+    Temperatures are chosen on the validation classes, so that luck at one temperature does not
+    decide.
     """
     if not found or any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
         raise ValueError("found: wanted at least one recorded theory, all over the same widths.")

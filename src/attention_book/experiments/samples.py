@@ -1,7 +1,8 @@
-"""Samples of the posterior on a trained network's queries and keys, recorded: Figures 3(b) and 3(c) beyond the theory."""
+"""Samples of the posterior on a trained network's queries and keys: Figures 3(b) and 3(c)."""
 
 import functools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,15 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again, largest_difference
-from attention_book.experiments.experiment import Part, axis, different
-from attention_book.experiments.on_theory import OnTheory
-from attention_book.experiments.theory_points import Draw
-from statmech_attention import checks, results
+from attention_book.experiments.experiment import Part, Recheck, axis, largest_difference, parameter
+from attention_book.experiments.networks import Draw, OnTheory
+from statmech_attention import results
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import (
-    check_chains,
     effective_size,
     estimate,
     mean_accuracy,
@@ -30,54 +28,42 @@ from statmech_attention.sampling import (
 )
 
 SAMPLERS = ("posterior", "weights")
+# Chains forget nothing: draws of the run itself rest on all of its warm-up. An opening does not, and differs for
+# another sampler.
+OPENING = {"warmup": 2, "draws": 4, "thinning": 1, "progress": False}
+_REPORTED = ("steps", "potential")
+_KEPT = ("steps", "acceptance", "diverging", "potential")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(OnTheory):
     """The posterior at the theory's best temperature of each width, on the theory's sequences.
 
-    The record has over widths in rising order means, errors and diagnostics of the order parameter and of the outputs on every test
-    set, the accuracy of the mean output, and what the sampler reports of every draw; and the `opening`, a few draws after hardly any
-    warm-up, which can be drawn again in no time.
-
-    Attributes:
-        sampler: "posterior": the order parameters, exactly; "weights": all weights, by NUTS.
-        number: of the theory's draw of sequences.
-        chains: chains side by side.
-        warmup: iterations in which the sampler adapts.
-        draws: draws a chain that are kept.
-        thinning: iterations a draw.
+    The record has over widths in rising order means, errors and diagnostics of the order parameter
+    and of the outputs on every test set, the accuracy of the mean output, and the sampler's report
+    of every draw; and the `opening`, a few draws after hardly any warm-up, which can be drawn again
+    in no time.
     """
 
-    sampler: str
-    number: int
-    chains: int
-    warmup: int
-    draws: int
-    thinning: int
+    widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)
+    sampler: str = parameter("of the order parameters, exactly, or of all weights, by NUTS", among=SAMPLERS)
+    number: int = parameter("number of the theory's draw of sequences", ge=0)
+    chains: int = parameter("chains side by side", ge=2)
+    warmup: int = parameter("iterations in which the sampler adapts", ge=0)
+    draws: int = parameter("draws per chain that are kept", ge=4)
+    thinning: int = parameter("iterations per draw", ge=1)
 
     name: ClassVar[str] = "samples"
     revision: ClassVar[int] = 1  # 1: as first recorded
-
-    def __post_init__(self):
-        object.__setattr__(self, "widths", different("widths", self.widths, whole=True))
 
     @property
     def path(self) -> Path:
         return self.file(self.sampler)
 
-    def check(self) -> None:
-        super().check()
-        if self.sampler not in SAMPLERS:
-            raise ValueError(f"sampler: wanted one of {', '.join(SAMPLERS)}, got {self.sampler!r}.")
-        check_chains(**self._counts)
-
     def check_sources(self) -> None:
         super().check_sources()
-        if not checks.is_whole(self.number, 0) or self.number >= self.made["draws"]:
-            raise ValueError(
-                f"number: wanted a draw of the theory's {self.made['draws']}, from 0, got {self.number!r}."
-            )
+        if self.number >= self.made["draws"]:
+            raise ValueError(f"number: wanted a draw of the theory's {self.made['draws']}, from 0, got {self.number}.")
 
     @property
     def _counts(self) -> dict[str, Any]:
@@ -98,25 +84,25 @@ class Samples(OnTheory):
             rows.append((yield Part(name, compute)))
         return xr.concat(rows, axis("width", self.widths))
 
-    def opening(self, sequences: Draw, width: float) -> xr.Dataset:
-        """What the sampler reports of a few draws after hardly any warm-up."""
+    def opening(self, sequences: Draw, width: int) -> xr.Dataset:
+        """Report of a few draws after hardly any warm-up."""
         found, _ = self._drawn(sequences, width, {**OPENING, "chains": self.chains})
         return opening_of(found)
 
-    def again(self) -> Again:
-        """The opening at the narrowest width."""
+    def recheck(self) -> Recheck:
+        """Draw the opening at the narrowest width."""
         found = self.opening(self.draw(self.number), self.widths[0])
-        return again_of(found, results.load(self.path).isel(width=0))
+        return recheck_of(found, results.load(self.path).isel(width=0))
 
-    def _temperature(self, width: float) -> float:
+    def _temperature(self, width: int) -> float:
         return float(self.temperatures.sel(draw=self.number, width=width))
 
-    def _drawn(self, sequences: Draw, width: float, options: dict) -> tuple[xr.Dataset, np.ndarray]:
+    def _drawn(self, sequences: Draw, width: int, options: dict) -> tuple[xr.Dataset, np.ndarray]:
         """Draws at one width, and their outputs on all test sequences."""
         train = sequences.train
         tests = jnp.concatenate([seen.inputs.values for seen in sequences.tests.values()])
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), int(width))
-        options = {"width": int(width), "temperature": self._temperature(width), "key": key, "warn": False, **options}
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), width)
+        options = {"width": width, "temperature": self._temperature(width), "key": key, "warn": False, **options}
         if self.sampler == "weights":
             seen = AttentionedInputs(tests, train.inputs.heads)
             found = weights_posterior(train.inputs, train.labels, attentioned_test=seen, **options)
@@ -129,26 +115,21 @@ class Samples(OnTheory):
         return found, outputs.reshape(chains, draws, -1)
 
 
-# Chains forget nothing: draws of the run itself rest on all of its warm-up. These do not, and tell a sampler from another one.
-OPENING = {"warmup": 2, "draws": 4, "thinning": 1, "progress": False}
-_REPORTED = ("steps", "potential")
-
-
 def opening_of(found: xr.Dataset) -> xr.Dataset:
-    """What is recorded of an opening."""
+    """The recorded part of an opening."""
     axes = ("chain", "opening_draw")
     return xr.Dataset({f"opening_{name}": (axes, found[name].values) for name in _REPORTED})
 
 
-def again_of(found: xr.Dataset, recorded: xr.Dataset) -> Again:
+def recheck_of(found: xr.Dataset, recorded: xr.Dataset) -> Recheck:
     """An opening beside the recorded one."""
     draws, chains = found.sizes["opening_draw"], found.sizes["chain"]
     # Trajectories let rounding grow, which differs between processors.
-    return Again(f"{draws} draws of {chains} chains", largest_difference(found, recorded, list(found)), 1e-6)
+    return Recheck(f"{draws} draws of {chains} chains", largest_difference(found, recorded), 1e-6)
 
 
 def _summary(found: xr.Dataset, outputs: np.ndarray, drawn: Draw) -> xr.Dataset:
-    """What is recorded of the draws: of order parameters and outputs means, errors and diagnostics only."""
+    """The recorded part of the draws: means, errors and diagnostics."""
     labels = np.stack([np.asarray(seen.labels) for seen in drawn.tests.values()])
     means = Estimate(*(values.reshape(labels.shape) for values in estimate(outputs)))
     accuracies = [mean_accuracy(Estimate(*one), right) for *one, right in zip(*means, labels, strict=True)]
@@ -167,10 +148,7 @@ def _summary(found: xr.Dataset, outputs: np.ndarray, drawn: Draw) -> xr.Dataset:
             "output_r_hat": (tests, r_hat(outputs).reshape(labels.shape)),
             "output_effective_size": (tests, effective_size(outputs).reshape(labels.shape)),
             "test_labels": (tests, labels),
-            **{
-                name: (("chain", "draw"), found[name].values)
-                for name in ("steps", "acceptance", "diverging", "potential")
-            },
+            **{name: (("chain", "draw"), found[name].values) for name in _KEPT},
         },
         coords={"test_set": list(drawn.tests)},
     )

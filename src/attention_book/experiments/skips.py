@@ -1,32 +1,28 @@
-r"""The hidden Markov network with skip connections beside the one without, recorded: theory, limit and exact posterior.
+r"""The hidden Markov network with and without skip connections: theory, limit and exact posterior.
 
-Two layers of two heads see the same chains with the same random heads, once as they are, once beside skips. The theory is
-solved over widths and temperatures; at the narrowest width the exact posterior of the order parameters stands beside it.
+Two layers of two heads see the same chains with the same random heads, once as they are, once
+beside skips. The theory is solved over widths and temperatures; at the narrowest width the exact
+posterior of the order parameters stands beside it.
 """
 
 import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again, largest_difference
-from attention_book.experiments.experiment import Experiment, Part, axis, different
-from statmech_attention import checks, results
+from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
+from statmech_attention import results
 from statmech_attention.layers import SkipHeads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.sampling import estimate, mean_accuracy, posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
-from statmech_attention.theory.action import gp_order_parameters
-from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.saddle_point import solve_sweep
 
 KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipHeads(2), SkipHeads(2))}
@@ -34,50 +30,31 @@ KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipH
 
 @dataclass(frozen=True, kw_only=True)
 class Skips(Experiment):
-    r"""What skip connections change, over draws of data and random heads.
+    r"""Accuracies with and without skip connections, over draws of data and random heads.
 
-    By kind of network, "heads" or "skip": accuracies of the theory (11) and of its Gaussian-process limit on the test chains, the
-    order parameters $U^{(1)}$, and, at the narrowest width, accuracy, $E[U^{(1)}]$ and mean outputs of the exact posterior.
-
-    Attributes:
-        seed: of all random numbers.
-        draws: independent draws of data and heads.
-        examples: training chains $P$.
-        test_examples: test chains.
-        widths: $N$, in any order; the smallest is a whole number.
-        temperatures: $T$, in any order.
-        chains: chains of the sampler.
-        warmup: iterations in which it adapts.
-        samples: draws a chain that are kept.
-        thinning: iterations a draw.
+    By kind of network, "heads" or "skip": accuracies of the theory (11) and of its Gaussian-process
+    limit on the test chains, the order parameters $U^{(1)}$, and, at the narrowest width, accuracy,
+    $E[U^{(1)}]$ and mean outputs of the exact posterior.
     """
 
-    seed: int
-    draws: int
-    examples: int
-    test_examples: int
-    widths: Sequence[float | int]
-    temperatures: Sequence[float | int]
-    chains: int
-    warmup: int
-    samples: int
-    thinning: int
+    seed: int = parameter("seed of all random numbers")
+    draws: int = parameter("independent draws of data and heads", ge=1)
+    examples: int = parameter("training chains $P$", ge=1)
+    test_examples: int = parameter("test chains", ge=1)
+    widths: Sequence[float | int] = parameter("$N$; the smallest is a whole number", each=float)
+    temperatures: Sequence[float | int] = parameter("$T$", each=float)
+    chains: int = parameter("chains of the sampler", ge=2)
+    warmup: int = parameter("iterations in which it adapts", ge=0)
+    samples: int = parameter("draws per chain that are kept", ge=4)
+    thinning: int = parameter("iterations per draw", ge=1)
 
     name: ClassVar[str] = "skips"
     revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "sampling"
-
-    def __post_init__(self):
-        for name in ("widths", "temperatures"):
-            object.__setattr__(self, name, different(name, getattr(self, name)))
-
-    @property
-    def path(self) -> Path:
-        return Path(self.folder) / f"skips-seed{self.seed}.nc"
+    stem: ClassVar[str] = "skips-seed{seed}"
 
     def check(self) -> None:
-        for name in ("draws", "examples", "test_examples"):
-            checks.whole(name, getattr(self, name))
+        super().check()
         if not float(self.widths[0]).is_integer():
             raise ValueError(f"widths: wanted a whole number as the smallest, got {self.widths[0]}.")
 
@@ -106,18 +83,13 @@ class Skips(Experiment):
         return xr.concat(found, axis("draw", range(self.draws)))
 
     def trials(self, number: int) -> dict[str, HiddenMarkovTrial]:
-        """By kind, one draw of data as the same random heads present it.
-
-        Args:
-            number: of the draw, from 0.
-        """
+        """One draw of data as the same random heads present it, by kind."""
         task = HiddenMarkov()
         keys = jax.random.split(jax.random.fold_in(jax.random.key(self.seed), number), 3)
         attention = attention_from_products(task.heads(keys[2]))
         samples = task.sample(keys[0], self.examples), task.sample(keys[1], self.test_examples)
-        beside = [
-            attentioned_inputs(sample.inputs, attention, readout="last", heads=KINDS["skip"]) for sample in samples
-        ]
+        options: dict[str, Any] = {"readout": "last", "heads": KINDS["skip"]}
+        beside = [attentioned_inputs(sample.inputs, attention, **options) for sample in samples]
         # The paths through two heads are the network without skips.
         kept = np.flatnonzero((path_indices(KINDS["skip"]) >= 0).all(axis=1))
         plain = [AttentionedInputs(seen.values[:, kept], KINDS["heads"]) for seen in beside]
@@ -127,49 +99,39 @@ class Skips(Experiment):
             for kind, seen in (("heads", plain), ("skip", beside))
         }
 
-    def again(self) -> Again:
-        """The theory of the first draw with skips at the lowest temperature."""
-        recorded = results.load(self.path).isel(draw=0, temperature=[0])
-        found = self._theory(self.trials(0)["skip"], self.temperatures[:1])
-        found = _named(found.drop_vars(["output", "gradient_norm"]), "skip")
-        return Again(
-            f"the theory of the first draw at T = {self.temperatures[0]:g}",
-            largest_difference(found, recorded, list(found)),
-            1e-6,
-        )
+    def recheck(self) -> Recheck:
+        """Solve the theory of the first draw with skips at the lowest temperature."""
+        recorded, heat = results.load(self.path).isel(draw=0, temperature=[0]), self.temperatures[:1]
+        found = _named(self._theory(self.trials(0)["skip"], heat).drop_vars(["output", "gradient_norm"]), "skip")
+        return Recheck(f"the theory of the first draw at T = {heat[0]:g}", largest_difference(found, recorded), 1e-6)
 
     def _theory(self, trial: HiddenMarkovTrial, temperatures=None) -> xr.Dataset:
-        """Saddle points and the limit, what they say of the test chains, and order parameters."""
+        """Saddle points and the limit, their accuracies on the test chains, and order parameters."""
         temperatures = self.temperatures if temperatures is None else temperatures
-        sweep = solve_sweep(trial.train, trial.labels, widths=self.widths, temperatures=temperatures)
-        limit = gp_order_parameters(trial.train.heads)[0]
-        every = jnp.concatenate([sweep.order_parameter, jnp.broadcast_to(limit, (1, len(temperatures), *limit.shape))])
-        heat = jnp.broadcast_to(jnp.asarray(temperatures), every.shape[:2])
-        outputs = _outputs(trial, every.reshape(-1, *limit.shape), heat.ravel()).reshape(*every.shape[:2], -1)
-        hits = right(np.asarray(outputs), np.asarray(trial.test_labels)).mean(axis=-1)
-        both = ("width", "temperature")
+        options: dict[str, Any] = {"widths": [*self.widths, np.inf], "temperatures": temperatures}
+        sweep, both = solve_sweep(trial.train, trial.labels, **options), ("width", "temperature")
+        places = np.ndindex(sweep.temperature.shape)
+        outputs = np.array([sweep[place].predict(trial.test).mean for place in places])
+        outputs = outputs.reshape(*sweep.temperature.shape, -1)
+        hits = right(outputs, np.asarray(trial.test_labels)).mean(axis=-1)
         return xr.Dataset(
             {
                 "accuracy": (both, hits[:-1]),
                 "gp_accuracy": ("temperature", hits[-1]),
-                "order_parameter": ((*both, "path", "path_other"), sweep.order_parameter),
-                "gradient_norm": (both, sweep.gradient_norm),
+                "order_parameter": ((*both, "path", "path_other"), sweep.order_parameter[:-1]),
+                "gradient_norm": (both, sweep.gradient_norm[:-1]),
                 "output": (("temperature", "example"), outputs[0]),
             },
             {"width": self.widths, "temperature": temperatures},
         )
 
     def _exact(self, trial, theory: xr.Dataset, temperature: float, place: int, number: int) -> xr.Dataset:
-        """The exact posterior at the narrowest width, and how far the theory's mean outputs are from its own."""
+        """The exact posterior at the narrowest width, and its distance from the theory's mean outputs."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), number), place)
-        counts: dict[str, Any] = dict(
-            chains=self.chains, draws=self.samples, warmup=self.warmup, thinning=self.thinning
-        )
-        width = int(self.widths[0])
-        options = dict(
-            width=width, temperature=temperature, key=key, attentioned_test=trial.test, warn=False, progress=False
-        )
-        drawn = posterior(trial.train, trial.labels, **options, **counts)
+        counts = {"chains": self.chains, "draws": self.samples, "warmup": self.warmup, "thinning": self.thinning}
+        options: dict[str, Any] = {"width": int(self.widths[0]), "temperature": temperature, "key": key, **counts}
+        options |= {"attentioned_test": trial.test, "warn": False, "progress": False}
+        drawn = posterior(trial.train, trial.labels, **options)
         output, overlap = estimate(drawn["output"]), estimate(drawn["order_parameter"])
         hits = mean_accuracy(output, np.asarray(trial.test_labels))
         gap, paths = theory["output"].sel(temperature=temperature).values - output.mean, ("path", "path_other")
@@ -189,17 +151,7 @@ class Skips(Experiment):
         )
 
 
-@jax.jit
-def _outputs(trial: HiddenMarkovTrial, order_parameters, temperatures):
-    """Mean outputs on the test chains for each order parameter, each with its temperature."""
-
-    def one(pair):
-        return predict(trial.train, trial.labels, trial.test, pair[0], temperature=pair[1]).mean
-
-    return jax.lax.map(one, (order_parameters, temperatures))
-
-
 def _named(found: xr.Dataset, kind: str) -> xr.Dataset:
-    """With the kind in the names of variables and paths: the two have different numbers of paths."""
+    """Rename variables and paths by kind, since the two have different numbers of paths."""
     axes = {name: f"{name}_{kind}" for name in ("path", "path_other") if name in found.dims}
     return found.rename({**axes, **{name: f"{name}_{kind}" for name in found.data_vars}})

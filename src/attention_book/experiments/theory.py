@@ -1,78 +1,84 @@
-"""The theory on a trained network's queries and keys, over widths and temperatures, recorded: Figures 3 and 6."""
+"""The theory on a trained network's queries and keys: Figures 3 and 6, and narrow heads."""
 
 import functools
-from collections.abc import Sequence
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 from statmech_attention.training.network import TrainedNetwork
 
-from attention_book.experiments.again import Again, largest_difference
-from attention_book.experiments.experiment import Part, axis, different
-from attention_book.experiments.networks import OnNetwork
-from attention_book.experiments.theory_points import Draw, draw_of, gp_limit, one_width
+from attention_book.experiments.experiment import Part, Recheck, axis, difference, largest_difference, parameter
+from attention_book.experiments.networks import Draw, OnNetwork, Sequences, draw_of
 from attention_book.tasks.one_shot_sets import OneShotSuite
-from statmech_attention import checks, results
+from statmech_attention import results
+from statmech_attention.layers.chains import chain
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.predictor import predictor_vectors
+from statmech_attention.theory.evidence import evidence_slopes, log_evidence
+from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
+from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.solution import Solution
+from statmech_attention.training.network import TrainedNetwork
 
-_STARTS = "start_"  # what is kept for narrower widths only
+PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
+_STARTS = "start_"  # begins names of what is kept for narrower widths only
 
 
 @dataclass(frozen=True, kw_only=True)
-class Theory(OnNetwork):
-    r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
+class _Points(OnNetwork):
+    """Saddle points over draws, widths and temperatures, and the Gaussian-process limit."""
 
-    For each draw of the training sequences, every width starts from the solution at the next larger one. Widths and
-    temperatures are sorted; `best_temperature` and the order parameters, which are at that temperature, are chosen by accuracy in
-    distribution, as in the paper.
+    draws: int = parameter("draws of training and test sequences; they come from the seed, too", ge=1)
+    widths: Sequence[float | int] = parameter("$N$", each=float)
+    temperatures: Sequence[float | int] = parameter("$T$", each=float)
+    examples: int = parameter("$P$, training sequences of a draw", ge=1)
+    test_examples: int = parameter("sequences of every test set, and of the validation classes, in a draw", ge=1)
 
-    Attributes:
-        draws: how many draws of training and test sequences; they come from the seed, too.
-        widths: $N$, in any order.
-        temperatures: $T$, in any order.
-        examples: $P$, training sequences of a draw.
-        test_examples: sequences of every test set, and of the validation classes, in a draw.
-    """
-
-    draws: int
-    widths: Sequence[float | int]
-    temperatures: Sequence[float | int]
-    examples: int
-    test_examples: int
-
-    name: ClassVar[str] = "theory"
-    revision: ClassVar[int] = 1  # 1: as first recorded
     unit: ClassVar[str] = "point"
     needs: ClassVar[tuple[str, ...]] = ("network",)
 
-    def __post_init__(self):
-        for name in ("widths", "temperatures"):
-            object.__setattr__(self, name, different(name, getattr(self, name)))
-
-    def check(self) -> None:
-        super().check()
-        for name in ("draws", "examples", "test_examples"):
-            checks.whole(name, getattr(self, name))
-
     @property
     def total(self) -> int:
-        return self.draws * len(self.widths) * len(self.temperatures)
+        return self.draws * (len(self.temperatures) + len(self.widths) * self._at_width)
+
+    @property
+    def _at_width(self) -> int:
+        return len(self.temperatures)
+
+    @abstractmethod
+    def _limit(self, draw: Draw, step, temperatures: Sequence[float] | None = None) -> xr.Dataset:
+        """The Gaussian-process limit."""
+
+    @abstractmethod
+    def _width(self, draw: Draw, width: float | int, wider: xr.Dataset | None, step) -> xr.Dataset:
+        """All points at one width; they may start from those at the next larger one."""
 
     def make(self, state, progress):
         suite, network, draws = self.suite(), self.network(), []
         for number in range(self.draws):
             # Drawn only where a part is missing.
             draw = functools.cache(functools.partial(self.draw, number, suite, network))
-            limit = yield Part(f"draw{number}-gp", lambda step, draw=draw: gp_limit(draw(), self.temperatures), 0)
-            found, wider = [], None
+
+            def limit(step, draw=draw):
+                found = self._limit(draw(), step)
+                return found.rename({name: f"gp_{name}" for name in found.data_vars})
+
+            limit_found, found, wider = (yield Part(f"draw{number}-gp", limit, len(self.temperatures))), [], None
             for width in reversed(self.widths):
 
                 def solved(step, draw=draw, width=width, wider=wider):
-                    return one_width(draw(), width, self.temperatures, wider, step)
+                    return self._width(draw(), width, wider, step)
 
-                wider = yield Part(f"draw{number}-width{width:g}", solved, len(self.temperatures))
+                wider = yield Part(f"draw{number}-width{width:g}", solved, self._at_width)
                 found.insert(0, wider[[name for name in wider if not str(name).startswith(_STARTS)]])
-            draws.append(xr.concat(found, axis("width", self.widths)).merge(limit))
+            draws.append(xr.concat(found, axis("width", self.widths)).merge(limit_found))
         return xr.concat(draws, axis("draw", range(self.draws)))
 
     def draw(self, number: int, suite: OneShotSuite | None = None, network: TrainedNetwork | None = None) -> Draw:
@@ -80,16 +86,179 @@ class Theory(OnNetwork):
         counts = {"examples": self.examples, "tests": self.test_examples}
         return draw_of(suite or self.suite(), network or self.network(), seed=self.seed, number=number, **counts)
 
-    def again(self) -> Again:
-        """One point of the first draw: the narrowest network at its best temperature, from the Gaussian-process limit."""
-        recorded = results.load(self.path).isel(draw=0)
-        narrow, draw = recorded.isel(width=0), self.draw(0)
-        best = float(narrow["best_temperature"])
-        point = one_width(draw, self.widths[0], [best], None, lambda: None)
+
+@dataclass(frozen=True, kw_only=True)
+class Theory(_Points):
+    r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
+
+    Every width starts from the solution at the next larger one. `best_temperature` and the order
+    parameters, which are at that temperature, are chosen by accuracy in distribution, as in the
+    paper.
+    """
+
+    name: ClassVar[str] = "theory"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+
+    def recheck(self) -> Recheck:
+        """Solve the narrowest network of the first draw at its best temperature, and the limit there."""
+        recorded, draw = results.load(self.path).isel(draw=0), self.draw(0)
+        heat = [float(recorded["best_temperature"][0])]
+        point, limit = self._width(draw, self.widths[0], None, _nothing, heat), self._limit(draw, _nothing, heat)
+        narrow, width = recorded.isel(width=0).sel(temperature=heat), self.widths[0]
         names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
-        apart = largest_difference(point, narrow.sel(temperature=[best]), names)
-        limit = gp_limit(draw, [best])
-        gp_names = ("gp_accuracy", "gp_alignment", "gp_eigenvalue")
-        apart = max(apart, largest_difference(limit, recorded.sel(temperature=[best]), gp_names))
+        apart = (
+            largest_difference(point, narrow, names),
+            _limits_apart(limit, narrow, ("accuracy", "alignment", "eigenvalue")),
+        )
         # The minimum is where the gradient is 1e-8, wherever it started.
-        return Again(f"the point N = {self.widths[0]:g}, T = {best:g} of the first draw, and the limit", apart, 1e-6)
+        return Recheck(f"the point N = {width:g}, T = {heat[0]:g} of the first draw, and the limit", max(apart), 1e-6)
+
+    def _limit(self, draw, step, temperatures=None):
+        temperatures = self.temperatures if temperatures is None else temperatures
+        dataset, solutions = solved_points(draw, math.inf, temperatures, [None] * len(temperatures), step)
+        dataset = dataset[["accuracy", "validation_accuracy", "best_temperature"]]
+        return dataset.merge(_aligned(draw, solutions[0].order_parameter))
+
+    def _width(self, draw, width, wider, step, temperatures=None):
+        temperatures = self.temperatures if temperatures is None else temperatures
+        starts = [None if wider is None else _start(wider, index) for index in range(len(temperatures))]
+        dataset, solutions = solved_points(draw, width, temperatures, starts, step)
+        best = int(np.argmax(dataset["accuracy"].values[0]))
+        dataset["order_parameter"] = (("path", "path_other"), np.asarray(solutions[best].order_parameter))
+        dataset = dataset.merge(_aligned(draw, solutions[best].order_parameter))
+        for layer, values in enumerate(zip(*(found.order_parameters for found in solutions), strict=True), 1):
+            own = (f"path_{layer}", f"path_{layer}_other") if values[0].ndim else ()
+            dataset[f"{_STARTS}{layer}"] = (("temperature", *own), np.stack(values))
+        return dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class NarrowHeads(_Points):
+    r"""The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
+
+    The record adds to that of `Theory` the dimensions, the largest of them infinite for heads with
+    full matrices, the log evidence in nats, and the limit's `evidence_slope` over stages. Sequences
+    are those of `Theory` of the same network.
+    """
+
+    values: Sequence[float | int] = parameter("$d$", each=float)
+
+    name: ClassVar[str] = "narrow"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+
+    def check(self) -> None:
+        super().check()
+        for one in self.values:
+            self.narrow_chain(one)
+
+    @property
+    def _at_width(self) -> int:
+        return (len(self.values) + 1) * len(self.temperatures)
+
+    def recheck(self) -> Recheck:
+        """Solve the narrowest network and heads of the first draw at the largest temperature, and its limit."""
+        recorded, draw = results.load(self.path).isel(draw=0, temperature=[-1]), self.draw(0)
+        width, values, heat = self.widths[0], self.values[0], self.temperatures[-1:]
+        point, _ = self._points(draw, width, values, None, _nothing, heat)
+        names = ["accuracy", "validation_accuracy", "log_evidence", "order_parameter"]
+        apart = largest_difference(point, recorded.isel(width=0, dimension=0), names)
+        limit = self._limit(draw, _nothing, heat)
+        apart = max(apart, _limits_apart(limit, recorded, [*names, "evidence_slope"]))
+        where = f"N = {width:g}, d = {values:g}, T = {heat[0]:g}"
+        # As for `Theory`.
+        return Recheck(f"the point {where} of the first draw, and the limit", apart, 1e-6)
+
+    def _limit(self, draw, step, temperatures=None):
+        temperatures = self.temperatures if temperatures is None else temperatures
+        found, _ = self._points(draw, math.inf, None, None, step, temperatures)
+        heads = self.narrow_chain(1)  # slopes are the same in any dimension
+        options = [{"heads": heads, "temperature": temperature} for temperature in temperatures]
+        inputs, labels = draw.train.inputs.values, draw.train.labels
+        slopes = np.stack([evidence_slopes(inputs, labels, **one) for one in options])
+        stages = [stage.name for stage in chain(heads).stages]
+        return found.assign(evidence_slope=(("temperature", "stage"), slopes)).assign_coords(stage=stages)
+
+    def _width(self, draw, width, wider, step):
+        """Each dimension starts from the next larger one; what is wider does not matter."""
+        found: list[xr.Dataset] = []
+        larger = None
+        for values in reversed(self.values):
+            dataset, larger = self._points(draw, width, values, larger, step)
+            found.insert(0, dataset)
+        found.append(self._points(draw, width, None, None, step)[0])
+        return xr.concat(found, axis("dimension", [*self.values, PLAIN_HEADS]))
+
+    def _points(self, draw: Draw, width: float | int, values: float | int | None, larger, step, temperatures=None):
+        """One width and dimension at all temperatures, and the solutions."""
+        temperatures = self.temperatures if temperatures is None else temperatures
+        seen = AttentionedInputs(draw.train.inputs.values, self.narrow_chain(values))
+        narrow = draw._replace(train=Sequences(seen, draw.train.labels))
+        dataset, solutions = solved_points(narrow, width, temperatures, larger or [None] * len(temperatures), step)
+        dataset["log_evidence"] = ("temperature", [float(log_evidence(one)) for one in solutions])
+        overlaps = np.stack([np.asarray(one.order_parameter, np.float32) for one in solutions])
+        dataset["order_parameter"] = (("temperature", "path", "path_other"), overlaps)
+        return dataset, solutions
+
+
+def solved_points(
+    draw: Draw, width: float | int, temperatures: Sequence[float], starts: Sequence, step: Callable[[], object]
+) -> tuple[xr.Dataset, list[Solution]]:
+    """Saddle points at one width, their accuracies and convergence; and the solutions."""
+    solutions, rows, seconds = [], [], []
+    for temperature, start in zip(temperatures, starts, strict=True):
+        began = time.monotonic()
+        options = {"width": width, "temperature": temperature, "start": start, "throw": False}
+        found = solve(draw.train.inputs, draw.train.labels, **options)
+        rows.append(_accuracies(draw, found.order_parameter, temperature))
+        solutions.append(found)
+        seconds.append(time.monotonic() - began)
+        step()
+    validation, *tests = np.array(rows).T
+    dataset = xr.Dataset(
+        {
+            "accuracy": (("test_set", "temperature"), np.array(tests)),
+            "validation_accuracy": ("temperature", validation),
+            "best_temperature": temperatures[int(np.argmax(tests[0]))],
+            "seconds": ("temperature", seconds),
+        },
+        coords={"test_set": list(draw.tests), "temperature": list(temperatures)},
+    )
+    for name in ("action", "energy", "entropy", "gradient_norm", "steps", "outcome"):
+        dataset[name] = ("temperature", [np.asarray(getattr(found, name)).item() for found in solutions])
+    return dataset, solutions
+
+
+def _start(wider: xr.Dataset, index: int) -> tuple:
+    """All order parameters at a temperature."""
+    names = sorted((str(name) for name in wider if str(name).startswith(_STARTS)), key=lambda name: int(name[6:]))
+    return tuple(jnp.asarray(wider[name].values[index]) for name in names)
+
+
+def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
+    """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
+    train, heat = draw.train, jnp.asarray(temperature)
+    vectors = predictor_vectors(train.inputs, train.labels, order_parameter, temperature=heat)
+    every = (draw.validation, *draw.tests.values())
+    return [float(accuracy(jnp.einsum("epi,pi->e", seen.inputs.values, vectors), seen.labels)) for seen in every]
+
+
+def _aligned(draw: Draw, order_parameter) -> xr.Dataset:
+    """Overlaps of the training kernel's principal components with the labels, largest eigenvalue first."""
+    gram = kernel(draw.train.inputs, draw.train.inputs, order_parameter)
+    eigenvalues, overlaps = principal_overlaps(gram, draw.train.labels)
+    return xr.Dataset(
+        {
+            "eigenvalue": ("component", np.asarray(eigenvalues, np.float32)),
+            "overlap": ("component", np.asarray(overlaps, np.float32)),
+            "alignment": float(centred_alignment(gram, draw.train.labels)),
+        }
+    )
+
+
+def _limits_apart(limit: xr.Dataset, recorded: xr.Dataset, names) -> float:
+    """The largest difference of a limit from the recorded one."""
+    return max(difference(limit[name], recorded[f"gp_{name}"]) for name in names)
+
+
+def _nothing() -> None:
+    """A step of no progress bar."""

@@ -1,4 +1,4 @@
-"""Training a network by gradient descent, recorded: section 4.2 and appendix H of Tiberi et al. (2024)."""
+"""Training a network by gradient descent: section 4.2 and appendix H of Tiberi et al. (2024)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from statmech_attention.training.files import network_dataset
 
-from attention_book.experiments.again import Again, difference
-from attention_book.experiments.experiment import Part
+from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork
 from attention_book.training import Training, train
 from statmech_attention import results
@@ -20,28 +19,18 @@ OPENING = 20  # steps
 class Trained(OnNetwork):
     """A network trained on the one-shot task, see `train`; the record is read by `load_network`.
 
-    Beside the network it has the `opening`, two losses after a few steps: after a thousand steps another
-    machine with another version of JAX was seen to differ by two percent.
-
-    Attributes:
-        width: $N$.
-        dimension: $G$, of queries and keys.
-        epochs: how many, of one sequence for every pair of training classes.
-        batch: sequences a step.
-        learning_rate: Adam's.
-        weight_decay: times the parameters, added to the gradient.
-        validate_every: steps between validations, after each of which the state is kept.
-        biases: of the input projection and of the readout.
+    Beside the network it has the `opening`, two losses after a few steps: after a thousand steps
+    another machine with another version of JAX was seen to differ by two percent.
     """
 
-    width: int
-    dimension: int
-    epochs: int
-    batch: int
-    learning_rate: float
-    weight_decay: float
-    validate_every: int
-    biases: bool = False
+    width: int = parameter("$N$", ge=1)
+    dimension: int = parameter("$G$, of queries and keys", ge=1)
+    epochs: int = parameter("epochs, of one sequence for every pair of training classes", ge=1)
+    batch: int = parameter("sequences per step", ge=1)
+    learning_rate: float = parameter("Adam's learning rate", gt=0)
+    weight_decay: float = parameter("factor of the parameters in the gradient")
+    validate_every: int = parameter("steps between validations, after each of which the state is kept", ge=1)
+    biases: bool = parameter("biases of the input projection and of the readout", False)
 
     name: ClassVar[str] = "network"
     revision: ClassVar[int] = 1  # 1: as first recorded
@@ -60,20 +49,17 @@ class Trained(OnNetwork):
         return (yield Part("network", compute))
 
     def opening(self) -> np.ndarray:
-        """Training and validation loss after the first steps: what rounding has not yet driven apart, as it does later."""
-        # Steps and sequences are those of the run itself, which only looks at them later.
+        """Training and validation loss after the first steps, before rounding drives them apart."""
         row = self._train(validate_every=OPENING, stop_after=OPENING, progress=False).curve[0]
         return row[[CURVE.index(name) for name in ("train_loss", "validation_loss")]]
 
-    def again(self) -> Again:
-        """The opening. The accuracies are no part of it: where outputs are close to zero, their signs are rounding."""
+    def recheck(self) -> Recheck:
+        """Compute the opening; it has no accuracies, since signs of outputs close to zero are rounding."""
         apart = difference(self.opening(), results.load(self.path).attrs["opening"])
         # In single precision, which adds up in an order of the machine's own.
-        return Again(f"the losses after {OPENING} steps", apart, 1e-4)
+        return Recheck(f"the losses after {OPENING} steps", apart, 1e-4)
 
     def _train(self, **options) -> Training:
-        suite, names = self.suite(), ["width", "dimension", "seed", "epochs", "batch"]
-        names += ["learning_rate", "weight_decay", "biases", "validate_every"]
-        return train(
-            suite.task, suite.split, heads=self.chain, **({name: getattr(self, name) for name in names} | options)
-        )
+        suite, names = self.suite(), ("width", "dimension", "seed", "epochs", "batch", "learning_rate", "weight_decay")
+        asked = {name: getattr(self, name) for name in (*names, "biases", "validate_every")}
+        return train(suite.task, suite.split, heads=self.chain, **(asked | options))

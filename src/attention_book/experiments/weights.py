@@ -1,4 +1,4 @@
-"""NUTS on all weights for the hidden Markov chains, recorded: the samples of Figures 2(c) and 2(e)."""
+"""NUTS on all weights for the hidden Markov chains: the samples of Figures 2(c) and 2(e)."""
 
 import os
 from dataclasses import dataclass
@@ -9,10 +9,9 @@ import jax
 import numpy as np
 import xarray as xr
 
-from attention_book.experiments.again import Again
-from attention_book.experiments.experiment import Experiment, Part
-from attention_book.experiments.samples import OPENING, again_of, opening_of
-from statmech_attention import results
+from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
+from attention_book.experiments.samples import OPENING, opening_of, recheck_of
+from statmech_attention import checks, results
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
@@ -25,34 +24,22 @@ NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}
 class HiddenMarkovWeights(Experiment):
     """The posterior (8) of all weights by NUTS.
 
-    The record has the order parameters of every draw, what NUTS reports of it, and of the outputs on the test chains their mean and
-    variance in every chain, with R-hat and effective size; and the `opening`, as that of `Samples`.
-
-    Attributes:
-        width: $N$.
-        seed: of data, heads and draws.
-        network: as for `sampling_trial`.
-        noise: as for `sampling_trial`.
-        temperature: $T$.
-        examples: $P$.
-        test_examples: test chains.
-        chains: chains side by side, started from the prior.
-        warmup: iterations in which step size and masses adapt.
-        draws: draws a chain that are kept.
-        thinning: iterations a draw.
+    The record has the order parameters of every draw with NUTS' report of it, and mean and variance
+    of the outputs on the test chains in every chain, with R-hat and effective size; and the
+    `opening`, as that of `Samples`.
     """
 
-    width: int
-    seed: int
-    network: str
-    noise: float
-    temperature: float
-    examples: int
-    test_examples: int
-    chains: int
-    warmup: int
-    draws: int
-    thinning: int
+    width: int = parameter("$N$", ge=1)
+    seed: int = parameter("seed of data, heads and draws")
+    network: str = parameter("heads that are kept", among=tuple(NETWORKS))
+    noise: float = parameter(r"$\sigma_\perp$")
+    temperature: float = parameter("$T$", gt=0)
+    examples: int = parameter("training chains", ge=1)
+    test_examples: int = parameter("test chains", ge=1)
+    chains: int = parameter("chains side by side, started from the prior", ge=2)
+    warmup: int = parameter("iterations in which step size and masses adapt", ge=0)
+    draws: int = parameter("draws per chain that are kept", ge=4)
+    thinning: int = parameter("iterations per draw", ge=1)
 
     name: ClassVar[str] = "hidden Markov weights"
     revision: ClassVar[int] = 1  # 1: as first recorded
@@ -78,12 +65,12 @@ class HiddenMarkovWeights(Experiment):
         return sampling_trial(self.seed, network=self.network, noise=self.noise, **counts)
 
     def opening(self, trial: HiddenMarkovTrial) -> xr.Dataset:
-        """What NUTS reports of a few draws after hardly any warm-up."""
+        """NUTS' report of a few draws after hardly any warm-up."""
         return opening_of(self._drawn(trial, chains=self.chains, **OPENING))
 
-    def again(self) -> Again:
-        """The opening."""
-        return again_of(self.opening(self.trial()), results.load(self.path))
+    def recheck(self) -> Recheck:
+        """Draw the opening."""
+        return recheck_of(self.opening(self.trial()), results.load(self.path))
 
     def _drawn(self, trial: HiddenMarkovTrial, **options) -> xr.Dataset:
         options |= {"width": self.width, "temperature": self.temperature, "attentioned_test": trial.test, "warn": False}
@@ -94,40 +81,17 @@ class HiddenMarkovWeights(Experiment):
 def sampling_trial(
     seed: int, *, network: str = "all", noise: float = 1.0, examples: int = 100, test_examples: int = 1000
 ) -> HiddenMarkovTrial:
-    r"""Data and heads of the hidden Markov chains, as one of the paper's networks sees them.
+    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them.
 
-    Args:
-        seed: of data and heads.
-        network: "all" paths, or "good and denoising" only.
-        noise: $\sigma_\perp$.
-        examples: training chains.
-        test_examples: test chains.
-
-    Returns:
-        `HiddenMarkovTrial`.
-
-    Raises:
-        ValueError: an unknown network, numbers out of range.
+    The noise is $\sigma_\perp$.
     """
-    if network not in NETWORKS:
-        raise ValueError(f"network: wanted one of {', '.join(NETWORKS)}, got {network!r}.")
     trial = HiddenMarkov(perpendicular_noise=noise).trial(jax.random.key(seed), examples, test_examples)
-    kept = NETWORKS[network]
+    kept = NETWORKS[checks.choice("network", network, NETWORKS)]
     return trial._replace(train=trial.train.keep_heads(kept), test=trial.test.keep_heads(kept))
 
 
 def recorded_sampling(folder: str | os.PathLike) -> list[xr.Dataset]:
-    """All recorded draws in a folder, in the order of their files' names; an empty list where there are none.
-
-    Args:
-        folder: of the results.
-
-    Returns:
-        Datasets, with the parameters of the run as attributes besides their own.
-
-    Raises:
-        ValueError: as `results.load`.
-    """
+    """All recorded draws in a folder, in the order of their files' names."""
     files = sorted(Path(folder).glob("weights-*.nc"))
     return [results.load(path).assign_attrs(results.record(path)["parameters"]) for path in files]
 

@@ -4,10 +4,41 @@ import jax
 import pytest
 
 from attention_book import experiments
+from attention_book.experiments.networks import OnNetwork
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import trained_network
 from attention_book.training.path_form import initial
+from statmech_attention import results
 from statmech_attention.training import save_network
+
+
+def pytest_generate_tests(metafunc):
+    if "wrong" in metafunc.fixturenames:
+        metafunc.parametrize("wrong", metafunc.module.WRONG, ids=str)
+
+
+@pytest.fixture(scope="module")
+def make(request, small):
+    """The file's `EXPERIMENT` with its `SETTINGS`, in a folder with all that the file's `prepare` puts there."""
+    module = request.module
+
+    def make(folder, **changes):
+        if hasattr(module, "prepare") and not list(folder.glob("*.nc")):
+            module.prepare(folder)
+        return small(module.EXPERIMENT, folder, **{**module.SETTINGS, **changes})
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def recorded(make, tmp_path_factory):
+    """A record of the file's experiment."""
+    return make(tmp_path_factory.mktemp("recorded")).run(progress=False)
+
+
+@pytest.fixture(scope="module")
+def found(recorded):
+    return results.load(recorded)
 
 
 @pytest.fixture(scope="session")
@@ -22,20 +53,14 @@ def suite():
 
 @pytest.fixture(scope="session")
 def small(suite):
-    """How often the suite was asked for, and an experiment of a class, without the tedious part of its parameters."""
+    """Experiments by name; those on networks on the suite, without the tedious part of their parameters."""
 
-    class Small:
-        asked = 0
+    def small(name, folder, **parameters):
+        kind, common = getattr(experiments, name), {"data": "glyphs", "kind": "heads", "seed": 0}
+        common["suites"] = {"glyphs": suite}.__getitem__
+        return kind(folder=folder, **((common if issubclass(kind, OnNetwork) else {}) | parameters))
 
-        def suites(self, name):
-            type(self).asked += 1
-            return {"glyphs": suite}[name]
-
-        def __call__(self, experiment, folder, **parameters):
-            common = {"data": "glyphs", "kind": "heads", "seed": 0, "suites": self.suites}
-            return getattr(experiments, experiment)(folder=folder, **(common | parameters))
-
-    return Small()
+    return small
 
 
 def random_network(heads, seed=7, dimension=8):

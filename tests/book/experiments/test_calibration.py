@@ -1,30 +1,25 @@
 """Recorded calibration at tiny size: what u is, the wrong priors' weights, and that a run goes on where it stopped."""
 
-import math
-
-import jax
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import chi, norm
 
 import statmech_attention as sma
-from attention_book.experiments import Calibration, calibration
+from attention_book.experiments import calibration
 from attention_book.experiments.calibration import PREDICTORS, PRIORS, QUANTITIES, WRONG_VARIANCE
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
-TINY = dict(seed=2, widths=[2, 5], problems=3, examples=6, temperature=0.3, chains=2, warmup=20, draws=30)
-TINY |= dict(doublings=1, batch=2)
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "Calibration"
+SETTINGS = dict(seed=2, widths=[2, 5], problems=3, examples=6, temperature=0.3, chains=2, warmup=20, draws=30)
+SETTINGS |= dict(doublings=1, batch=2)
+WRONG = [{"problems": 1}, {"widths": [0]}, {"temperature": 0.0}, {"draws": 2}, {"batch": 0}]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return Calibration(folder=tmp_path_factory.mktemp("calibration"), **TINY).run(progress=False)
-
-
-def test_the_record_has_every_problem(recorded):
+def test_the_record_has_every_problem(recorded, found):
     assert recorded.name == "calibration-examples6-noise0.3-seed2.nc"
-    found = results.load(recorded)
     assert found.output_u.shape == (2, 3, len(PREDICTORS), 4) and found.order_u.shape == (2, 3, len(PRIORS), 4)
     assert found.quantity.values.tolist() == list(QUANTITIES) and found.width.values.tolist() == [2, 5]
     assert np.all((found.output_u >= 0) & (found.output_u <= 1)) and np.all(found.draws.values == 60)  # doubled once
@@ -32,20 +27,17 @@ def test_the_record_has_every_problem(recorded):
         found.output_u.sel(predictor="exact"), found.prior_output_u.sel(prior="true"), rtol=1e-12
     )
     assert np.all(found.weights_worth.sel(prior="true") > 1 - 1e-9)
-    again = Calibration(folder=recorded.parent, **TINY).again()
-    assert again.difference == 0
 
 
 @pytest.mark.parametrize("width", [2, 5])
-def test_a_problem_is_judged_by_its_own_posterior(recorded, width):
-    experiment = Calibration(folder=recorded.parent, **TINY)
-    problem = experiment.problem(width, 1)
+def test_a_problem_is_judged_by_its_own_posterior(recorded, found, make, width):
+    problem = make(recorded.parent).problem(width, 1)
     options = dict(
         width=width, temperature=0.3, chains=2, warmup=20, draws=60, attentioned_test=problem.test, warn=False
     )
     sample = sampling.tempered_posterior if width == 2 else sampling.posterior
     drawn = sample(problem.train, problem.labels, key=problem.key, **options)
-    found = results.load(recorded).sel(width=width, problem=1)
+    found = found.sel(width=width, problem=1)
     ranks = [
         np.mean(drawn.order_parameter[..., i, j] < value)
         for (i, j), value in zip([(0, 0), (0, 1), (3, 3)], problem.order[:3], strict=True)
@@ -86,38 +78,3 @@ def test_the_weights_of_the_wrong_variance_are_a_ratio_of_densities():
     readout = np.random.default_rng(3).chisquare(width, draws) / width
     weights = np.exp(-0.5 * width * (1 / WRONG_VARIANCE - 1) * readout)
     assert weights @ readout / weights.sum() == pytest.approx(WRONG_VARIANCE, rel=0.01)
-
-
-def test_u_is_uniform_for_the_prior_itself():
-    """Without labels worth the name the posterior is the prior, and the truth one more draw from it."""
-    keys = jax.random.split(jax.random.key(0), 60)
-    problems = [calibration.draw_problem(key, 3, 2, 1e4) for key in keys]
-    drawn = np.array([one.order[-1] for one in problems])
-    assert abs(drawn.mean() - 1) < 4 * math.sqrt(2 / 3 / 60)
-    assert all(one.outputs.shape == (4,) and one.labels.shape == (2,) for one in problems)
-
-
-def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
-    calls, original = [], calibration.judge
-
-    def stopped(*arguments):
-        calls.append(1)
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(calibration, "judge", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        Calibration(folder=tmp_path, **TINY).run(progress=False)
-    path = Calibration(folder=tmp_path, **TINY).run(progress=False)
-    assert len(calls) == 7  # three problems, the interrupted one, and the rest: it, and two more of three
-    first, second = results.load(path), results.load(recorded)
-    np.testing.assert_array_equal(first.output_u, second.output_u)
-
-
-@pytest.mark.parametrize(
-    "changed", [{"problems": 1}, {"widths": [0]}, {"temperature": 0.0}, {"draws": 2}, {"batch": 0}]
-)
-def test_wrong_parameters_are_refused(tmp_path, changed):
-    with pytest.raises(ValueError, match=next(iter(changed))):
-        Calibration(folder=tmp_path, **{**TINY, **changed}).run()

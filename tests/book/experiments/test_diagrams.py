@@ -3,16 +3,31 @@
 import numpy as np
 import pytest
 
-from attention_book.experiments import Diagram, diagrams, marked
+from attention_book.experiments import Diagram, marked
 from attention_book.experiments.diagrams import PAIRS
 from statmech_attention import dmft, results
 
+from .shared import *  # noqa: F403
+
 TINY = dict(seed=1, window=4, gamma=220.0, epsilon=0.02, low=2.6, high=3.0, start=3.0, limit=1.0, gammas=3)
 TINY |= dict(networks=5, transient=40, steps=60, levels=51, count=2, parts=2)
+WRONG = [
+    {"diagram": "map"},
+    {"networks": 1},
+    {"ensemble": "many"},
+    ({"low": 3.0, "high": 2.0}, "low, high, parts: wanted 0 <= low < high"),
+    ({"parts": 6}, "at most 5 parts"),
+    ({"diagram": "patterns", "sets": 1}, "at most 1 parts"),
+]
 
 
-def recorded(folder, **parameters):
-    return Diagram(folder=folder, **(TINY | parameters)).run(progress=False)
+@pytest.fixture(scope="module", params=["bifurcation", "continuation", "exponents", "phases"])
+def make(request):
+    return lambda folder, **changes: Diagram(folder=folder, **{**TINY, "diagram": request.param, **changes})
+
+
+def load(folder, **parameters):
+    return results.load(Diagram(folder=folder, **(TINY | parameters)).run(progress=False))
 
 
 @pytest.fixture(scope="module")
@@ -22,43 +37,20 @@ def begin():
 
 
 def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
-    path = recorded(tmp_path, diagram="bifurcation")
-    assert path == tmp_path / "bifurcation-seed1-beta2.6-3.nc"
-    found, (model, window) = results.load(path), begin
+    found, (model, window) = load(tmp_path, diagram="bifurcation"), begin
     np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
-    assert found.seconds.shape == (2,) and not list((tmp_path / "checkpoints").iterdir())
+    assert (tmp_path / "bifurcation-seed1-beta2.6-3.nc").is_file() and found.seconds.shape == (2,)
     wanted = dmft.bifurcation_diagram(
         model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=PAIRS
     )
     np.testing.assert_array_equal(marked(found.visited, 51), wanted.visited[:, 0])
     np.testing.assert_array_equal(marked(found.sections, 51), wanted.sections)
-    written = path.stat().st_mtime_ns
-    assert recorded(tmp_path, diagram="bifurcation") == path and path.stat().st_mtime_ns == written
-
-
-def test_a_continuation_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
-    whole = results.load(recorded(tmp_path / "whole", diagram="continuation"))
-    assert whole.visited.dims == ("way", "network", "byte") and whole.way.values.tolist() == ["up", "down"]
-    np.testing.assert_allclose(whole.beta, np.linspace(2.6, 3.0, 5))
-    calls, original = [], diagrams.continuation
-
-    def once(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(diagrams, "continuation", once)
-    with pytest.raises(KeyboardInterrupt):
-        recorded(tmp_path / "cut", diagram="continuation")
-    again = results.load(recorded(tmp_path / "cut", diagram="continuation"))
-    assert len(calls) == 3  # one part, the interrupted one, and that again
-    for name in ("visited", "sections", "beta"):
-        np.testing.assert_array_equal(again[name], whole[name])
 
 
 def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
-    found, (model, window) = results.load(recorded(tmp_path, diagram="continuation")), begin
+    found, (model, window) = load(tmp_path, diagram="continuation"), begin
+    assert found.visited.dims == ("way", "network", "byte")
+    np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
     for way, place, beta in (("up", 0, 2.6), ("down", -1, 3.0)):
         wanted = dmft.bifurcation_diagram(model.at(beta=beta), window, transient=40, steps=60, levels=51)
         np.testing.assert_array_equal(marked(found.visited.sel(way=way)[place], 51), wanted.visited[0])
@@ -66,7 +58,7 @@ def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
 
 @pytest.mark.parametrize("diagram", ["exponents", "phases"])
 def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
-    found, (model, window) = results.load(recorded(tmp_path, diagram=diagram)), begin
+    found, (model, window) = load(tmp_path, diagram=diagram), begin
     if diagram == "phases":
         np.testing.assert_allclose(found.gamma, [0.0, 110.0, 220.0])
         found = found.isel(gamma=2)
@@ -76,18 +68,9 @@ def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
     np.testing.assert_array_equal(found.period, wanted.period)
 
 
-@pytest.mark.parametrize("diagram", ["bifurcation", "continuation", "exponents", "phases"])
-def test_the_first_networks_computed_again_tell_another_model(tmp_path, diagram):
-    recorded(tmp_path, diagram=diagram)
-    again = Diagram(folder=tmp_path, diagram=diagram, **TINY).again()
-    assert again.what == "3 networks of lowest beta" and again.difference < again.tolerance
-    other = Diagram(folder=tmp_path, diagram=diagram, **(TINY | {"epsilon": 0.03})).again()
-    assert other.difference > again.tolerance
-
-
 def test_the_life_of_transients_is_recorded(tmp_path, begin):
-    path = recorded(tmp_path, diagram="lifetimes", networks=3, starts=4, blocks=3)
-    found, (model, window) = results.load(path), begin
+    options = dict(diagram="lifetimes", networks=3, starts=4, blocks=3)
+    found, (model, window) = load(tmp_path, **options), begin
     assert found.block_exponent.shape == (3, 4, 3)
     # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the state itself.
     model = model.at(beta=found.beta.values)
@@ -95,16 +78,14 @@ def test_the_life_of_transients_is_recorded(tmp_path, begin):
     alone = dmft.lyapunov_spectrum(model, there, steps=18, count=1, discard=2, blocks=2)
     for start in range(4):
         np.testing.assert_allclose(found.block_exponent[:, start, 0], alone.exponents[:, 0], rtol=1e-4, atol=1e-6)
-    again = Diagram(folder=tmp_path, diagram="lifetimes", **(TINY | dict(networks=3, starts=4, blocks=3))).again()
-    assert again.difference < 1e-6
+    assert Diagram(folder=tmp_path, **(TINY | options)).recheck().difference < 1e-6
 
 
 @pytest.mark.parametrize("ensemble", ["segments", "independent"])
 def test_other_patterns_are_recorded(tmp_path, ensemble):
-    options = dict(ensemble=ensemble, low=0.9, high=1.2, networks=3, starts=3, sets=2, steps=1000)
-    path = recorded(tmp_path, diagram="patterns", **options)
-    assert path.name == f"patterns-{'' if ensemble == 'segments' else 'independent-'}seed1-beta0.9-1.2.nc"
-    found = results.load(path)
+    options = dict(ensemble=ensemble, low=0.9, high=1.2, networks=3, starts=3, sets=2, steps=1000, diagram="patterns")
+    found = load(tmp_path, **options)
+    assert (tmp_path / f"patterns-{'' if ensemble == 'segments' else 'independent-'}seed1-beta0.9-1.2.nc").is_file()
     assert found.regime.shape == (2, 3, 3) and found["set"].values.tolist() == [1, 2]
     for seed in (1, 2):
         patterns = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}[ensemble](seed=seed)
@@ -114,21 +95,5 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
         wanted = dmft.attractors(model, dmft.initial_window(model), transient=3 + 40, steps=1000)
         np.testing.assert_allclose(one.exponents[:, 0], wanted.exponents, rtol=1e-3, atol=1e-5)
         np.testing.assert_array_equal(one.regime[:, 0], wanted.regime)
-    again = Diagram(folder=tmp_path, diagram="patterns", **(TINY | options)).again()
-    assert again.what == "the first patterns below their onset" and again.difference < again.tolerance
-
-
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (dict(diagram="map"), r"diagram: wanted one of \['bifurcation', .*\], got 'map'"),
-        (dict(networks=1), "networks: wanted a whole number of at least 2, got 1"),
-        (dict(low=3.0, high=2.0), "low, high, parts: wanted 0 <= low < high"),
-        (dict(parts=6), "at most 5 parts"),
-        (dict(diagram="patterns", sets=1), "at most 1 parts"),
-        (dict(ensemble="many"), "ensemble: wanted one of .*, got 'many'"),
-    ],
-)
-def test_bad_numbers_are_refused(tmp_path, change, message):
-    with pytest.raises(ValueError, match=message):
-        recorded(tmp_path, **({"diagram": "phases"} | change))
+    recheck = Diagram(folder=tmp_path, **(TINY | options)).recheck()
+    assert recheck.what == "the first patterns below their onset" and recheck.difference < recheck.tolerance

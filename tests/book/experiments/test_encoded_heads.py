@@ -7,20 +7,18 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments, tasks
-from attention_book.experiments import EncodedHeads, encoded_heads
-from attention_book.experiments.encoded_inputs import stored_inputs
-from attention_book.experiments.encoded_tasks import STEP, encoded_task, words
+from attention_book import tasks
+from attention_book.experiments.encoded_heads import CHOSEN_BY
+from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
 from statmech_attention import results
 
-TINY = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
-TINY |= dict(labels=[10, 30, 50], directions=6, head_dimension=4, widths=[100, 10], temperatures=[1.0, 0.1])
-TINY |= dict(kept_deep=[3], kept_flat=[2], random=1, steps=20, stored=True)
+from .shared import *  # noqa: F403
 
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return EncodedHeads(folder=tmp_path_factory.mktemp("sentences"), **TINY).run(progress=False)
+EXPERIMENT = "EncodedHeads"
+SETTINGS = dict(seed=0, task="made", layers=[0, 1], examples=30, validation_examples=20, test_examples=40)
+SETTINGS |= dict(labels=[10, 30, 50], directions=6, head_dimension=4, widths=[100, 10], temperatures=[1.0, 0.1])
+SETTINGS |= dict(kept_deep=[3], kept_flat=[2], random=1, steps=20, stored=True)
+WRONG = [{"task": "weather"}, {"labels": [5]}, {"widths": [0.5]}, {"kept_deep": [0]}, {"steps": 0}]
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +27,8 @@ def found(recorded):
 
 
 @pytest.fixture(scope="module")
-def experiment(recorded):
-    return EncodedHeads(folder=recorded.parent, **TINY)
+def experiment(recorded, make):
+    return make(recorded.parent)
 
 
 @pytest.fixture(scope="module")
@@ -96,31 +94,20 @@ def test_accuracy_by_labels_is_at_the_temperature_of_the_largest_evidence(found,
     assert np.isnan(one["theory_by_labels"].sel(labels=50)) and one["gp_by_labels"].notnull().all()
 
 
-@pytest.mark.parametrize("network", ["deep", "flat"])
-def test_heads_kept_are_learned_again_without_the_others(found, problems, network):
-    one, problem = found, problems[network]
-    heat = float(one[f"chosen_temperature_{network}"])
-    assert heat == float(one[f"log_evidence_{network}"].sel({f"width_{network}": 10.0}).idxmax("temperature"))
+@pytest.mark.parametrize(("network", "by"), [("deep", "evidence"), ("flat", "evidence"), ("flat", "validation")])
+def test_heads_kept_are_learned_again_without_the_others(recorded, problems, network, by):
+    one, problem = results.load(recorded).sel(chosen_by=by), problems[network]
+    heat, chooses = float(one[f"chosen_temperature_{network}"]), one[f"{CHOSEN_BY[by]}_{network}"]
+    assert heat == float(chooses.sel({f"width_{network}": 10.0}).idxmax("temperature"))
     for name in ("both", "Taylor by layer", "greedy"):
         scores = one[f"head_score_{network}"].sel({f"criterion_{network}": name}).values
         size = 3 if network == "deep" else 2
         removed = sma.pruning.removal_order(scores, heads=problem.train.heads)[: len(scores) - size]
-        smaller = sma.prune(problem.train, removed)
+        smaller, test = sma.prune(problem.train, removed), sma.prune(problem.test, removed)
         solution = sma.solve(smaller, problem.labels, width=10, temperature=heat)
-        right = float(sma.accuracy(solution.predict(sma.prune(problem.test, removed)).mean, problem.test_labels))
+        right = float(sma.accuracy(solution.predict(test).mean, problem.test_labels))
         place = {f"order_{network}": name, f"kept_{network}": size}
         assert float(one[f"learned_{network}"].sel(place)) == pytest.approx(right, abs=1e-6)
-
-
-def test_heads_are_kept_at_the_temperature_chosen_by_validation_too(recorded, problems):
-    one, problem = results.load(recorded).sel(chosen_by="validation"), problems["flat"]
-    heat = float(one["chosen_temperature_flat"])
-    assert heat == float(one["validation_accuracy_flat"].sel(width_flat=10.0).idxmax("temperature"))
-    removed = sma.pruning.removal_order(one["head_score_flat"].sel(criterion_flat="Taylor").values, heads=(6,))[:4]
-    smaller, test = sma.prune(problem.train, removed), sma.prune(problem.test, removed)
-    solution = sma.solve(smaller, problem.labels, width=10, temperature=heat)
-    right = float(sma.accuracy(solution.predict(test).mean, problem.test_labels))
-    assert float(one["learned_flat"].sel(order_flat="Taylor", kept_flat=2)) == pytest.approx(right, abs=1e-6)
 
 
 def test_heads_are_masked_by_brute_force(found, problems):
@@ -181,12 +168,6 @@ def test_scores_by_brute_force(found, problems):
     np.testing.assert_allclose(scores["Taylor by layer"], layers, rtol=1e-3)
 
 
-def test_a_part_computed_again_is_the_same(experiment):
-    again = experiment.again()
-    assert again.difference < 1e-3 and again.tolerance == 1e-3
-    assert experiments.experiment_of(experiment.path) == experiment and not experiment.missing
-
-
 def test_what_is_stored_is_what_was_solved(found, problems):
     kept = stored_inputs(found)
     np.testing.assert_array_equal(kept.train.values, problems["deep"].train.values)
@@ -194,35 +175,3 @@ def test_what_is_stored_is_what_was_solved(found, problems):
     assert kept.train.heads == (3, 3) and sum(map(len, kept.kept)) == 3
     with pytest.raises(ValueError, match="recorded: wanted a record with a task stored"):
         stored_inputs(found.drop_vars("stored_inputs"))
-
-
-def test_an_interrupted_run_goes_on(found, tmp_path, monkeypatch):
-    calls, original = [], encoded_heads.grid
-
-    def stopped(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(encoded_heads, "grid", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        EncodedHeads(folder=tmp_path, **TINY).run(progress=False)
-    path = EncodedHeads(folder=tmp_path, **TINY).run(progress=False)
-    assert len(calls) == 4
-    np.testing.assert_array_equal(results.load(path).sel(chosen_by="evidence")["learned_flat"], found["learned_flat"])
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"task": "weather"},
-        {"labels": [5]},
-        {"widths": [0.5]},
-        {"kept_deep": [0]},
-        {"steps": 0},
-    ],
-)
-def test_wrong_parameters_are_refused(tmp_path, changed):
-    with pytest.raises(ValueError, match=next(iter(changed))):
-        EncodedHeads(folder=tmp_path, **{**TINY, **changed}).run()

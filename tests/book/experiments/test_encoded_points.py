@@ -5,27 +5,28 @@ import pytest
 
 import statmech_attention as sma
 from attention_book import experiments, tasks
-from attention_book.experiments import EncodedPoints
-from attention_book.experiments.encoded_tasks import STEP, words
-from statmech_attention import results
+from attention_book.experiments.encoded_inputs import STEP, words
 
-TINY = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
-TINY |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "EncodedPoints"
+SETTINGS = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
+SETTINGS |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
+WRONG = [
+    {"task": "weather"},
+    {"split": [60]},
+    {"examples": 41},
+    {"fitted": 1},
+    {"validation_examples": 60},
+    {"temperatures": [1.0, 1.0]},
+    {"widths": []},
+    {"directions": 0},
+]
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return EncodedPoints(folder=tmp_path_factory.mktemp("points"), **TINY).run(progress=False)
-
-
-@pytest.fixture(scope="module")
-def experiment(recorded):
-    return experiments.experiment_of(recorded)
-
-
-@pytest.fixture(scope="module")
-def problem(experiment):
-    return experiment.problem()
+def problem(recorded):
+    return experiments.experiment_of(recorded).problem()
 
 
 def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
@@ -49,8 +50,7 @@ def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
     np.testing.assert_array_equal(problem.test_labels, read.labels[60:])
 
 
-def test_points_are_those_of_solver_and_predictor(recorded, problem):
-    found = results.load(recorded)
+def test_points_are_those_of_solver_and_predictor(found, problem):
     assert found["temperature"].values.tolist() == [0.1, 1.0] and sorted(found["width"].values) == [10, np.inf]
     for width in (10, np.inf):
         solution = sma.solve(problem.train, problem.labels, width=width, temperature=0.1)
@@ -60,30 +60,3 @@ def test_points_are_those_of_solver_and_predictor(recorded, problem):
         outputs = np.asarray(solution.predict(problem.test).mean)
         assert float(here["accuracy"]) == np.mean(np.sign(outputs) == problem.test_labels)
         np.testing.assert_array_equal(here["right"], 2 * (np.sign(outputs) == problem.test_labels))
-
-
-def test_a_point_computed_again_is_the_same_and_tells_another(experiment, recorded, tmp_path):
-    assert experiment.again().difference < 1e-4
-    dataset, made = results.load(recorded), results.record(recorded)
-    dataset["log_evidence"] *= 1.01
-    kept = {name: made[name] for name in ("parameters", "inputs", "revision", "maker")}
-    again = experiments.experiment_of(results.save(dataset, tmp_path / recorded.name, **kept)).again()
-    assert again.difference > again.tolerance
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"task": "weather"}, "task: wanted one of"),
-        ({"split": [60]}, "split: wanted"),
-        ({"examples": 41}, "examples: wanted a whole number of at least 2 and at most 40"),
-        ({"fitted": 1}, "fitted: wanted"),
-        ({"validation_examples": 60}, "validation_examples: wanted"),
-        ({"temperatures": [1.0, 1.0]}, "temperatures: wanted different positive numbers"),
-        ({"widths": []}, "widths: wanted different"),
-        ({"directions": 0}, "directions: wanted"),
-    ],
-)
-def test_wrong_parameters_are_refused(tmp_path, changed, message):
-    with pytest.raises(ValueError, match=message):
-        EncodedPoints(folder=tmp_path, **{**TINY, **changed}).run(progress=False)

@@ -7,19 +7,16 @@ from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
 from attention_book import experiments
-from attention_book.experiments import Evidences, evidences
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
-TINY = dict(seed=1, draws=2, examples=12, test_examples=20, widths=[30, 10], temperatures=[0.3, 0.1], points=8)
+from .shared import *  # noqa: F403
 
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return Evidences(folder=tmp_path_factory.mktemp("evidences"), **TINY).run(progress=False)
+EXPERIMENT = "Evidences"
+SETTINGS = dict(seed=1, draws=2, examples=12, test_examples=20, widths=[30, 10], temperatures=[0.3, 0.1], points=8)
+WRONG = [{"draws": 0}, {"widths": []}, {"temperatures": [0.0]}, {"points": 2}]
 
 
-def test_the_record_has_evidence_and_accuracy(recorded):
-    found = results.load(recorded)
+def test_the_record_has_evidence_and_accuracy(recorded, found):
     assert recorded.name == "evidences-examples12-seed1.nc"
     assert found.log_evidence.shape == (2, 2, 2) and found.gp_log_evidence.shape == (2, 2)
     assert found.width.values.tolist() == [10, 30] and found.temperature.values.tolist() == [0.1, 0.3]
@@ -34,8 +31,7 @@ def test_the_record_has_evidence_and_accuracy(recorded):
         np.testing.assert_array_equal(one[name], wanted[name][0])
 
 
-def test_the_gp_limit_is_that_of_scipy(recorded):
-    found = results.load(recorded)
+def test_the_gp_limit_is_that_of_scipy(found):
     trial = experiments.sampling_trial(1, examples=12, test_examples=20)
     overlap, *_ = sma.gp_order_parameters((2, 2))
     gram = np.asarray(sma.kernel(trial.train, trial.train, overlap)) + 0.1 * np.eye(12)
@@ -43,31 +39,3 @@ def test_the_gp_limit_is_that_of_scipy(recorded):
     assert float(found.gp_log_evidence[0, 0]) == pytest.approx(wanted, rel=1e-10)
     mean = np.asarray(sma.kernel(trial.test, trial.train, overlap)) @ np.linalg.solve(gram, np.asarray(trial.labels))
     assert float(found.gp_accuracy[0, 0]) == np.mean(np.sign(mean) == np.asarray(trial.test_labels))
-
-
-def test_a_part_computed_again_is_the_same(recorded):
-    again = Evidences(folder=recorded.parent, **TINY).again()
-    assert again.difference == 0 and again.what == "a draw at one width and temperature"
-
-
-def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
-    calls, original = [], evidences.evidence_by_temperature
-
-    def stopped(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(evidences, "evidence_by_temperature", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        Evidences(folder=tmp_path, **TINY).run(progress=False)
-    path = Evidences(folder=tmp_path, **TINY).run(progress=False)
-    assert len(calls) == 10  # four of the first draw, two of the second with the interrupted one, and its four again
-    np.testing.assert_array_equal(results.load(path).log_evidence, results.load(recorded).log_evidence)
-
-
-@pytest.mark.parametrize("changed", [{"draws": 0}, {"widths": []}, {"temperatures": [0.0]}, {"points": 2}])
-def test_wrong_parameters_are_refused(tmp_path, changed):
-    with pytest.raises(ValueError, match=next(iter(changed))):
-        Evidences(folder=tmp_path, **{**TINY, **changed}).run()

@@ -80,11 +80,3 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
     theory = results.load(folder / "theory-2x2-skip-seed1.nc")["order_parameter"].values
     wanted = sma.head_scores(theory[0, 0].astype(float), heads=SKIPS, definition="either")
     np.testing.assert_allclose(found["theory_score"].sel(definition="either")[0, 0], wanted)
-
-
-def test_unknown_kinds_are_refused(small, tmp_path):
-    for name, parameters in (("Trained", TRAINING), ("Theory", THEORY)):
-        with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got 'gated'"):
-            small(name, tmp_path, **(NETWORK | {"kind": "gated"}), **parameters).run()
-    with pytest.raises(ValueError, match="kind: wanted one of heads, skip, got ''"):
-        experiments.experiment_file("network", tmp_path, layers=2, heads=4, seed=0, kind="")

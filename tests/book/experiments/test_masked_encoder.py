@@ -8,31 +8,36 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments, tasks
-from attention_book.experiments import MaskedEncoder, masked_encoder
-from attention_book.experiments.encoded_tasks import words
-from attention_book.experiments.fine_tuning import fine_tuned
+from attention_book import tasks
+from attention_book.experiments.encoded_inputs import words
 from attention_book.experiments.linear_probes import Probe, logistic
-from attention_book.experiments.masked_heads import Classifier, features
-from statmech_attention import pruning, results
+from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
+from statmech_attention import pruning
 
-TINY = dict(seed=0, task="made", split=[60, 80], examples=30, test_examples=70, directions=6, width=10)
-TINY |= dict(temperatures=[1.0, 0.1], kept=[4, 2], random=1, epochs=2, rate=1e-2, batch=8)
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "MaskedEncoder"
+SETTINGS = dict(seed=0, task="made", split=[60, 80], examples=30, test_examples=70, directions=6, width=10)
+SETTINGS |= dict(temperatures=[1.0, 0.1], kept=[4, 2], random=1, epochs=2, rate=1e-2, batch=8)
+WRONG = [
+    {"task": "weather"},
+    {"split": [60]},
+    {"examples": 61},
+    {"test_examples": 81},
+    {"test_examples": 11},
+    {"kept": [0]},
+    {"kept": [7]},
+    {"width": 0},
+    {"rate": 0.0},
+    {"batch": 31},
+    {"epochs": 0},
+    {"temperatures": []},
+]
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return MaskedEncoder(folder=tmp_path_factory.mktemp("masked"), **TINY).run(progress=False)
-
-
-@pytest.fixture(scope="module")
-def found(recorded):
-    return results.load(recorded)
-
-
-@pytest.fixture(scope="module")
-def experiment(recorded):
-    return MaskedEncoder(folder=recorded.parent, **TINY)
+def experiment(recorded, make):
+    return make(recorded.parent)
 
 
 @pytest.fixture(scope="module")
@@ -188,51 +193,6 @@ def test_in_single_precision_features_are_the_same(read):
     np.testing.assert_allclose(features(single, some, "pooled", gates), wanted, atol=1e-5)
 
 
-def test_a_part_computed_again_is_the_same(experiment):
-    again = experiment.again()
-    assert again.difference < 1e-6 and again.tolerance == 1e-3
-    assert experiments.experiment_of(experiment.path) == experiment and not experiment.missing
-
-
 def test_what_is_not_installed_is_said(experiment, monkeypatch):
     monkeypatch.setattr("attention_book.tasks._installed.missing", lambda: ("this", "that"))
     assert replace(experiment, task="spam").missing == "this, that" and not experiment.missing
-
-
-def test_an_interrupted_run_goes_on(found, tmp_path, monkeypatch):
-    calls, original = [], masked_encoder.swept
-
-    def stopped(*arguments):
-        calls.append(1)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(masked_encoder, "swept", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        MaskedEncoder(folder=tmp_path, **TINY).run(progress=False)
-    path = MaskedEncoder(folder=tmp_path, **TINY).run(progress=False)
-    assert len(calls) == 3
-    assert results.load(path).equals(found)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"task": "weather"},
-        {"split": [60]},
-        {"examples": 61},
-        {"test_examples": 81},
-        {"test_examples": 11},
-        {"kept": [0]},
-        {"kept": [7]},
-        {"width": 0},
-        {"rate": 0.0},
-        {"batch": 31},
-        {"epochs": 0},
-        {"temperatures": []},
-    ],
-)
-def test_wrong_parameters_are_refused(tmp_path, changed):
-    with pytest.raises(ValueError, match=next(iter(changed))):
-        MaskedEncoder(folder=tmp_path, **{**TINY, **changed}).run()

@@ -5,26 +5,23 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.experiments import NarrowHeads, experiment_of, narrow, theory_points
-from statmech_attention import results
 
-from .conftest import network_in
+from .conftest import network_in, random_network
+from .shared import *  # noqa: F403
 
+EXPERIMENT = "NarrowHeads"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), values=(20, 3), temperatures=(0.5, 0.1))
+WRONG = [{"draws": 0}, {"widths": (np.inf,)}, {"values": ()}, ({"values": (0.5, 3)}, "Heads, values: wanted")]
 
 
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory, small):
-    folder = tmp_path_factory.mktemp("narrow")
-    network = network_in(folder, (2, 2))
-    path = small("NarrowHeads", folder, **SETTINGS).run(progress=False)
-    return path, results.load(path), network
+def prepare(folder):
+    network_in(folder, (2, 2))
 
 
-def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
-    path, found, network = recorded
-    assert path.name == "narrow-2x2-seed0.nc" and found["width"].values.tolist() == [10, 300]
+def test_every_point_is_that_of_solver_and_predictor(recorded, found, suite):
+    network = random_network((2, 2))
+    assert recorded.name == "narrow-2x2-seed0.nc" and found["width"].values.tolist() == [10, 300]
     assert found["dimension"].values.tolist() == [3, 20, np.inf]
     assert (found["gradient_norm"] < 1e-6).all() and (found["outcome"] == 0).all()
     for number in range(2):
@@ -57,64 +54,3 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
         assert one["gp_log_evidence"].item() == pytest.approx(float(solution.log_evidence()), rel=1e-9)
     narrowest, plain = (found["order_parameter"].sel(dimension=one, width=300) for one in (3, np.inf))
     assert abs(narrowest - plain).max() > 0.05
-
-
-def test_it_is_done_once_and_known_by_its_record(recorded, small, monkeypatch):
-    path, *_ = recorded
-    monkeypatch.setattr(narrow, "solved_points", None)
-    assert small("NarrowHeads", path.parent, **SETTINGS).run(progress=False) == path
-    assert isinstance(experiment_of(path), NarrowHeads) and experiment_of(path).values == [3, 20]
-
-
-def test_a_point_computed_again_tells_another_solver(recorded, small, monkeypatch):
-    experiment = small("NarrowHeads", recorded[0].parent, **SETTINGS)
-    again = experiment.again()
-    assert again.what == "the point N = 10, d = 3, T = 0.5 of the first draw, and the limit"
-    assert again.difference < again.tolerance
-    solve = theory_points.solve
-    monkeypatch.setattr(theory_points, "solve", lambda *data, **options: solve(*data, **options, variance=1.001))
-    assert experiment.again().difference > again.tolerance
-
-
-def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
-    path, whole, _ = recorded
-    network_in(tmp_path, (2, 2))
-    original, calls = narrow.solved_points, []
-
-    def killed_at_the_sixth(*arguments):
-        calls.append(1)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    experiment = small("NarrowHeads", tmp_path, **{**SETTINGS, "draws": 1})
-    with monkeypatch.context() as patch:
-        patch.setattr(narrow, "solved_points", killed_at_the_sixth)
-        with pytest.raises(KeyboardInterrupt):
-            experiment.run(progress=False)
-    assert not (tmp_path / path.name).exists()
-    monkeypatch.setattr(narrow, "solved_points", lambda *arguments: calls.append(1) or original(*arguments))
-    found = results.load(experiment.run(progress=False))
-    assert len(calls) == 9  # the limit and the first width are kept; the second has three dimensions
-    for name in set(whole) - {"seconds", "gp_seconds"}:
-        np.testing.assert_allclose(found[name], whole[name].isel(draw=[0]), rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"draws": 0}, "draws: wanted a whole number of at least 1"),
-        ({"examples": 0}, "examples: wanted"),
-        ({"widths": (10, 10)}, "widths: wanted different positive numbers"),
-        ({"widths": (np.inf,)}, "widths: wanted different positive numbers"),
-        ({"values": ()}, "values: wanted different positive numbers"),
-        ({"values": (0.5, 3)}, r"Heads, values: wanted a head dimension of at least 1, got 0\.5"),
-        ({"temperatures": (0.0,)}, "temperatures: wanted different positive numbers"),
-        ({"kind": "gated"}, "kind: wanted one of heads, skip"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(small, tmp_path, changes, message):
-    with pytest.raises(ValueError, match=message):
-        small("NarrowHeads", tmp_path, **{**SETTINGS, **changes}).run()
-    with pytest.raises(FileNotFoundError, match=r"network-2x2-seed0\.nc: no recorded result"):
-        small("NarrowHeads", tmp_path, **SETTINGS).run()

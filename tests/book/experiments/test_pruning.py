@@ -17,10 +17,13 @@ from statmech_attention import pruning, results
 from statmech_attention.results import digest
 from statmech_attention.training import save_network
 
+from .shared import test_it_is_done_once_and_known_by_its_record, test_wrong_parameters_are_refused  # noqa: F401
+
 NETWORK = dict(data="glyphs", layers=2, heads=2, kind="heads", seed=3)
 SIZES = dict(examples=70, test_examples=60)
 WIDTHS = (10, 200)
 HEATS = [[0.5, 0.3], [0.4, 0.2]]
+WRONG = [{"heads": 1}, {"examples": 0}, {"test_examples": -1}, {"layers": 0}]
 THEORY = dict(draws=2, examples=20, test_examples=5)
 
 
@@ -44,53 +47,35 @@ def suite():
 
 
 @pytest.fixture(scope="module")
-def pruned(suite):
-    """Runs a pruning; `measured` counts those that are really done."""
-
-    class Pruned:
-        measured = 0
-
-        def asked(self, folder, **parameters):
-            return experiments.Pruning(folder=folder, suites=lambda name: suite, **parameters)
-
-        def __call__(self, folder, **parameters):
-            one = self.asked(folder, **parameters)
-            reason, path = one.reason, one.run(progress=False)
-            self.measured += bool(reason)
-            return path
-
-    return Pruned()
-
-
-@pytest.fixture
-def counted(pruned):
-    pruned.measured = 0
-    return pruned
+def network():
+    weights = initial(jax.random.key(0), (2, 2), 12, 4, 192)
+    return trained_network(jax.tree.map(lambda array: 3 * array, weights))
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory, pruned):
-    """A folder with a network, a theory on it, and its pruning."""
-    folder = tmp_path_factory.mktemp("one_shot")
-    network = trained_network(jax.tree.map(lambda array: 3 * array, initial(jax.random.key(0), (2, 2), 12, 4, 192)))
-    save_network(network, folder / "network-2x2-seed3.nc", parameters={})
-    write_theory(folder)
-    return folder, network, pruned(folder, **NETWORK, **SIZES)
+def make(suite, network):
+    """A pruning in a folder with a network and a theory on it."""
+
+    def make(folder, **changes):
+        if not list(folder.glob("network-*")):
+            save_network(network, folder / "network-2x2-seed3.nc", parameters={})
+            write_theory(folder)
+        return experiments.Pruning(folder=folder, suites=lambda name: suite, **{**NETWORK, **SIZES, **changes})
+
+    return make
 
 
 @pytest.fixture
-def copied(made, tmp_path):
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for path in made[0].glob("*.nc"):
-        (folder / path.name).write_bytes(path.read_bytes())
-    return folder
+def copied(recorded, tmp_path):
+    for path in recorded.parent.glob("*.nc"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
 
 
 @pytest.fixture(scope="module")
-def right(made, suite):
+def right(network, suite):
     """Right answers of a network that really lacks some heads, on a test set or the validation classes."""
-    network, known = made[1], {}
+    known = {}
     samples = {
         name: list(experiments.pruning_samples(suite, name, examples=count, seed=3))
         for name, count in {None: 70, **dict.fromkeys(suite.test_sets, 60)}.items()
@@ -100,18 +85,17 @@ def right(made, suite):
         key = (name, tuple(sorted(int(head) for head in removed)))
         if key not in known:
             smaller = sma.prune(network, np.array(key[1], int))
-            found = []
+            answers = []
             for sample in samples[name]:
                 attentioned = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean")
-                found.append(np.sign(smaller.outputs(attentioned)) == np.asarray(sample.labels))
-            known[key] = np.concatenate(found).astype(float)
+                answers.append(np.sign(smaller.outputs(attentioned)) == np.asarray(sample.labels))
+            known[key] = np.concatenate(answers).astype(float)
         return known[key]
 
     return measure
 
 
-def test_accuracies_and_drops_are_those_of_smaller_networks(made, right, suite):
-    found = results.load(made[2])
+def test_accuracies_and_drops_are_those_of_smaller_networks(found, right, suite):
     assert list(found["test_set"].values) == list(suite.test_sets)
     for place, name in enumerate(found["test_set"].values):
         whole = right(name, [])
@@ -127,9 +111,8 @@ def test_accuracies_and_drops_are_those_of_smaller_networks(made, right, suite):
     np.testing.assert_allclose(found["score"].sel(criterion="leave one out"), loss, atol=1e-12)
 
 
-def test_weighted_scores_take_the_size_of_the_path_path_kernels(made, suite):
-    folder, network, path = made
-    found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"].values
+def test_weighted_scores_take_the_size_of_the_path_path_kernels(recorded, found, network, suite):
+    theory = results.load(recorded.with_name("theory-2x2-seed3.nc"))["order_parameter"].values
     inputs = np.concatenate([sample.inputs for sample in experiments.pruning_samples(suite, None, examples=70, seed=3)])
     values = np.asarray(sma.attentioned_inputs(inputs, network.attention, readout="mean").values)
     # The trace of every centred path-path kernel, from the kernels themselves.
@@ -147,8 +130,7 @@ def test_weighted_scores_take_the_size_of_the_path_path_kernels(made, suite):
     np.testing.assert_allclose(found["score"].sel(criterion="kernels"), wanted, rtol=1e-8)
 
 
-def test_curves_are_those_of_smaller_networks(made, right):
-    found = results.load(made[2])
+def test_curves_are_those_of_smaller_networks(found, right):
     np.testing.assert_array_equal(found["removed"], [0, 1, 2])
     orders = {("curve", "order", (one,)) for one in range(len(found["criterion"]))}
     orders |= {("theory_curve", "theory_order", index) for index in itertools.product(range(3), range(2), range(2))}
@@ -161,9 +143,8 @@ def test_curves_are_those_of_smaller_networks(made, right):
             np.testing.assert_allclose(found[curve].values[(*index, place)], wanted, atol=1e-12)
 
 
-def test_the_theorys_own_drops_are_those_of_its_kernel_regression(made, suite):
-    folder, network, path = made
-    found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")
+def test_the_theorys_own_drops_are_those_of_its_kernel_regression(recorded, found, network, suite):
+    theory = results.load(recorded.with_name("theory-2x2-seed3.nc"))
     name = str(found["test_set"].values[0])
     inputs = np.concatenate([one.inputs for one in experiments.pruning_samples(suite, name, examples=60, seed=3)])
     labels = np.concatenate([one.labels for one in experiments.pruning_samples(suite, name, examples=60, seed=3)])
@@ -196,17 +177,15 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(made, suite):
                 assert found["theory_anew_accuracy"][0, draw, head] == pytest.approx(again, abs=1e-12)
 
 
-def test_every_choice_of_a_quarter_of_the_heads_is_tried(made, right):
-    found = results.load(made[2])
+def test_every_choice_of_a_quarter_of_the_heads_is_tried(found, right):
     np.testing.assert_array_equal(found["choice_removed"].values[:, 0], range(4))
     for place, name in enumerate(found["test_set"].values):
         wanted = [right(name, [head]).mean() for head in range(4)]
         np.testing.assert_allclose(found["choice_accuracy"][place], wanted, atol=1e-12)
 
 
-def test_scores_are_those_of_theory_and_weights(made):
-    folder, network, path = made
-    found, theory = results.load(path), results.load(folder / "theory-2x2-seed3.nc")["order_parameter"]
+def test_scores_are_those_of_theory_and_weights(recorded, found, network):
+    theory = results.load(recorded.with_name("theory-2x2-seed3.nc"))["order_parameter"]
     np.testing.assert_array_equal(found["width"], WIDTHS)
     np.testing.assert_array_equal(found["definition"], ["both", "either", "weighted"])
     for kind, draw, width in itertools.product(["both", "either"], range(2), WIDTHS):
@@ -222,93 +201,56 @@ def test_scores_are_those_of_theory_and_weights(made):
     np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.head_weight_norms(network))
 
 
-def test_the_share_of_parameters_is_that_of_arrays_counted(made):
-    _, network, path = made
+def test_the_share_of_parameters_is_that_of_arrays_counted(found, network):
     width, features = 12, 192
 
     def count(one):
         values = sum(len(layer) for layer in one.value_norms) * width**2
         return values + sum(layer.size for layer in (*one.queries, *one.keys)) + width * features + width
 
-    share = results.load(path)["parameter_share"].values
-    for removed, found in zip(([], [0], [0, 3]), share, strict=True):
-        assert found == pytest.approx(1 - count(sma.prune(network, removed)) / count(network))
+    for removed, share in zip(([], [0], [0, 3]), found["parameter_share"].values, strict=True):
+        assert share == pytest.approx(1 - count(sma.prune(network, removed)) / count(network))
 
 
-def test_the_record_is_small_and_says_what_it_rests_on(made):
-    folder, _, path = made
-    assert (
-        path == experiments.experiment_file("pruning", folder, layers=2, heads=2, seed=3)
-        and path.name == "pruning-2x2-seed3.nc"
-    )
-    record = results.record(path)
-    assert path.stat().st_size < 500_000
-    assert record["inputs"]["network"] == digest(folder / "network-2x2-seed3.nc")
-    assert record["inputs"]["theory"] == digest(folder / "theory-2x2-seed3.nc")
-    assert record["seed"] == 3 and record["maker"] == "pruning" and record["wall_seconds"] > 0
-
-
-def test_it_is_done_once_and_again_when_a_parameter_changes(copied, counted):
-    # As many as there are of a test set: most programs are there.
-    for changed, wanted in [({}, 0), ({"examples": 60}, 1), ({"examples": 60}, 1)]:
-        counted(copied, **{**NETWORK, **SIZES, **changed})
-        assert counted.measured == wanted
-
-
-def test_a_drop_measured_again_tells_another_network(made, copied, suite):
-    folder, network, _ = made
-    pruning = experiments.Pruning(folder=copied, suites=lambda name: suite, **NETWORK, **SIZES)
-    again = pruning.again()
-    assert again.difference < again.tolerance
+def test_a_recheck_agrees_and_finds_other_numbers(network, make, found, copied):
+    pruning = make(copied)
+    recheck = pruning.recheck()
+    assert recheck.difference < recheck.tolerance
     # Without the first head of layer 1 another network loses otherwise.
-    recorded = results.load(folder / "pruning-2x2-seed3.nc")["drop"].values[0]
-    assert np.unique(recorded).size > 1
+    assert np.unique(found["drop"].values[0]).size > 1
     swapped = replace(network, vectors=network.vectors[[2, 3, 0, 1]])
     save_network(swapped, copied / "network-2x2-seed3.nc", parameters={})
-    assert pruning.again().difference > again.tolerance
+    assert pruning.recheck().difference > recheck.tolerance
 
 
-def test_it_is_done_again_when_network_or_theory_change(made, copied, counted):
-    before = counted(copied, **NETWORK, **SIZES).read_bytes()
-    network = made[1]
+def test_it_is_done_again_when_network_or_theory_change(network, make, copied):
     # The same numbers, written anew, are no reason.
     save_network(network, copied / "network-2x2-seed3.nc", parameters={"trained": "elsewhere"})
-    assert counted(copied, **NETWORK, **SIZES).read_bytes() == before and not counted.measured
-    another = replace(network, vectors=2 * network.vectors)
-    save_network(another, copied / "network-2x2-seed3.nc", parameters={})
-    write_theory(copied)
-    assert counted.asked(copied, **NETWORK, **SIZES).reason == "another network"
-    counted(copied, **NETWORK, **SIZES)
-    assert counted.measured == 1 and not counted.asked(copied, **NETWORK, **SIZES).reason
+    pruning = make(copied)
+    assert not pruning.reason
     theory = copied / "theory-2x2-seed3.nc"
     dataset, inputs = results.load(theory), results.record(theory)["inputs"]
     dataset["order_parameter"][0, 0, 0, 0] *= 2
     results.save(dataset, theory, parameters=THEORY, inputs=inputs)
-    assert counted.asked(copied, **NETWORK, **SIZES).reason == "another theory"
-
-
-def test_what_is_missing_or_does_not_fit_is_said(copied, pruned):
-    theory = copied / "theory-2x2-seed3.nc"
-    (copied / "pruning-2x2-seed3.nc").unlink()
-
-    write_theory(copied, network_digest="of another one")
+    assert pruning.reason == "another theory"
+    save_network(replace(network, vectors=2 * network.vectors), copied / "network-2x2-seed3.nc", parameters={})
+    assert pruning.reason == "another network"
     with pytest.raises(ValueError, match="theory-2x2-seed3.nc: the theory of another network"):
-        pruned(copied, **NETWORK, **SIZES)
-    results.save(
-        xr.Dataset({"accuracy": 0.5}), write_theory(copied), parameters={}, inputs=results.record(theory)["inputs"]
-    )
-    with pytest.raises(ValueError, match="wanted a theory with `order_parameter` over draw, width, .*got accuracy"):
-        pruned(copied, **NETWORK, **SIZES)
+        pruning.run()
+
+
+def test_sources_that_do_not_fit_are_refused(copied, make):
+    theory = copied / "theory-2x2-seed3.nc"
+    results.save(xr.Dataset({"accuracy": 0.5}), theory, parameters={}, inputs=results.record(theory)["inputs"])
+    with pytest.raises(ValueError, match="wanted a theory with `order_parameter` over draw, width, .*got none"):
+        make(copied).run()
     theory.unlink()
     with pytest.raises(FileNotFoundError, match="theory-2x2-seed3.nc: no recorded result there"):
-        pruned(copied, **NETWORK, **SIZES)
+        make(copied).run()
     (copied / "network-2x2-seed3.nc").rename(copied / "network-2x4-seed3.nc")
     write_theory(copied).rename(copied / "theory-2x4-seed3.nc")
     with pytest.raises(ValueError, match=r"network-2x4-seed3.nc: wanted heads \(4, 4\), got \(2, 2\)"):
-        pruned(copied, **{**NETWORK, "heads": 4}, **SIZES)
-    for name, value in (("heads", 1), ("examples", 0), ("test_examples", -1), ("layers", 0)):
-        with pytest.raises(ValueError, match=f"{name}: wanted"):
-            pruned(copied, **{**NETWORK, **SIZES, name: value})
+        make(copied, heads=4).run()
 
 
 def test_samples_of_an_unknown_set_are_refused(suite):

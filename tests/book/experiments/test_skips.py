@@ -5,17 +5,16 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.experiments import Skips, experiment_of
+from attention_book.experiments import experiment_of
 from attention_book.experiments import skips as module
 from statmech_attention import results, sampling
 
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "Skips"
 SETTINGS = dict(seed=3, draws=2, examples=6, test_examples=8, widths=[20, 12], temperatures=[1.0, 0.5])
 SETTINGS |= dict(chains=2, warmup=20, samples=30, thinning=1)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return Skips(folder=tmp_path_factory.mktemp("skips"), **SETTINGS).run(progress=False)
+WRONG = [{"widths": [7.5, 20]}, {"draws": 0}, {"samples": 3}]
 
 
 def test_the_two_networks_see_the_same_chains(recorded):
@@ -57,15 +56,3 @@ def test_the_exact_posterior_is_that_of_weighted_points(recorded):
     theory = sma.solve(trial.train, trial.labels, width=12, temperature=1.0).predict(trial.test).mean
     distance = np.sqrt(np.mean((theory - exact.output.mean) ** 2))
     assert float(point["distance_skip"]) == pytest.approx(distance, abs=4 * float(point["distance_error_skip"]))
-
-
-def test_it_is_verified_and_not_done_again(recorded, monkeypatch):
-    again = experiment_of(recorded).again()
-    assert again.difference <= again.tolerance
-    monkeypatch.setattr(module, "posterior", lambda *_, **__: pytest.fail("sampled again"))
-    assert Skips(folder=recorded.parent, **SETTINGS).run() == recorded
-
-
-def test_a_width_that_no_network_has_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="widths: wanted a whole number"):
-        Skips(folder=tmp_path, **{**SETTINGS, "widths": [7.5, 20]}).run()

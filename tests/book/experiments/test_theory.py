@@ -5,26 +5,25 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.experiments import theory as module
-from attention_book.experiments import theory_points
-from statmech_attention import results
 
-from .conftest import network_in
+from .conftest import network_in, random_network
+from .shared import *  # noqa: F403
 
+EXPERIMENT = "Theory"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), temperatures=(0.5, 0.05))
+WRONG = [
+    {"draws": 0},
+    {"examples": 0},
+    {"widths": ()},
+    {"widths": (10, 10)},
+    {"temperatures": (0.0,)},
+    {"kind": "gated"},
+]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("theory")
-
-
-@pytest.fixture(scope="module")
-def recorded(folder, small):
-    network = network_in(folder, (2, 2))
-    path = small("Theory", folder, **SETTINGS).run(progress=False)
-    return path, results.load(path), network
+def prepare(folder):
+    network_in(folder, (2, 2))
 
 
 def samples(suite, number):
@@ -35,8 +34,8 @@ def samples(suite, number):
     return suite.train(train_key, 30), tests
 
 
-def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
-    _, found, network = recorded
+def test_every_point_is_that_of_solver_and_predictor(found, suite):
+    network = random_network((2, 2))
     assert found["width"].values.tolist() == [10, 300] and found["temperature"].values.tolist() == [0.05, 0.5]
     for number in range(2):
         train, tests = samples(suite, number)
@@ -66,84 +65,15 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, suite):
             assert one.item() == pytest.approx(float(sma.accuracy(mean, test.labels)), abs=1e-12)
 
 
-def test_the_best_temperature_is_chosen_in_distribution(recorded):
-    _, found, _ = recorded
+def test_the_best_temperature_is_chosen_in_distribution(found):
     first = found["accuracy"].isel(test_set=0)
     assert (first.sel(temperature=found["best_temperature"]) == first.max("temperature")).all()
     assert (found["gradient_norm"] < 1e-6).all() and (found["outcome"] == 0).all()
 
 
-def test_it_is_done_once_and_again_for_another_network(recorded, folder, small, tmp_path, monkeypatch):
-    path, _, _ = recorded
-    solved = []
-
-    def begun(*arguments):
-        solved.append(1)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "one_width", begun)
-    assert small("Theory", folder, **SETTINGS).run(progress=False) == path
-    assert not solved
-    copy = tmp_path / path.name
-    copy.write_bytes(path.read_bytes())
-    network_in(tmp_path, (2, 2), seed=5)
-    again = small("Theory", tmp_path, **SETTINGS)
-    assert again.reason == "another network"
-    with pytest.raises(KeyboardInterrupt):
-        again.run(progress=False)
-    assert solved
-
-
-def test_a_point_computed_again_tells_another_solver(recorded, folder, small, monkeypatch):
-    theory = small("Theory", folder, **SETTINGS)
-    again = theory.again()
-    assert again.what.startswith("the point N = 10, T = ") and again.difference < again.tolerance
-    solve = theory_points.solve
-
-    def another(*data, temperature, **options):
-        return solve(*data, temperature=1.001 * temperature, **options)
-
-    monkeypatch.setattr(theory_points, "solve", another)
-    assert theory.again().difference > again.tolerance
-
-
-def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, small, tmp_path, monkeypatch):
-    path, whole, _ = recorded
-    network_in(tmp_path, (2, 2))
-    original, calls = module.one_width, []
-
-    def killed_at_the_third(*arguments):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    theory = small("Theory", tmp_path, **SETTINGS)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "one_width", killed_at_the_third)
-        with pytest.raises(KeyboardInterrupt):
-            theory.run(progress=False)
-    assert not (tmp_path / path.name).exists()
-    monkeypatch.setattr(module, "one_width", lambda *arguments: calls.append(1) or original(*arguments))
-    found = results.load(theory.run(progress=False))
-    assert len(calls) == 5  # two before, the one that was killed, and the other two of four
-    for name in set(whole) - {"seconds"}:
-        np.testing.assert_allclose(found[name], whole[name], rtol=1e-9, atol=1e-12)
-    assert [file.name for file in sorted(tmp_path.rglob("*")) if file.is_file()] == [
-        "network-2x2-seed0.nc",
-        "theory-2x2-seed0.nc",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("draws", 0), ("examples", 0), ("widths", ()), ("widths", (10, 10)), ("temperatures", (0.0,))],
-)
-def test_numbers_out_of_range_are_refused(small, tmp_path, name, value):
-    with pytest.raises(ValueError, match=f"^{name}: wanted"):
-        small("Theory", tmp_path, **{**SETTINGS, name: value}).run()
-
-
-def test_without_a_network_it_says_so(small, tmp_path):
+def test_another_network_is_a_reason_and_none_is_an_error(recorded, small, make, tmp_path):
+    (tmp_path / recorded.name).write_bytes(recorded.read_bytes())
     with pytest.raises(FileNotFoundError, match=r"network-2x2-seed0\.nc: no recorded result"):
         small("Theory", tmp_path, **SETTINGS).run()
+    network_in(tmp_path, (2, 2), seed=5)
+    assert make(tmp_path).reason == "another network"

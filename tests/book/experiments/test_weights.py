@@ -5,17 +5,15 @@ import numpy as np
 import pytest
 
 from attention_book import experiments
-from attention_book.experiments import HiddenMarkovWeights
 from attention_book.experiments import weights as module
 from statmech_attention import results, sampling
 
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "HiddenMarkovWeights"
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
 SETTINGS |= dict(chains=2, warmup=60, draws=60, thinning=1)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return HiddenMarkovWeights(folder=tmp_path_factory.mktemp("sampling"), **SETTINGS).run(progress=False)
+WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"chains": 1}]
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +24,8 @@ def direct():
     return sampling.weights_posterior(trial.train, trial.labels, key=key, attentioned_test=trial.test, **options), trial
 
 
-def test_the_record_is_a_summary_of_the_draws(recorded, direct):
+def test_the_record_is_a_summary_of_the_draws(found, direct):
     draws, trial = direct
-    found = results.load(recorded)
     for name in ("order_parameter", "order_parameter_2", "steps", "diverging", "output_r_hat"):
         np.testing.assert_allclose(found[name], draws[name], rtol=1e-12)
     np.testing.assert_allclose(found.output_mean, draws.output.values.mean(axis=1), rtol=1e-12)
@@ -44,23 +41,15 @@ def test_the_record_says_how_it_was_made_and_is_found(recorded):
     assert found.attrs["sampler"] == "weights, NUTS" and found.attrs["warning"]
     assert recorded.name == "weights-good-and-denoising-noise0.5-width2-seed3.nc"
     assert experiments.recorded_sampling(recorded.parent / "nowhere") == []
-    assert not list((recorded.parent / "checkpoints").iterdir())
 
 
-def test_what_is_recorded_is_not_done_again(recorded, monkeypatch):
-    monkeypatch.setattr(module, "weights_posterior", lambda *_, **__: pytest.fail("sampled again"))
-    written = recorded.stat().st_mtime_ns
-    assert HiddenMarkovWeights(folder=recorded.parent, **SETTINGS).run() == recorded
-    assert recorded.stat().st_mtime_ns == written
-
-
-def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
+def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, make, tmp_path, monkeypatch):
     """Stopped while it sums up, all draws are in the checkpoint; none is drawn again."""
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    weights = HiddenMarkovWeights(folder=tmp_path, **SETTINGS)
+    weights = make(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(module, "_summary", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -72,18 +61,13 @@ def test_an_interrupted_run_goes_on(recorded, tmp_path, monkeypatch):
 
 
 def test_the_opening_is_what_the_sampler_draws_first(recorded):
-    """The same key and hardly any warm-up; drawn again it is the same, and of another temperature it is not."""
-    weights, found = HiddenMarkovWeights(folder=recorded.parent, **SETTINGS), results.load(recorded)
-    trial = weights.trial()
+    """The same key and hardly any warm-up."""
+    trial, found = experiments.experiment_of(recorded).trial(), results.load(recorded)
     options = dict(
         width=2, temperature=1.0, chains=2, warmup=2, draws=4, warn=False, key=jax.random.fold_in(jax.random.key(3), 2)
     )
     wanted = sampling.weights_posterior(trial.train, trial.labels, **options)
     np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)
-    again = weights.again()
-    assert again.difference <= 1e-12 < again.tolerance
-    other = HiddenMarkovWeights(folder=recorded.parent, **(SETTINGS | {"temperature": 1.001}))
-    assert other.again().difference > other.again().tolerance
 
 
 def test_one_seed_is_the_same_data_for_both_networks():
@@ -91,18 +75,3 @@ def test_one_seed_is_the_same_data_for_both_networks():
     part = experiments.sampling_trial(3, network="good and denoising", examples=4, test_examples=2)
     np.testing.assert_array_equal(whole.train.values[:, [0, 2]], part.train.values)
     np.testing.assert_array_equal(whole.labels, part.labels)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"network": "good"}, "network: wanted one of all, good and denoising, got 'good'"),
-        ({"width": 0}, "width: wanted"),
-        ({"draws": 2}, "draws: wanted a whole number of at least 4"),
-        ({"temperature": 0.0}, "temperature: wanted"),
-    ],
-)
-def test_bad_input(tmp_path, change, message):
-    with pytest.raises(ValueError, match=message):
-        HiddenMarkovWeights(folder=tmp_path, **{**SETTINGS, **change}).run()
-    assert not list(tmp_path.glob("*.nc"))

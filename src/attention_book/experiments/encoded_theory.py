@@ -1,0 +1,193 @@
+"""The theory of encoded sentences: over widths, temperatures and labels, and with some of the heads."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, Int8
+
+from attention_book.comparison import block_share
+from attention_book.experiments.encoded_inputs import Problem
+from statmech_attention.model.accuracy import right
+from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
+from statmech_attention.pruning.heads import kept_heads
+from statmech_attention.pruning.importance import normalised_by_layer, path_covariance, taylor_importance
+from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors
+from statmech_attention.pruning.removal import (
+    greedy_order,
+    head_drops,
+    path_contributions,
+    pruning_curve,
+    removal_order,
+)
+from statmech_attention.theory.kernels import centred_alignment, kernel
+from statmech_attention.theory.saddle_point import solve, solve_sweep
+from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
+from statmech_attention.theory.solution import Solution
+from statmech_attention.training import train_weights
+
+TOLERANCE = 1e-4  # of the action's gradient; the log evidence was right to 1e-6 then, head scores to 1e-4
+EVIDENCE = "evidence lost"
+_ROUGH = 1e-2  # of the action's gradient, for evidence lost: right to 0.01 then, of several nats
+
+
+def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
+    """Correctness of the mean predictor (9) on every validation and on every test sentence."""
+    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature=temperature)
+    both = (problem.validation, problem.validation_labels), (problem.test, problem.test_labels)
+    return tuple(right(np.einsum("epi,pi->e", one.values, vectors, optimize=True), labels) for one, labels in both)
+
+
+def halves(right) -> Int8[np.ndarray, "..."]:
+    """Twice the correctness: 2 for an output that is right, 0 for a wrong one, 1 for an undecided one."""
+    return np.round(2 * np.asarray(right)).astype(np.int8)
+
+
+def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
+    """Saddle points, from the widest to the narrowest."""
+    options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
+    return solve_sweep(problem.train, problem.labels, **options)
+
+
+def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:
+    """Accuracy, evidence, head scores and shares of blocks over widths, also infinite, and temperatures.
+
+    `right` has the `halves` of every test sentence, by which accuracies are paired.
+    """
+    sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
+    heads, shape = sweep.attentioned.heads, (len(widths), len(temperatures))
+    on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
+    scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
+    shares = np.zeros((len(heads), *shape))
+    for place in np.ndindex(shape):
+        overlap = sweep.order_parameter[place]
+        temperature = float(temperatures[place[1]])
+        seen, on_test[place] = hits(problem, overlap, temperature)
+        on_validation[place] = seen.mean()
+        scores[:, *place] = [head_scores(overlap, heads=heads, definition=one) for one in DEFINITIONS]
+        shares[:, *place] = [block_share(overlap, heads=heads, layer=layer + 1).value for layer in range(len(heads))]
+    return xr.Dataset(
+        {
+            "accuracy": (both, on_test.mean(axis=-1)),
+            "validation_accuracy": (both, on_validation),
+            "right": ((*both, "sentence"), halves(on_test)),
+            "log_evidence": (both, np.asarray(sweep.log_evidence())),
+            "score": (("definition", *both, "head"), scores.astype(np.float32)),
+            "block_share": (("layer", *both), shares),
+            **{name: (both, np.asarray(getattr(sweep, name))) for name in ("gradient_norm", "steps", "outcome")},
+        },
+        {"width": list(widths), "temperature": list(temperatures), "definition": list(DEFINITIONS)},
+    )
+
+
+def by_labels(problem: Problem, width: float, temperatures: Sequence[float]) -> float:
+    """Test accuracy at one width, infinity included, at the temperature of the largest evidence."""
+    sweep = swept(problem, [width], temperatures)[0]
+    best = int(jnp.argmax(sweep.log_evidence()))
+    return float(hits(problem, sweep.order_parameter[best], float(temperatures[best]))[1].mean())
+
+
+def score_of_heads(
+    problem: Problem, solution: Solution, norms, layers, *, evidence: bool
+) -> dict[str, Float[np.ndarray, " heads"]]:
+    """All scores of heads, the largest for the head that is kept longest.
+
+    The last three use the labels of validation sentences; "greedy" is the step of removal. `norms`
+    are those of a trained network's values; `layers` are the encoder's numbers of heads, within
+    which Taylor importances are normalised.
+    """
+    train, heads, overlap = problem.train, problem.train.heads, solution.order_parameter
+    heat, width = float(solution.temperature), float(solution.width[0])
+    on_train, on_validation = (
+        np.asarray(predictor_contributions(train, problem.labels, inputs, overlap, temperature=heat))
+        for inputs in (train, problem.validation)
+    )
+    taylor = taylor_importance(on_train, problem.labels, heads=heads)
+    order = greedy_order(on_validation, problem.validation_labels, heads=heads)
+    greedy = np.full(sum(train.chain.heads), float(len(order)))
+    greedy[order] = np.arange(len(order))
+    found = {
+        "both": head_scores(overlap, heads=heads, definition="both"),
+        "either": head_scores(overlap, heads=heads, definition="either"),
+        "weighted": head_scores(overlap * path_covariance(train), heads=heads, definition="both"),
+        "alignment": alignments(problem),
+        "Taylor": taylor,
+        "Taylor by layer": normalised_by_layer(taylor, heads=layers),
+        "weight norm": norms,
+        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads=heads),
+        "leave one out": head_drops(on_validation, problem.validation_labels, heads=heads).mean,
+        "greedy": greedy,
+    }
+    if evidence:
+        found[EVIDENCE] = head_evidence(
+            train, problem.labels, width=width, temperature=heat, start=solution, tolerance=_ROUGH, throw=False
+        ).lost
+    return {name: np.asarray(values) for name, values in found.items()}
+
+
+def selected(
+    problem: Problem,
+    *,
+    width: int,
+    temperature: float,
+    sizes: Sequence[int],
+    random: int,
+    seed: int,
+    steps: int,
+    layers,
+    known: Mapping[str, Float[np.ndarray, " heads"]],
+) -> xr.Dataset:
+    """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
+
+    `learned` is the accuracy of the theory solved again on the heads kept, `sizes` of them;
+    `masked` that with the other heads cut out of the theory's predictor, and `trained_masked` of a
+    network that gradient descent trained, at any number of heads. The evidence lost is not computed
+    if it is `known`.
+    """
+    train, heads, labels = problem.train, problem.train.heads, problem.labels
+    physics: dict[str, Any] = {"width": width, "temperature": temperature}
+    solution = solve(train, labels, **physics, tolerance=TOLERANCE, throw=False)
+    network = train_weights(train, labels, **physics, key=jax.random.key(seed), steps=steps)
+    norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in network.weights.values])
+    scores = score_of_heads(problem, solution, norms, layers, evidence=EVIDENCE not in known) | dict(known)
+    draws, count = np.random.default_rng(seed), sum(train.chain.heads)
+    everything = scores | {f"random {number}": draws.random(count) for number in range(random)}
+    orders = {name: removal_order(values, heads=heads) for name, values in everything.items()}
+    own = predictor_contributions(train, labels, problem.test, solution.order_parameter, temperature=temperature)
+    contributions = {"": np.asarray(own), "trained_": np.asarray(path_contributions(network.weights, problem.test))}
+    solved = [[learned_again(problem, solution, order[: count - size]) for size in sizes] for order in orders.values()]
+    learned = np.array(solved)
+    found: dict[str, tuple] = {"learned": (("order", "kept"), learned.mean(axis=-1))}
+    found["learned_right"] = (("order", "kept", "sentence"), halves(learned))
+    for name, parts in contributions.items():
+        curves = [pruning_curve(parts, problem.test_labels, order, heads=heads).mean for order in orders.values()]
+        found[f"{name}masked"] = (("order", "removed"), np.array(curves, np.float32))
+        found[f"{name}drop"] = ("head", head_drops(parts, problem.test_labels, heads=heads).mean)
+    return xr.Dataset(
+        {
+            **found,
+            "head_score": (("criterion", "head"), np.array([*scores.values()], np.float32)),
+            "trained_gradient_norm": float(network.gradient_norm),
+            "chosen_temperature": temperature,
+        },
+        {"order": list(orders), "kept": list(sizes), "criterion": list(scores)},
+    )
+
+
+def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.ndarray, " test"]:
+    """Correctness on each test sentence without some heads, values refitted."""
+    smaller = problem.keep_heads(kept_heads(problem.train.heads, removed))
+    temperature, start = float(solution.temperature), order_parameters_left(solution, removed)
+    options: dict[str, Any] = {"width": float(solution.width[0]), "temperature": temperature, "start": start}
+    found = solve(smaller.train, problem.labels, **options, tolerance=TOLERANCE, throw=False)
+    return hits(smaller, found.order_parameter, temperature)[1]
+
+
+def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
+    """Centred alignment of the training labels with the GP kernel of each head's own paths."""
+    through = path_heads(problem.train.heads).T
+    kernels = (kernel(problem.train, problem.train, np.diag(one)) for one in through)
+    return np.array([float(centred_alignment(gram, problem.labels)) for gram in kernels])
