@@ -46,24 +46,26 @@ def calls() -> dict:
         return {"variance": (1.0, 1.0 + 0.1 * number, 1.0, 1.0)}
 
     def solve(number):
-        return sma.solve(trial().train, trial().labels, width=30 + number, temperature=0.01, **theory(number)).action
+        return sma.solve(
+            sma.Problem(trial().train, trial().labels, width=30 + number, temperature=0.01, **theory(number))
+        ).action
 
     def sweep(number):
         options = {"widths": [100 + number, 30, 10], "temperatures": [0.01, 0.1 + number], **theory(number)}
-        return sma.solve_sweep(trial().train, trial().labels, **options).action
+        return sma.solve_sweep(sma.Problem(trial().train, trial().labels, **options)).action
 
     def entropy(number):
         overlaps = (np.eye(4), np.eye(2), 1.0)
-        return sma.entropy(overlaps, heads=(2, 2), width=10 + number, **theory(number))
+        return sma.theory.entropy(overlaps, layers=(2, 2), width=10 + number, **theory(number))
 
     def predict(number):
         options = {"temperature": 0.01 + number, **theory(number)}
-        return sma.predict(trial().train, trial().labels, trial().test, np.eye(4), **options).mean
+        return sma.predict(sma.Problem(trial().train, trial().labels, **options), trial().test, np.eye(4)).mean
 
     def sampler(function, **lengths):
         def draw(number):
             options = {"width": 12 + number, "temperature": 0.1 + number, "key": jax.random.key(number), **lengths}
-            few = sma.AttentionedInputs(trial().train.values[:20], trial().train.heads)
+            few = sma.AttentionedInputs(trial().train.values[:20], trial().train.layers)
             return function(few, trial().labels[:20], warn=False, progress=False, **options)["order_parameter"].values
 
         return draw
@@ -76,7 +78,7 @@ def calls() -> dict:
     def trial_of(number):
         return sma.tasks.HiddenMarkov(hardness=10.0 + number).trial(jax.random.key(number), 100, 1000).train.values
 
-    few = {"warmup": 20, "draws": 20, "chains": 2}
+    few = {"warmup": 20, "draws": 20, "count": 2}
     return {
         "task, heads and attentioned inputs": trial_of,
         "solve": solve,

@@ -23,12 +23,12 @@ from tqdm import tqdm
 import statmech_attention as sma
 from attention_book import experiments
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
-from attention_book.training import train, trained_network
+from attention_book.training import save_network, train, trained_network
 from attention_book.training.path_form import initial
 from benchmarks import table
 from statmech_attention import results
-from statmech_attention.sampling import posterior
-from statmech_attention.training import save_network
+from statmech_attention.sampling import Chains, posterior
+from statmech_attention.theory.problem import Problem
 
 RECORDED, MAKER = table.RESULTS / "killed.nc", "benchmark of the kills"
 SAME = "same end"
@@ -86,9 +86,9 @@ def sampling(folder: Path) -> Path:
     """Order parameters of a small random problem, the chains' state kept after every block."""
     random = np.random.default_rng(0)
     inputs, labels = random.normal(size=(20, 4, 5)), np.sign(random.normal(size=20))
-    options = {"width": 10, "temperature": 0.1, "heads": (2, 2), "warmup": 200, "draws": 1000, "warn": False}
+    options = {"width": 10, "temperature": 0.1, "layers": (2, 2), "warmup": 200, "draws": 1000, "warn": False}
     state = {"checkpoint": folder / "state.npz", "progress": False}
-    found = posterior(inputs, labels, key=jax.random.key(0), **options, **state)
+    found = posterior(Problem(inputs, labels, **options), key=jax.random.key(0), chains=Chains(**state))
     return results.save(found, folder / "end.nc", parameters=options)
 
 

@@ -19,6 +19,7 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import action_of, prepared, problem_of
+from statmech_attention.theory.problem import Problem
 
 SMALL = 1e-8
 OURS = ("auto", "dense", "products")
@@ -41,7 +42,7 @@ def make(name: str, attentioned, labels, temperature: float):
     if name in OURS:
         return partial(_ours, name, attentioned, labels, temperature)
     name, _, plain = name.partition(", ")
-    factors = full_rank(Architecture.of(attentioned.heads, 1.0))
+    factors = full_rank(Architecture.of(attentioned.layers, 1.0))
     data, pairs, _ = prepared(attentioned, labels, "auto")
 
     def action(point, problem):
@@ -50,7 +51,7 @@ def make(name: str, attentioned, labels, temperature: float):
     rival = RIVALS[name](action, factors.coordinates)
 
     def minimise(width, most):
-        architecture = Architecture.of(attentioned.heads, width)
+        architecture = Architecture.of(attentioned.layers, width)
         count, value, gradient = rival(problem_of(data, attentioned, temperature, architecture, pairs), most)
         return Run(int(count), float(value), float(gradient))
 
@@ -59,7 +60,7 @@ def make(name: str, attentioned, labels, temperature: float):
 
 def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
     options = {"temperature": temperature, "method": method, "tolerance": SMALL, "max_steps": most, "throw": False}
-    found = sma.solve(attentioned, labels, width=width, **options)
+    found = sma.solve(sma.Problem(attentioned, labels, width=width, **options))
     return Run(int(found.steps), float(found.action), float(found.gradient_norm))
 
 
@@ -87,7 +88,7 @@ def _descent(action, size: int, optimiser, advance):
     def minimise(problem, most):
         def body(state):
             point, memory, count, _, _ = state
-            return advance(optimiser, lambda x: action(x, problem), point, memory, count)
+            return advance(optimiser, lambda x: action(Problem(x, problem)), point, memory, count)
 
         nowhere = jnp.asarray(jnp.inf)
         first = (jnp.zeros(size), optimiser.init(jnp.zeros(size)), jnp.asarray(0), nowhere, nowhere)
@@ -145,7 +146,7 @@ def _optimistix(solver, action, size: int):
 def _scipy(method: str, action, size: int):
     """One of SciPy's on compiled derivatives, of the second order for Newton's."""
     evaluate = jax.jit(jax.value_and_grad(action))
-    product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(y, problem)), (x,), (v,))[1])
+    product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(Problem(y, problem))), (x,), (v,))[1])
 
     def minimise(problem, most):
         best = Run(0, np.inf, np.inf)

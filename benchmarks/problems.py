@@ -24,9 +24,9 @@ def _images(examples: int, heads):
     """Return the first training sequences of the recorded theory of a network of 16 paths."""
     theory = experiment_of(ROOT / "results" / "one_shot" / "theory-2x4-seed0.nc")
     train = theory.draw(0).train
-    if train.inputs.heads != tuple(heads) or len(train.labels) != examples:
+    if train.inputs.layers != tuple(heads) or len(train.labels) != examples:
         raise ValueError(
-            f"heads, examples: wanted {train.inputs.heads} and {len(train.labels)}, got {heads}, {examples}."
+            f"heads, examples: wanted {train.inputs.layers} and {len(train.labels)}, got {heads}, {examples}."
         )
     return train.inputs, train.labels
 
@@ -36,8 +36,8 @@ def _hidden_markov(examples: int, heads, features: int):
     task = sma.tasks.HiddenMarkov(token_size=features - 31)
     train = task.sample(key_train, examples)
     attentioned = sma.attentioned_inputs(train.inputs, sma.attention_from_products(task.heads(key_heads)))
-    if attentioned.heads != tuple(heads):
-        raise ValueError(f"heads: wanted {attentioned.heads}, those of the task, got {tuple(heads)}.")
+    if attentioned.layers != tuple(heads):
+        raise ValueError(f"heads: wanted {attentioned.layers}, those of the task, got {tuple(heads)}.")
     return attentioned, train.labels
 
 
@@ -55,4 +55,6 @@ def _random(examples: int, heads, features: int):
 def checksum() -> np.ndarray:
     """Actions at the saddle points of the hidden Markov problem."""
     inputs, labels = make("hidden Markov", examples=100, heads=(2, 2), features=231)
-    return np.array([sma.solve(inputs, labels, width=width, temperature=0.01).action for width in (1000, 100, 10)])
+    return np.array(
+        [sma.solve(sma.Problem(inputs, labels, width=width, temperature=0.01)).action for width in (1000, 100, 10)]
+    )

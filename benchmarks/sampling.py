@@ -54,7 +54,7 @@ def checksum():
     """Potentials of the first draws of the order parameters, after hardly any warm-up."""
     inputs, labels = problems.make("hidden Markov", examples=100, heads=(2, 2), features=231)
     options = {"width": 10, "temperature": 0.01, "warmup": 2, "draws": 4, "warn": False, "progress": False}
-    return sma.sampling.posterior(inputs, labels, key=jax.random.key(0), **options)["potential"].values
+    return sma.sampling.posterior(sma.Problem(inputs, labels, **options), key=jax.random.key(0))["potential"].values
 
 
 def cases() -> list[dict]:

@@ -63,7 +63,7 @@ class Chain(NamedTuple):
         """Weights of the prior, as `brute_force` has them and as the package does, inputs and attention matrices."""
         rng = np.random.default_rng(self.seed)
         plain = brute_force.weights(rng, self.layers, self.widths, self.outputs, self.variances, FEATURES)
-        weights = sma.Weights(*jax.tree.map(jnp.asarray, (plain[0], tuple(plain[1]), plain[2])))
+        weights = sma.model.Weights(*jax.tree.map(jnp.asarray, (plain[0], tuple(plain[1]), plain[2])))
         matrices = brute_force.attention(rng, self.layers, EXAMPLES, TOKENS)
         return plain, weights, rng.normal(size=(EXAMPLES, TOKENS, FEATURES)), matrices
 

@@ -230,6 +230,6 @@ def random_weights(rng, heads, widths, variances, features):
 
 
 def random_attention(rng, heads, examples, tokens):
-    """Matrices whose columns sum to one, one array a layer."""
+    """Matrices whose columns sum to one, one array per layer."""
     matrices = [rng.exponential(size=(examples, count, tokens, tokens)) for count in heads]
     return [matrix / matrix.sum(axis=2, keepdims=True) for matrix in matrices]

@@ -18,7 +18,7 @@ MATRICES = [RNG.uniform(size=(3, 2, 4, 4)) for _ in HEADS]
 SCALES = [RNG.uniform(0.5, 2, size=(3, 4)) for _ in HEADS]
 PRODUCTS = [RNG.normal(size=(2, FEATURES, FEATURES)) for _ in HEADS]
 XI, LABELS, UNIT = RNG.normal(size=(3, 4, FEATURES)), np.array([1.0, -1.0, 1.0]), np.eye(4)
-WELL = {"width": 4.0, "temperature": 0.1, "heads": HEADS}
+WELL = {"width": 4.0, "temperature": 0.1, "layers": HEADS}
 NAN, INF = math.nan, math.inf
 FINITE = r"wanted finite numbers, got NaN or infinity\. Look for them with jnp\.isfinite"
 
@@ -34,7 +34,7 @@ def solve(values=XI, labels=LABELS, **options):
 
 
 def weights(**options):
-    return sma.sample_weights(jax.random.key(0), **{"heads": HEADS, "width": 3, "features": FEATURES} | options)
+    return sma.sample_weights(jax.random.key(0), **{"layers": HEADS, "width": 3, "features": FEATURES} | options)
 
 
 def kernel(values=XI, others=XI, order_parameter=UNIT, **options):
@@ -69,23 +69,32 @@ SOLVE = [  # before anything is compiled
 BAD = [
     *SOLVE,
     (lambda: solve(start=(UNIT, -np.eye(2), 1.0)), r"start\[1\]: wanted a positive definite U\^\(2\)"),
-    (lambda: sma.solve_sweep(XI, LABELS, widths=4.0, temperatures=[1], heads=HEADS), "widths: wanted a list"),
-    (lambda: sma.solve_sweep(XI, LABELS, widths=[], temperatures=[1], heads=HEADS), "widths: .* got an empty list"),
+    (
+        lambda: sma.solve_sweep(sma.Problem(XI, LABELS, layers=HEADS), widths=4.0, temperatures=[1]),
+        "widths: wanted a list",
+    ),
+    (
+        lambda: sma.solve_sweep(sma.Problem(XI, LABELS, layers=HEADS), widths=[], temperatures=[1]),
+        "widths: .* got an empty list",
+    ),
     (lambda: kernel(others=XI[..., :2]), r"others: wanted \(paths, features\) = \(4, 5\)"),
     (lambda: kernel(sma.AttentionedInputs(jnp.asarray(XI), HEADS), heads=(4,)), r"already has heads \(2, 2\)"),
     (lambda: kernel(order_parameter=np.eye(3)), r"order_parameter: wanted shape \(4, 4\), got \(3, 3\)"),
-    (lambda: sma.path_kernel(XI, XI, 0, -1, heads=HEADS), r"other_path: wanted an index in 0\.\.3, got -1"),
-    (lambda: sma.restrict_paths(UNIT, [0, 0]), r"paths: wanted different indices out of 0\.\.3.* got \[0, 0\]"),
+    (lambda: sma.theory.path_kernel(XI, XI, 0, -1, layers=HEADS), r"other_path: wanted an index in 0\.\.3, got -1"),
+    (lambda: sma.theory.restrict_paths(UNIT, [0, 0]), r"paths: wanted different indices out of 0\.\.3.* got \[0, 0\]"),
     (lambda: sma.accuracy(LABELS, [1.0, 0.0, 1.0]), r"labels: wanted \+1 or -1 everywhere, got 0\.0\. Map the two"),
-    (lambda: sma.centred_alignment(np.eye(3), np.ones(3)), "labels: wanted at least two different values, got one"),
-    (lambda: sma.head_scores(0 * UNIT, heads=HEADS), "order_parameter: wanted an entry other than zero"),
+    (
+        lambda: sma.theory.centred_alignment(np.eye(3), np.ones(3)),
+        "labels: wanted at least two different values, got one",
+    ),
+    (lambda: sma.head_scores(0 * UNIT, layers=HEADS), "order_parameter: wanted an entry other than zero"),
     (lambda: seen(readout=4), r"readout: wanted 'first', .* an index in 0\.\.3, got 4"),
     (lambda: seen(scales=SCALES[:1]), "scales: wanted 2 arrays for 2 layers and norm='post', got 1"),
     (lambda: seen(scales=[SCALES[0], -SCALES[1]]), "scales of layer 2: wanted positive numbers, got -"),
     (lambda: seen().keep_heads(((0,), (2,))), r"kept, layer 2: wanted different heads out of 0\.\.1, .* got \(2,\)"),
     (lambda: sma.prune(seen(), [4]), r"removed: wanted different heads, counted through all layers, out of 0\.\.3"),
     (
-        lambda: sma.attention_matrices(INPUTS[:2], MATRICES),
+        lambda: sma.model.attention_matrices(INPUTS[:2], MATRICES),
         r"layer 1: wanted shape \(2, heads, 4, 4\), got \(3, 2, 4, 4\)",
     ),
     (lambda: sma.attention_from_products([np.zeros((2, 3, 4))]), r"products: wanted shape \(heads, 4, 4\).*got"),
@@ -95,8 +104,8 @@ BAD = [
     ),
     (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted heads \(2,\) .* got heads \(2, 2\)"),
     (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
-    (lambda: sma.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
-    (lambda: sma.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
+    (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
+    (lambda: sma.model.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
     (lambda: weights(width=2.5), "width: wanted whole numbers to draw weights"),
 ]
 

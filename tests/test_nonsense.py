@@ -37,11 +37,11 @@ def usual(sma):
     products = [rng.normal(size=(2, 3, 3))]
     attention = sma.attention_from_products(products)
     seen, physics = sma.attentioned_inputs(inputs, attention), {"width": 8, "temperature": 0.3}
-    solution = sma.solve(seen, labels, **physics)
-    weights = sma.sample_weights(key, heads=(2,), width=8, features=3)
-    patterns = sma.dmft.independent(seed=1, sites=6)
+    solution = sma.solve(sma.Problem(seen, labels, **physics))
+    weights = sma.sample_weights(key, layers=(2,), width=8, features=3)
+    patterns = sma.dmft.random_patterns(seed=1, sites=6)
     model = sma.dmft.dynamics(patterns, beta=1.2, gamma=3.0, epsilon=0.1)
-    window, draws = sma.dmft.start(model), rng.normal(size=(2, 8))
+    window, draws = sma.dmft.initial_window(model), rng.normal(size=(2, 8))
     found = physics | {"attentioned": seen, "attentioned_test": seen, "others": seen, "labels": labels, "key": key}
     found |= {"inputs": inputs, "attention": attention, "products": products, "queries": products, "keys": products}
     found |= {"solution": solution, "order_parameter": solution.order_parameter, "weights": weights, "heads": (2,)}

@@ -10,7 +10,7 @@ from layers import brute_force
 
 import statmech_attention as sma
 from statmech_attention import pruning
-from statmech_attention.layers.written import read_heads, written_heads
+from statmech_attention.layers.written import layers_from_json, layers_to_json
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.action import smallest_entropy
@@ -42,18 +42,18 @@ def test_layers_paths_and_loops_give_the_same_network(chain):
     for readout in ("last", "mean"):
         options = {"readout": readout, "heads": chain.heads}
         outputs = sma.forward(weights, inputs, matrices, **options)
-        close(sma.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, **options)), outputs)
+        close(sma.model.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, **options)), outputs)
         if readout == "last":
             close(np.asarray(outputs), brute_force.forward(*plain, inputs, matrices, chain.layers))
     rows = brute_force.partial_weights(*plain[1:], chain.layers, 0)
-    close(sma.effective_weights(weights, heads=chain.heads), jnp.asarray(rows))
+    close(sma.model.effective_weights(weights, layers=chain.heads), jnp.asarray(rows))
     overlaps = brute_force.order_parameters(*plain[1:], chain.layers)
-    close(sma.weights_order_parameters(weights, heads=chain.heads), overlaps)
+    close(sma.model.weights_order_parameters(weights, layers=chain.heads), overlaps)
 
 
 @on_chains(6)
 def test_layers_are_read_as_they_were_written(chain):
-    assert read_heads(written_heads(chain.heads)) == sma.layers.chain(chain.heads).spelled
+    assert layers_from_json(layers_to_json(chain.heads)) == sma.layers.chain(chain.heads).spelled
 
 
 @on_chains(6)
@@ -61,7 +61,7 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(chain):
     factors, point = random_point(chain)
     overlaps = coordinates.order_parameters(point, factors)
     np.testing.assert_allclose(point_of(overlaps, factors), point, atol=1e-9)
-    gp = sma.gp_order_parameters(chain.heads, variance=chain.variances)
+    gp = sma.theory.gp_order_parameters(chain.heads, variance=chain.variances)
     np.testing.assert_allclose(point_of(gp, factors), 0.0, atol=1e-12)
 
 
@@ -73,7 +73,9 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     by_loops = brute_force.action(
         overlaps, inputs, labels, chain.layers, chain.outputs, chain.widths, chain.variances, TEMPERATURE
     )
-    assert float(sma.action(xi, labels, overlaps, **chain.physics)) == pytest.approx(by_loops, rel=1e-10)
+    assert float(sma.theory.action(sma.Problem(xi, labels, **chain.physics), overlaps)) == pytest.approx(
+        by_loops, rel=1e-10
+    )
 
     flat = Reduced(derivatives.kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
     problem = derivatives.problem_of(flat, xi, TEMPERATURE, architecture_of(chain))
@@ -82,7 +84,9 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     @jax.jit
     def both(point):
         def action(point):
-            return sma.action(xi, labels, coordinates.order_parameters(point, factors), **chain.physics)
+            return sma.theory.action(
+                sma.Problem(xi, labels, **chain.physics), coordinates.order_parameters(point, factors)
+            )
 
         value, gradient, dense = derivatives.dense_hessian(point, problem, factors)
         other, slope, curvature = derivatives.factored_derivatives(point, problem, factors)
@@ -98,20 +102,20 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
 @on_chains(3)
 def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_action(chain):
     xi, labels, test = chain.problem()
-    one = sma.solve(xi, labels, **chain.physics)
+    one = sma.solve(sma.Problem(xi, labels, **chain.physics))
     mean, variance = one.predict(test)
 
     # No Gaussian-process limit and no other point is lower; of the entropy that limit is the lowest.
-    gp = sma.gp_order_parameters(chain.heads, variance=chain.variances)
-    options = {"heads": chain.heads, "width": chain.widths, "variance": chain.variances}
+    gp = sma.theory.gp_order_parameters(chain.heads, variance=chain.variances)
+    options = {"layers": chain.heads, "width": chain.widths, "variance": chain.variances}
     factors, point = random_point(chain)
     elsewhere = [coordinates.order_parameters(scale * point, factors) for scale in (0.3, 1.0, -1.0)]
     for overlaps in (gp, *elsewhere):
-        assert float(one.action) <= float(sma.action(xi, labels, overlaps, **chain.physics)) + 1e-9
-    smallest = float(sma.entropy(gp, **options))
+        assert float(one.action) <= float(sma.theory.action(sma.Problem(xi, labels, **chain.physics), overlaps)) + 1e-9
+    smallest = float(sma.theory.entropy(gp, **options))
     assert smallest == pytest.approx(float(smallest_entropy(architecture_of(chain))), rel=1e-12)
     for overlaps in (one.order_parameters, *elsewhere):
-        assert smallest < float(sma.entropy(overlaps, **options))
+        assert smallest < float(sma.theory.entropy(overlaps, **options))
 
     rng = np.random.default_rng(chain.seed)
     rotation, _ = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))
@@ -121,12 +125,12 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
         (xi.values[order], labels[order], test.values, 1),
         (xi.values @ rotation, labels, test.values @ rotation, 1),
     ):
-        found = sma.solve(values, others, heads=chain.heads, **chain.physics)
+        found = sma.solve(sma.Problem(values, others, layers=chain.heads, **chain.physics))
         close(found.order_parameters, one.order_parameters, 1e-6)
-        close(found.predict(asked), sma.Prediction(sign * mean, variance), 1e-5)
+        close(found.predict(asked), sma.theory.Prediction(sign * mean, variance), 1e-5)
 
     heads = [tuple(rng.permutation(count).tolist()) for count in chain.counts]
-    found = sma.solve(xi.keep_heads(heads), labels, **chain.physics)
+    found = sma.solve(sma.Problem(xi.keep_heads(heads), labels, **chain.physics))
     whole = sma.layers.chain(chain.heads)
     moved = pruning.heads.order_parameters_on(one.order_parameters, whole, whole.keep(heads)[1])
     close(found.order_parameters, moved, 1e-6)
@@ -140,7 +144,7 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
     def solved(temperature, factor, throw):
         inputs = sma.AttentionedInputs(factor * xi.values, chain.heads)
         options = {**chain.physics, "temperature": temperature}
-        return sma.solve(inputs, factor * labels, **options, throw=throw)
+        return sma.solve(sma.Problem(inputs, factor * labels, **options), throw=throw)
 
     batch = jax.vmap(lambda heat, factor: solved(heat, factor, False))(temperatures, factors)
     prediction = batch.predict(test)
@@ -148,7 +152,7 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
         alone = solved(heat, factor, True)
         close(batch[place].order_parameters, alone.order_parameters, 1e-7)
         close((batch.action[place], batch.log_evidence()[place]), (alone.action, alone.log_evidence()), 1e-9)
-        close(sma.Prediction(prediction.mean[place], prediction.variance[place]), alone.predict(test), 1e-6)
+        close(sma.theory.Prediction(prediction.mean[place], prediction.variance[place]), alone.predict(test), 1e-6)
     for number, found in enumerate((batch, alone)):
         read = sma.Solution.load(found.save(tmp_path_factory.mktemp("solutions") / f"{number}.nc"))
         assert jax.tree.structure(read) == jax.tree.structure(found)
@@ -166,8 +170,8 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain):
 
     def number(values, labels, temperature, width, variance):
         """All of a solution, with weights of both signs."""
-        options = {"width": width, "temperature": temperature, "variance": variance, "heads": chain.heads}
-        found = sma.solve(values, labels, **options, method=method, tolerance=1e-12, throw=False)
+        options = {"width": width, "temperature": temperature, "variance": variance, "layers": chain.heads}
+        found = sma.solve(sma.Problem(values, labels, **options), method=method, tolerance=1e-12, throw=False)
         scores = found.head_scores() if sum(chain.counts) else ()
         told = (found.order_parameters, found.predict(test), found.action, found.log_evidence(), scores)
         return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in jax.tree.leaves(told))
@@ -191,17 +195,17 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain):
 def test_keeping_heads_before_or_after_they_attend_is_the_same(chain):
     _, _, inputs, matrices = chain.network()
     kept = chain.some_heads()
-    found = sma.attentioned_inputs(inputs, matrices, heads=chain.heads).keep_heads(kept)
+    found = sma.attentioned_inputs(inputs, matrices, layers=chain.heads).keep_heads(kept)
     left = [list(one) for one, count in zip(kept, chain.counts, strict=True) if count]
     fewer = [matrix[:, one] for matrix, one in zip(matrices, left, strict=True) if one]
-    close(found.values, sma.attentioned_inputs(inputs, fewer, heads=found.heads).values)
+    close(found.values, sma.attentioned_inputs(inputs, fewer, layers=found.layers).values)
 
 
 @on_chains(6)
 def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     _, weights, inputs, matrices = chain.network()
     hypothesis.assume(sum(chain.counts))
-    xi, staying = sma.attentioned_inputs(inputs, matrices, heads=chain.heads), chain.some_heads()
+    xi, staying = sma.attentioned_inputs(inputs, matrices, layers=chain.heads), chain.some_heads()
     heads = [(layer, head) for layer, count in enumerate(chain.counts) for head in range(count)]
     both = [number for number, (layer, head) in enumerate(heads) if head not in staying[layer]]
     first = both[: len(both) // 2]
@@ -211,16 +215,18 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     assert pruning.heads_left(middle, second) == left
     smaller = []
     for network in (weights, matrices, xi):
-        found = sma.prune(network, both, heads=chain.heads)
-        close(sma.prune(sma.prune(network, first, heads=chain.heads), second, heads=middle), found)
+        found = sma.prune(network, both, layers=chain.heads)
+        close(sma.prune(sma.prune(network, first, layers=chain.heads), second, layers=middle), found)
         smaller.append(found)
 
-    outputs = sma.forward(smaller[0], inputs, smaller[1], heads=left)
-    close(sma.forward_paths(smaller[0], smaller[2]), outputs)
+    outputs = sma.forward(smaller[0], inputs, smaller[1], layers=left)
+    close(sma.model.forward_paths(smaller[0], smaller[2]), outputs)
     kept = ~np.isin(np.arange(sum(chain.counts)), both)
     contributions = pruning.path_contributions(weights, xi)
-    close(pruning.masked_outputs(contributions, kept[None], heads=chain.heads)[0], outputs)
+    close(pruning.masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
     whole = sma.layers.chain(chain.heads)
     parts = whole.keep(pruning.heads.kept_heads(chain.heads, both))[1]
-    overlaps = pruning.heads.order_parameters_on(sma.weights_order_parameters(weights, heads=chain.heads), whole, parts)
-    close(overlaps, sma.weights_order_parameters(smaller[0], heads=left))
+    overlaps = pruning.heads.order_parameters_on(
+        sma.model.weights_order_parameters(weights, layers=chain.heads), whole, parts
+    )
+    close(overlaps, sma.model.weights_order_parameters(smaller[0], layers=left))

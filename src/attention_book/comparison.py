@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
-from statmech_attention.layers.chains import Chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
 
@@ -42,7 +42,7 @@ class Agreement(NamedTuple):
     p_value: float  # share of renumberings, with the given one, that agree at least as well
 
 
-def block_share(order_parameter: Numbers, *, heads: Layers, layer: int = 1) -> BlockShare:
+def block_share(order_parameter: ArrayLike, *, heads: Layers, layer: int = 1) -> BlockShare:
     r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
 
     $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$; ours,
@@ -60,8 +60,8 @@ def block_share(order_parameter: Numbers, *, heads: Layers, layer: int = 1) -> B
 
 
 def agreement(
-    order_parameter: Numbers,
-    other: Numbers,
+    order_parameter: ArrayLike,
+    other: ArrayLike,
     *,
     heads: Layers,
     seed: int = 0,

@@ -84,7 +84,7 @@ def test_blocks_alone_are_no_agreement():
 def test_a_skip_is_not_renumbered():
     """Two layers of two heads beside a skip: paths renumbered by hand, the skip in its place."""
     random, layers = np.random.default_rng(7), (sma.SkipHeads(2), sma.SkipHeads(2))
-    heads = sma.path_indices(layers)  # a skip is -1
+    heads = sma.model.path_indices(layers)  # a skip is -1
     matrix = symmetric(random, 9)
 
     def renumbered(first, second):

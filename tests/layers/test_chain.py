@@ -13,7 +13,7 @@ from statmech_attention.layers import Chain, OneOutput, chain
 
 def test_drawn_weights_have_the_shapes_and_variances_of_the_layers():
     heads, widths, variances = (2, sma.Linear(), sma.SkipHeads(3), sma.Outputs(4)), (20, 30, 40, 40), (1, 2, 3, 0.5, 4)
-    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=widths, features=10, variance=variances)
+    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=widths, features=10, variance=variances)
     assert [value.shape for value in weights.values] == [(2, 30, 20), (1, 40, 30), (3, 40, 40)]
     assert weights.projection.shape == (20, 10) and weights.readout.shape == (40, 4)
     for block, variance in zip((weights.projection, *weights.values, weights.readout), variances, strict=True):
@@ -29,7 +29,7 @@ def test_numbers_stand_for_heads():
 
 def test_paths_run_over_branches_with_the_first_layer_slowest():
     heads = (2, sma.SkipHeads(2), sma.Linear(), sma.Outputs(3))
-    assert sma.path_indices(heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
+    assert sma.model.path_indices(heads).tolist() == [[h, g, -1] for h in range(2) for g in (-1, 0, 1)]
     assert chain(heads).divisor == 2
     np.testing.assert_allclose(chain(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
 
@@ -44,13 +44,13 @@ def test_a_layer_without_heads_takes_no_attention():
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))]
     plain = sma.attentioned_inputs(inputs, matrices)
     for heads in ((sma.Linear(), 2), (2, sma.Linear())):
-        np.testing.assert_array_equal(sma.attentioned_inputs(inputs, matrices, heads=heads).values, plain.values)
-    bare = sma.attentioned_inputs(inputs, (), heads=(sma.Linear(), sma.Linear()))
+        np.testing.assert_array_equal(sma.attentioned_inputs(inputs, matrices, layers=heads).values, plain.values)
+    bare = sma.attentioned_inputs(inputs, (), layers=(sma.Linear(), sma.Linear()))
     np.testing.assert_array_equal(bare.values[:, 0], inputs[:, -1])
 
 
 def bad(heads, **options):
-    return lambda: sma.sample_weights(jax.random.key(0), heads=heads, features=2, **({"width": 3} | options))
+    return lambda: sma.sample_weights(jax.random.key(0), layers=heads, features=2, **({"width": 3} | options))
 
 
 INPUTS, ONE = np.ones((2, 3, 4)), [np.ones((2, 2, 3, 3))]
@@ -62,12 +62,12 @@ BAD = [
     (bad((2, SKIP), width=(3, 4, 5)), "width: wanted the same width before and after layer 2, .* N_2 = 4 and N_3 = 5"),
     (lambda: sma.Heads(0), "Heads: wanted a whole number of at least 1, got 0"),
     (
-        lambda: sma.attentioned_inputs(INPUTS, ONE, heads=(2, 2)),
+        lambda: sma.attentioned_inputs(INPUTS, ONE, layers=(2, 2)),
         r"attention: wanted matrices of \(2, 2\) heads .* got \(2,\)",
     ),
-    (lambda: sma.attentioned_inputs(INPUTS, ONE, heads=(sma.Linear(),)), r"attention: wanted none.* Pass \(\)"),
+    (lambda: sma.attentioned_inputs(INPUTS, ONE, layers=(sma.Linear(),)), r"attention: wanted none.* Pass \(\)"),
     (
-        lambda: sma.effective_weights(bad((2, sma.Outputs(2)))(), heads=(2, sma.Outputs(3))),
+        lambda: sma.model.effective_weights(bad((2, sma.Outputs(2)))(), layers=(2, sma.Outputs(3))),
         "weights: wanted 3 outputs, got 2",
     ),
 ]

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.stats import wishart
 
 import statmech_attention as sma
-from attention_book.training import trained_network
+from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
 from layers import brute_force
 from statmech_attention.compiling import compilations
@@ -17,7 +17,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.check_layer import check_layer
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
-from statmech_attention.training import load_network, save_network
+from statmech_attention.theory.problem import Problem
 from statmech_attention.training.weights import train_weights
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
@@ -30,7 +30,9 @@ def drawn(paths, seed=7):
 
 
 def solved(heads, paths, **options):
-    return sma.solve(*drawn(paths), heads=heads, **({"temperature": TEMPERATURE, "tolerance": 1e-10} | options))
+    return sma.solve(
+        sma.Problem(*drawn(paths), layers=heads, **({"temperature": TEMPERATURE, "tolerance": 1e-10} | options))
+    )
 
 
 @pytest.mark.parametrize("layer", [Heads(2, values=3), Heads(1, values=1), SkipHeads(2, values=2)], ids=repr)
@@ -87,7 +89,7 @@ def test_the_density_is_wisharts(widths):
         found += _bartlett.prior_constant(architecture.stage_widths, factors)
         assert -float(found) == pytest.approx(wanted + jacobian, rel=1e-9)
         # -2 ln p is N_max times the entropy, (size + 1) ln det of every matrix, and a constant.
-        entropy = float(sma.entropy(overlaps, heads=heads, width=widths, variance=variances))
+        entropy = float(sma.theory.entropy(overlaps, layers=heads, width=widths, variance=variances))
         sizes = [(u.shape[-1] + 1) * np.linalg.slogdet(u)[1].sum() for u in map(np.atleast_2d, overlaps)]
         rests.append(-2 * wanted - max(widths) * entropy - sum(sizes))
     assert rests[0] == pytest.approx(rests[1], rel=1e-10)
@@ -175,8 +177,8 @@ def test_infinitely_wide_layers_leave_the_head_matrices_alone():
         nats = -0.5 * (best.fun + EXAMPLES * np.log(2 * np.pi))
         assert float(found.log_evidence()) == pytest.approx(nats, abs=1e-8)
     assert np.max(np.abs(lower[0] - lower[1])) > 0.1 and np.max(np.abs(lower[:, 0, 1])) > 0.05
-    options = {"heads": heads, "width": np.inf, "variance": variance}
-    both = sma.action(inputs, labels, found.order_parameters, temperature=TEMPERATURE, **options)
+    options = {"layers": heads, "width": np.inf, "variance": variance}
+    both = sma.theory.action(sma.Problem(inputs, labels, temperature=TEMPERATURE, **options), found.order_parameters)
     assert float(both) == pytest.approx(float(found.action), rel=1e-12)
 
 
@@ -184,7 +186,7 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     inputs, labels = drawn(4)
     options = {"heads": heads, "temperatures": [TEMPERATURE, 1.0], "tolerance": 1e-10}
-    sweep = sma.solve_sweep(inputs, labels, widths=[1e3, np.inf, 1e4], **options)
+    sweep = sma.solve_sweep(sma.Problem(inputs, labels, **options), widths=[1e3, np.inf, 1e4])
     limit = solved(heads, 4, width=np.inf)
     np.testing.assert_allclose(sweep[1, 0].order_parameter, limit.order_parameter, atol=1e-8)
     for numbers in (sweep.order_parameter[:, 0], sweep.log_evidence()[:, 0]):
@@ -201,14 +203,18 @@ def test_what_finite_widths_bring_to_first_order():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     inputs, labels = drawn(4)
     physics = {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
-    slopes = np.asarray(sma.evidence_slopes(inputs, labels, heads=heads, **physics))
+    slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(inputs, labels, layers=heads, **physics)))
     inner = np.array([stage.inner for stage in chain(heads).stages])
     plain = tuple(type(one)(one.count) for one in heads)
-    none = sma.solve(inputs, labels, heads=plain, width=np.inf, **physics).log_evidence()
+    none = sma.solve(sma.Problem(inputs, labels, layers=plain, width=np.inf, **physics)).log_evidence()
     for number in (2e3, 4e3):
         one = [type(layer)(layer.count, values=number) for layer in heads]
-        wide = sma.solve(inputs, labels, heads=plain, width=number, tolerance=1e-10, **physics).log_evidence()
-        narrow = sma.solve(inputs, labels, heads=one, width=np.inf, tolerance=1e-10, **physics).log_evidence()
+        wide = sma.solve(
+            sma.Problem(inputs, labels, layers=plain, width=number, **physics), tolerance=1e-10
+        ).log_evidence()
+        narrow = sma.solve(
+            sma.Problem(inputs, labels, layers=one, width=np.inf, **physics), tolerance=1e-10
+        ).log_evidence()
         assert number * float(wide - none) == pytest.approx(slopes[~inner].sum(), rel=20 / number)
         assert number * float(narrow - none) == pytest.approx(slopes[inner].sum(), rel=20 / number)
 
@@ -224,14 +230,16 @@ def test_the_slopes_are_those_of_the_blocks():
     above = np.einsum("hphq->pq", blocks)
     wanted = [np.sum(pull**2), sum(np.sum(blocks[h, :, h] ** 2) for h in range(2))]
     wanted += [np.sum(above**2), np.sum(np.diag(above) ** 2), np.trace(above) ** 2]
-    found = sma.evidence_slopes(inputs, labels, heads=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
+    found = sma.theory.evidence_slopes(
+        sma.Problem(inputs, labels, layers=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
+    )
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_where_all_widths_are_large_nothing_is_reweighed():
     heads = (SkipHeads(1, values=1e6), Heads(2, values=1e6))
     found = solved(heads, 4, width=1e6, variance=(1.0, 0.5, 2.0, 1.5), tolerance=1e-8)
-    gp, *_ = sma.gp_order_parameters(heads, variance=(1.0, 0.5, 2.0, 1.5))
+    gp, *_ = sma.theory.gp_order_parameters(heads, variance=(1.0, 0.5, 2.0, 1.5))
     np.testing.assert_allclose(gp, np.diag([3, 3, 1.5, 1.5]))
     np.testing.assert_allclose(found.order_parameter, gp, atol=1e-4)
 
@@ -264,29 +272,29 @@ def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_
     """The output is linear in every array, so that sum_i theta_i d/dtheta_i of the error is the same for each."""
     inputs, labels = drawn(3)
     heads, variance = (SkipHeads(2, values=2),), (0.7, 1.44, 0.9)
-    options = {"heads": (Heads(3, values=2),), "width": 5, "temperature": 0.05, "variance": variance}
-    trained = train_weights(inputs, labels, **options, key=jax.random.key(1), steps=3000)
+    options = {"layers": (Heads(3, values=2),), "width": 5, "temperature": 0.05, "variance": variance}
+    trained = train_weights(Problem(inputs, labels, **options), key=jax.random.key(1), steps=3000)
     assert float(trained.gradient_norm) < 1e-3
     arrays, variances = jax.tree.leaves(trained.weights), (0.7, 1.2, 1.2, 0.9)
     lengths = [float(jnp.sum(array**2)) / one for array, one in zip(arrays, variances, strict=True)]
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-3)
     assert lengths[0] > 1
-    few = train_weights(inputs, labels, **(options | {"heads": heads}), key=jax.random.key(1), steps=20)
+    few = train_weights(Problem(inputs, labels, **(options | {"heads": heads})), key=jax.random.key(1), steps=20)
     assert float(few.objective[-1]) < float(few.objective[0])
 
 
 def test_head_evidence_starts_from_the_heads_left():
     inputs, labels = drawn(3)
     heads = (SkipHeads(2, values=3),)
-    options = {"heads": heads, "width": 10.0, "temperature": TEMPERATURE}
-    found = sma.pruning.head_evidence(inputs, labels, **options)
+    options = {"layers": heads, "width": 10.0, "temperature": TEMPERATURE}
+    found = sma.pruning.head_evidence(sma.Problem(inputs, labels, **options))
     assert found.lost.shape == (2,) and np.all(np.isfinite(found.lost))
-    without = sma.pruning.without_head(inputs, 0, heads=heads)
-    alone = sma.solve(without, labels, width=10.0, temperature=TEMPERATURE)
-    assert without.heads == (SkipHeads(1, values=3),)
+    without = sma.pruning.without_head(inputs, 0, layers=heads)
+    alone = sma.solve(sma.Problem(without, labels, width=10.0, temperature=TEMPERATURE))
+    assert without.layers == (SkipHeads(1, values=3),)
     difference = sma.pruning.log_evidence(found.whole) - sma.pruning.log_evidence(alone)
     assert found.lost[0] == pytest.approx(float(difference), abs=1e-6)
-    assert len(sma.pruning.head_scores(found.whole.order_parameter, heads=heads)) == 2
+    assert len(sma.pruning.head_scores(found.whole.order_parameter, layers=heads)) == 2
 
 
 def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
@@ -298,26 +306,26 @@ def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
     rng = np.random.default_rng(0)
     tokens = jnp.asarray(rng.normal(size=(3, 4, 192)), jnp.float32)
     network = trained_network(parameters, heads=heads)
-    xi = sma.attentioned_inputs(tokens, network.attention, readout="mean", heads=heads)
-    wanted = sma.forward(parameters.weights(), tokens, network.attention, readout="mean", heads=heads)
+    xi = sma.attentioned_inputs(tokens, network.attention, readout="mean", layers=heads)
+    wanted = sma.forward(parameters.weights(), tokens, network.attention, readout="mean", layers=heads)
     np.testing.assert_allclose(network.outputs(xi), wanted, rtol=1e-4, atol=1e-6)
     assert [len(norms) for norms in network.value_norms] == [2, 2]
-    norms = sma.pruning.head_weight_norms(network, values_only=True)
+    norms = sma.pruning.network.head_weight_norms(values_only=True)
     first = parameters.values[0]
     both = np.sqrt(sum(np.sum(np.asarray(array, float) ** 2, axis=(1, 2)) for array in first))
     np.testing.assert_allclose(norms[:2], both, rtol=1e-5)
 
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.heads == heads
+    assert loaded.layers == heads
     for one, other in zip(loaded.order_parameters, network.order_parameters, strict=True):
         np.testing.assert_array_equal(one, other)
     smaller = sma.pruning.prune(loaded, [1, 2, 3])
-    assert smaller.heads == (Heads(1, values=3), SkipHeads(0))
+    assert smaller.layers == (Heads(1, values=3), SkipHeads(0))
     assert [np.shape(one) for one in smaller.order_parameters] == [(1, 1), (1, 1, 1), (1, 1), ()]
 
 
 def weights_of(heads):
-    return sma.sample_weights(jax.random.key(0), heads=heads, width=3, features=FEATURES)
+    return sma.sample_weights(jax.random.key(0), layers=heads, width=3, features=FEATURES)
 
 
 INPUTS, LABELS = drawn(2)
@@ -329,11 +337,11 @@ BAD = [
     ),
     (lambda: weights_of((Heads(2, values=2.5),)), "values: wanted a whole head dimension to draw weights, got 2.5"),
     (
-        lambda: sma.sampling.posterior(INPUTS, LABELS, heads=(Heads(2, values=2.5),), **SIZES),
+        lambda: sma.sampling.posterior(sma.Problem(INPUTS, LABELS, layers=(Heads(2, values=2.5),), **SIZES)),
         r"values: wanted a whole head dimension to sample, got 2\.5.*The theory, statmech_attention\.solve, takes any",
     ),
     (
-        lambda: sma.effective_weights(weights_of((Heads(2, values=2),)), heads=(2,)),
+        lambda: sma.model.effective_weights(weights_of((Heads(2, values=2),)), layers=(2,)),
         r"weights of layer 1: wanted values of dimension None .* got 2 into 2 .*Say it in heads",
     ),
 ]
@@ -347,6 +355,8 @@ def test_bad_input_is_refused_with_what_to_do(call, message):
 
 def test_weights_alone_say_how_narrow_their_heads_are():
     plain = weights_of((Heads(2, values=2), 2))
-    found = sma.weights_order_parameters(plain)
-    for one, other in zip(found, sma.weights_order_parameters(plain, heads=(Heads(2, values=2), 2)), strict=True):
+    found = sma.model.weights_order_parameters(plain)
+    for one, other in zip(
+        found, sma.model.weights_order_parameters(plain, layers=(Heads(2, values=2), 2)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)

@@ -83,10 +83,10 @@ def attention(rng, counts):
 def test_layers_and_paths_give_the_same_output(heads, counts):
     rng = np.random.default_rng(1)
     inputs, matrices = rng.normal(size=(3, 4, 5)), attention(rng, counts)
-    weights = sma.sample_weights(jax.random.key(2), heads=heads, width=3, features=5)
-    xi = sma.attentioned_inputs(inputs, matrices, heads=heads)
-    wanted = sma.forward(weights, inputs, matrices, heads=heads)
-    np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-10, atol=1e-11)
+    weights = sma.sample_weights(jax.random.key(2), layers=heads, width=3, features=5)
+    xi = sma.attentioned_inputs(inputs, matrices, layers=heads)
+    wanted = sma.forward(weights, inputs, matrices, layers=heads)
+    np.testing.assert_allclose(sma.model.forward_paths(weights, xi), wanted, rtol=1e-10, atol=1e-11)
 
 
 @pytest.mark.parametrize("heads", [CHAINS[1][0], CHAINS[2][0]], ids=range(2))
@@ -108,8 +108,8 @@ def test_heads_that_share_their_values_are_one_head_with_the_sum_of_their_attent
     values, labels = rng.normal(size=(8, 2, 3)), rng.normal(size=6)
     one_head = values.sum(axis=1, keepdims=True) / math.sqrt(2)
     options = {"width": 12, "temperature": 0.2}
-    shared = sma.solve(values[:6], labels, heads=(SharedValues(2),), **options)
-    single = sma.solve(one_head[:6], labels, heads=(1,), **options)
+    shared = sma.solve(sma.Problem(values[:6], labels, layers=(SharedValues(2),), **options))
+    single = sma.solve(sma.Problem(one_head[:6], labels, layers=(1,), **options))
     np.testing.assert_allclose(shared.order_parameter, np.full((2, 2), single.order_parameter[0, 0]), rtol=1e-7)
     np.testing.assert_allclose(shared.predict(values[6:]).mean, single.predict(one_head[6:]).mean, rtol=1e-7)
     assert float(shared.action) == pytest.approx(float(single.action), rel=1e-9)
@@ -121,11 +121,13 @@ def test_gains_are_those_of_the_attention():
     rng = np.random.default_rng(5)
     values, labels = rng.normal(size=(6, 2, 3)), rng.normal(size=6)
     scaled = values * np.array(GAINS.strengths)[None, :, None]
-    gained = sma.kernel(values, values, np.eye(2), heads=(GAINS,))
-    np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), heads=(2,)), rtol=1e-12)
+    gained = sma.kernel(values, values, np.eye(2), layers=(GAINS,))
+    np.testing.assert_allclose(gained, sma.kernel(scaled, scaled, np.eye(2), layers=(2,)), rtol=1e-12)
     point = coordinates.order_parameters(jnp.full(4, 0.3), coordinates.full_rank(Architecture.of((2,), 5)))
     options = {"width": 5, "temperature": 0.2}
-    found = sma.action(values, labels, point, heads=(GAINS,), **options)
-    assert float(found) == pytest.approx(float(sma.action(scaled, labels, point, heads=(2,), **options)), rel=1e-12)
+    found = sma.theory.action(sma.Problem(values, labels, layers=(GAINS,), **options), point)
+    assert float(found) == pytest.approx(
+        float(sma.theory.action(sma.Problem(scaled, labels, layers=(2,), **options), point)), rel=1e-12
+    )
     assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).heads == (GAINS,)
     assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)

@@ -27,7 +27,7 @@ def drawn(name):
     values = rng.normal(size=(EXAMPLES + 2, len(brute_force.paths(layers)), FEATURES))
     labels = rng.normal(size=(EXAMPLES,) if outputs is None else (EXAMPLES, outputs))
     common = {
-        "heads": brute_force.spelled(layers, outputs),
+        "layers": brute_force.spelled(layers, outputs),
         "width": widths,
         "temperature": TEMPERATURE,
         "variance": VARIANCES[: len(layers) + 2],
@@ -42,13 +42,13 @@ def truth(name):
     (train, labels), options = drawn(name)
     values = jnp.concatenate([jnp.asarray(train), jnp.asarray(options["attentioned_test"])])
     xi = sma.AttentionedInputs(values, options["heads"])
-    size = {"heads": options["heads"], "width": options["width"], "variance": options["variance"]}
+    size = {"layers": options["heads"], "width": options["width"], "variance": options["variance"]}
 
     def one(key):
         weights = sma.sample_weights(key, features=FEATURES, **size)
-        outputs = sma.forward_paths(weights, xi)
+        outputs = sma.model.forward_paths(weights, xi)
         misfit = jnp.sum((outputs[:EXAMPLES] - labels) ** 2) / (2 * TEMPERATURE)
-        overlap = sma.weights_order_parameters(weights, heads=options["heads"])[0]
+        overlap = sma.model.weights_order_parameters(weights, layers=options["heads"])[0]
         return jnp.exp(-misfit), {"order_parameter": overlap, "output": outputs[EXAMPLES:]}
 
     @jax.jit
@@ -99,7 +99,7 @@ def test_samplers_have_the_posterior_of_the_weights(sampler, name):
 @pytest.mark.parametrize("name", CHAINS)
 def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name):
     data, options = drawn(name)
-    found = sampling.importance(*data, **options, points=128, key=jax.random.key(14))
+    found = sampling.importance(sma.Problem(*data, **options), points=128, key=jax.random.key(14))
     for quantity in ("order_parameter", "output", "log_evidence"):
         assert_same(getattr(found, quantity), truth(name)[quantity])
 
@@ -107,16 +107,20 @@ def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name
 def test_kept_weights_are_those_of_the_chain():
     data, options = drawn("heads, skip, two outputs")
     counts = {"draws": 4, "warmup": 0, "chains": 2, "keep_weights": True}
-    found = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(15), warn=False)
+    found = sampling.gibbs_posterior(
+        sma.Problem(*data, **options, **counts), key=jax.random.key(15), chains=sma.Chains(warn=False)
+    )
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")
     one = found.isel(chain=1, draw=2)
     values = tuple(jnp.asarray(one[f"values_{layer}"].values) for layer in (1, 2))
-    weights = sma.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
-    overlaps = sma.weights_order_parameters(weights, heads=options["heads"])
+    weights = sma.model.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
+    overlaps = sma.model.weights_order_parameters(weights, layers=options["heads"])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-    again = sampling.gibbs_posterior(*data, **options, **counts, key=jax.random.key(16), start=found, warn=False)
+    again = sampling.gibbs_posterior(
+        sma.Problem(*data, **options, **counts), key=jax.random.key(16), start=found, chains=sma.Chains(warn=False)
+    )
     assert again["output"].shape == found["output"].shape
 
 
@@ -124,9 +128,9 @@ def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
     data, options = drawn("heads, skip, two outputs")
     test = options.pop("attentioned_test")
     options["width"] = 30
-    saddle = sma.solve(*data, **options)
+    saddle = sma.solve(sma.Problem(*data, **options))
     corrected = sampling.corrected(saddle, test)
-    exact = sampling.importance(*data, **options, attentioned_test=test, points=8192, key=jax.random.key(17))
+    exact = sampling.importance(sma.Problem(*data, **options), test=test, points=8192, key=jax.random.key(17))
     for found, plain, one in (
         (corrected.order_parameters[0], saddle.order_parameter, exact.order_parameter),
         (corrected.prediction.mean, saddle.predict(test).mean, exact.output),

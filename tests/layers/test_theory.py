@@ -27,8 +27,8 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     variances = VARIANCES[: len(layers) + 2]
     inputs, labels, test = drawn(layers, outputs)
     heads = brute_force.spelled(layers, outputs)
-    options = {"heads": heads, "width": widths, "temperature": TEMPERATURE, "variance": variances}
-    found = sma.solve(inputs, labels, **options, method="dense")
+    options = {"layers": heads, "width": widths, "temperature": TEMPERATURE, "variance": variances}
+    found = sma.solve(sma.Problem(inputs, labels, **options), method="dense")
     wanted, value = brute_force.saddle_point(inputs, labels, layers, outputs, widths, variances, TEMPERATURE)
     assert float(found.action) == pytest.approx(value, abs=1e-9)
     for one, other in zip(found.order_parameters, wanted, strict=True):
@@ -50,7 +50,7 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     assert found.kernel(test, inputs).shape == (len(test), *axes, len(inputs), *axes)
     np.testing.assert_allclose(found.kernel(test, inputs).reshape(kernel.shape), kernel, rtol=1e-10, atol=1e-12)
 
-    products = sma.solve(inputs, labels, **options, method="products")
+    products = sma.solve(sma.Problem(inputs, labels, **options), method="products")
     np.testing.assert_allclose(products.order_parameter, found.order_parameter, atol=1e-6)
 
 
@@ -60,7 +60,7 @@ def plain():
     values, labels, test = drawn([("heads", 2), ("skip", 1)], None)
 
     def solved(paths, labels=labels):
-        return sma.solve(values[:, paths], labels, heads=PLAIN, width=WIDTH, temperature=TEMPERATURE)
+        return sma.solve(sma.Problem(values[:, paths], labels, layers=PLAIN, width=WIDTH, temperature=TEMPERATURE))
 
     return values, labels, test, solved
 
@@ -68,7 +68,7 @@ def plain():
 def test_a_skip_whose_heads_have_no_variance_is_one_layer_less(plain):
     values, labels, test, solved = plain
     heads, variance = (2, sma.SkipHeads(1)), (1.0, 1.0, 1e-10, 1.0)
-    found = sma.solve(values, labels, heads=heads, width=8.0, temperature=TEMPERATURE, variance=variance)
+    found = sma.solve(sma.Problem(values, labels, layers=heads, width=8.0, temperature=TEMPERATURE, variance=variance))
     less = solved([0, 2])
     np.testing.assert_allclose(found.order_parameter[::2, ::2], less.order_parameter, rtol=1e-6)
     np.testing.assert_allclose(found.predict(test).mean, less.predict(test[:, [0, 2]]).mean, rtol=1e-6, atol=1e-8)
@@ -78,8 +78,8 @@ def test_a_wide_linear_block_changes_nothing(plain):
     values, labels, _, solved = plain
     wanted, errors = solved([0, 1]).order_parameter, []
     for width in (1e2, 1e3):
-        options = {"heads": (2, sma.Linear()), "width": (8.0, 8.0, width), "temperature": TEMPERATURE}
-        found = sma.solve(values[:, :2], labels, **options, tolerance=1e-10)
+        options = {"layers": (2, sma.Linear()), "width": (8.0, 8.0, width), "temperature": TEMPERATURE}
+        found = sma.solve(sma.Problem(values[:, :2], labels, **options), tolerance=1e-10)
         errors.append(np.max(np.abs(found.order_parameter - wanted)))
     assert errors[0] < 0.05
     assert errors[0] / errors[1] == pytest.approx(10, rel=0.1)  # a correction of first order in 1/width
@@ -94,18 +94,18 @@ def test_one_of_several_outputs_is_a_network_of_its_own_where_labels_have_nothin
     both = np.zeros((EXAMPLES, 2))
     both[:half, 0], both[half:, 1] = labels[:half], labels[half:]
     options = {"width": WIDTH, "temperature": TEMPERATURE}
-    found = sma.solve(apart, both, heads=(*PLAIN, sma.Outputs(2)), **options)
+    found = sma.solve(sma.Problem(apart, both, layers=(*PLAIN, sma.Outputs(2)), **options))
     overlap = found.order_parameter.reshape(2, 2, 2, 2)
     np.testing.assert_allclose(overlap[:, 0, :, 1], 0.0, atol=1e-7)
     for output in range(2):
-        alone = sma.solve(apart, both[:, output], heads=PLAIN, **options)
+        alone = sma.solve(sma.Problem(apart, both[:, output], layers=PLAIN, **options))
         np.testing.assert_allclose(overlap[:, output, :, output], alone.order_parameter, atol=1e-7)
 
 
 def test_one_output_by_name_is_the_scalar_output(plain):
     values, labels, test, solved = plain
-    options = {"heads": (*PLAIN, sma.Outputs(1)), "width": WIDTH, "temperature": TEMPERATURE}
-    found, scalar = sma.solve(values[:, :2], labels[:, None], **options), solved([0, 1])
+    options = {"layers": (*PLAIN, sma.Outputs(1)), "width": WIDTH, "temperature": TEMPERATURE}
+    found, scalar = sma.solve(sma.Problem(values[:, :2], labels[:, None], **options)), solved([0, 1])
     np.testing.assert_allclose(found.order_parameter, scalar.order_parameter, rtol=1e-10)
     assert found.order_parameters[-1].shape == (1, 1) and float(found.action) == pytest.approx(float(scalar.action))
     np.testing.assert_allclose(found.predict(test[:, :2]).mean[:, 0], scalar.predict(test[:, :2]).mean, rtol=1e-9)
@@ -116,12 +116,12 @@ def test_a_subset_of_paths_keeps_all_outputs():
     train, labels, test = drawn(layers, outputs)
     heads = brute_force.spelled(layers, outputs)
     overlap = np.cov(np.random.default_rng(1).normal(size=(8, 20)))
-    found = sma.predict(train, labels, test, overlap, temperature=TEMPERATURE, heads=heads, paths=[1, 2])
+    found = sma.predict(sma.Problem(train, labels, temperature=TEMPERATURE, layers=heads), test, overlap, paths=[1, 2])
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-11)
     with pytest.raises(ValueError, match=r"paths: wanted different indices out of 0\.\.3, .* got \[4\]"):
-        sma.predict(train, labels, test, overlap, temperature=TEMPERATURE, heads=heads, paths=[4])
+        sma.predict(sma.Problem(train, labels, temperature=TEMPERATURE, layers=heads), test, overlap, paths=[4])
 
 
 def test_accuracy_of_several_outputs_counts_the_largest():

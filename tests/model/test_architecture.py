@@ -10,7 +10,7 @@ from statmech_attention.model.architecture import Architecture
 
 def test_scalars_stand_for_one_number_a_layer():
     architecture = Architecture.of((2, 3), 7, 0.5)
-    assert architecture.heads == (2, 3)
+    assert architecture.layers == (2, 3)
     assert architecture.widths == (7.0, 7.0, 7.0)
     assert architecture.variances == (0.5, 0.5, 0.5, 0.5)
 

@@ -88,7 +88,7 @@ TABLES = [np.random.default_rng(4).normal(size=(heads, 3)) for heads in HEADS]
 
 
 def test_a_bias_is_added_to_the_logits(inputs, products, queries_and_keys):
-    bias = [sma.relative_bias(table, TOKENS) for table in TABLES]
+    bias = [sma.model.relative_bias(table, TOKENS) for table in TABLES]
     # exp(logit + bias) is proportional to exp(logit) exp(bias): no softmax of our own is needed.
     for attend in (sma.attention_from_products, sma.attention_from_queries_and_keys):
         given = (products,) if attend is sma.attention_from_products else queries_and_keys
@@ -101,7 +101,7 @@ def test_a_bias_is_added_to_the_logits(inputs, products, queries_and_keys):
 
 def test_a_relative_bias_depends_on_the_clipped_distance_alone():
     for table in TABLES:
-        found = np.asarray(sma.relative_bias(table, TOKENS))
+        found = np.asarray(sma.model.relative_bias(table, TOKENS))
         for head, key, query in np.ndindex(found.shape):
             assert found[head, key, query] == table[head, min(max(key - query, -1), 1) + 1]
 
@@ -113,7 +113,7 @@ def test_queries_before_keys_are_refused(dtype):
     inputs = rng.normal(size=(3, 4, 5))
     sma.attentioned_inputs(inputs, (ours, ours))
     theirs = jnp.swapaxes(ours, -1, -2)
-    for give in (sma.attention_matrices, sma.attentioned_inputs):
+    for give in (sma.model.attention_matrices, sma.attentioned_inputs):
         with pytest.raises(ValueError, match="attention of layer 2: wanted .*keys, queries.*layout='query_key'"):
             give(inputs, (ours, theirs))
     # Both may sum to one, neither, and rows that are meant to.

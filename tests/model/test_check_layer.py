@@ -145,8 +145,8 @@ class Demanding(Heads):
     ids=str,
 )
 def test_layers_that_agree_with_themselves_pass(layer):
-    sma.check_layer(layer)
-    sma.check_layer(layer, seed=1)
+    sma.model.check_layer(layer)
+    sma.model.check_layer(layer, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -173,22 +173,22 @@ def test_layers_that_agree_with_themselves_pass(layer):
 )
 def test_what_contradicts_itself_is_refused(layer, message):
     with pytest.raises(ValueError, match=message) as caught:
-        sma.check_layer(layer)
+        sma.model.check_layer(layer)
     assert caught.type is ValueError
 
 
 def test_single_precision_is_refused():
     with jax.enable_x64(False), pytest.raises(ValueError, match="JAX runs in single precision"):
-        sma.check_layer(sma.Heads(1))
+        sma.model.check_layer(sma.Heads(1))
 
 
 def test_pruned_values_are_those_of_the_smaller_layer():
     rng = np.random.default_rng(2)
     inputs, matrix = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 3, 4, 4))
-    large = sma.attentioned_inputs(inputs, [matrix], heads=(SelfHeads(3),))
-    small = sma.attentioned_inputs(inputs, [matrix[:, [0, 2]]], heads=(SelfHeads(2),))
+    large = sma.attentioned_inputs(inputs, [matrix], layers=(SelfHeads(3),))
+    small = sma.attentioned_inputs(inputs, [matrix[:, [0, 2]]], layers=(SelfHeads(2),))
     found = sma.prune(large, [1])
-    assert found.heads == small.heads
+    assert found.layers == small.layers
     np.testing.assert_allclose(found.values, small.values, rtol=1e-12)
 
 
@@ -196,10 +196,12 @@ def test_a_skip_over_scaled_tokens_is_the_same_layer():
     """Without other layers below: the tokens a x, and (Omega + b I) / a for the attention."""
     rng = np.random.default_rng(3)
     inputs, matrix, labels = rng.normal(size=(8, 4, 5)), rng.normal(size=(8, 2, 4, 4)), rng.normal(size=6)
-    own = sma.attentioned_inputs(inputs, [matrix], heads=(SelfHeads(2),))
-    theirs = sma.attentioned_inputs(0.5 * inputs, [(matrix + 0.3 * np.eye(4)) / 0.5], heads=(sma.SkipHeads(2),))
+    own = sma.attentioned_inputs(inputs, [matrix], layers=(SelfHeads(2),))
+    theirs = sma.attentioned_inputs(0.5 * inputs, [(matrix + 0.3 * np.eye(4)) / 0.5], layers=(sma.SkipHeads(2),))
     options = {"width": 12, "temperature": 0.2}
-    first, second = (sma.solve(one.values[:6], labels, heads=one.heads, **options) for one in (own, theirs))
+    first, second = (
+        sma.solve(sma.Problem(one.values[:6], labels, layers=one.layers, **options)) for one in (own, theirs)
+    )
     assert float(first.action) == pytest.approx(float(second.action), rel=1e-9)
     means = first.predict(own.values[6:]).mean, second.predict(theirs.values[6:]).mean
     np.testing.assert_allclose(*means, rtol=1e-6, atol=1e-9)

@@ -25,7 +25,7 @@ def test_features_are_the_first_singular_vectors(attentioned, directions):
     _, sizes, vectors = np.linalg.svd(flat, full_matrices=False)
     assert features.variance_lost == pytest.approx(np.sum(sizes[directions:] ** 2) / np.sum(sizes**2), abs=1e-12)
     found = features.of(attentioned)
-    assert found.heads == HEADS
+    assert found.layers == HEADS
     scale = np.sqrt(directions * len(flat) / np.sum(sizes[:directions] ** 2))
     wanted = scale * np.abs(flat @ vectors[:directions].T)  # signs of the vectors are free
     np.testing.assert_allclose(np.abs(found.values).reshape(wanted.shape), wanted, rtol=1e-8, atol=1e-9)

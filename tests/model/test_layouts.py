@@ -14,14 +14,17 @@ RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(EXAMPLES, TOKENS, FEATURES))
 OURS = reference.random_attention(RNG, HEADS, EXAMPLES, TOKENS)
 THEIRS = [np.swapaxes(matrix, 2, 3) for matrix in OURS]
-WEIGHTS = sma.sample_weights(jax.random.key(0), heads=HEADS, width=4, features=FEATURES)
+WEIGHTS = sma.sample_weights(jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
 
 # What takes attention matrices, with an error's name for them.
 TAKE = {
-    "attention_matrices": (lambda one, **how: sma.attention_matrices(INPUTS, one, **how), "attention"),
+    "attention_matrices": (lambda one, **how: sma.model.attention_matrices(INPUTS, one, **how), "attention"),
     "attentioned_inputs": (lambda one, **how: sma.attentioned_inputs(INPUTS, one, **how).values, "attention"),
     "forward": (lambda one, **how: sma.forward(WEIGHTS, INPUTS, one, **how), "attention"),
-    "normalisation_scales": (lambda one, **how: sma.normalisation_scales(WEIGHTS, INPUTS, one, **how), "attention"),
+    "normalisation_scales": (
+        lambda one, **how: sma.model.normalisation_scales(WEIGHTS, INPUTS, one, **how),
+        "attention",
+    ),
     "head_confidence": (lambda one, **how: pruning.head_confidence(one, **how), "attention"),
 }
 
@@ -76,5 +79,5 @@ def test_what_a_function_returns_is_turned_and_attention_of_this_package_is_not(
     wanted = attention(INPUTS)
     theirs = tuple(np.swapaxes(matrix, 2, 3) for matrix in wanted)
     for given in (attention, lambda _: theirs):
-        for found, one in zip(sma.attention_matrices(INPUTS, given, layout="query_key"), wanted, strict=True):
+        for found, one in zip(sma.model.attention_matrices(INPUTS, given, layout="query_key"), wanted, strict=True):
             np.testing.assert_array_equal(found, one)

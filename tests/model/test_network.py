@@ -23,7 +23,7 @@ def case(request):
     heads, widths, variances = NETWORKS[request.param]
     rng = np.random.default_rng(10)
     plain = reference.random_weights(rng, heads, widths, variances, FEATURES)
-    weights = sma.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
+    weights = sma.model.Weights(jnp.asarray(plain[0]), tuple(map(jnp.asarray, plain[1])), jnp.asarray(plain[2]))
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     return plain, weights, inputs, reference.random_attention(rng, heads, EXAMPLES, TOKENS)
 
@@ -41,7 +41,7 @@ def test_forward_agrees_with_loops_over_layers_and_heads(case, readout):
 
 def test_prior_weights_depend_on_the_key_alone():
     def draw(seed):
-        return sma.sample_weights(jax.random.key(seed), heads=(2, 2), width=3, features=4)
+        return sma.sample_weights(jax.random.key(seed), layers=(2, 2), width=3, features=4)
 
     for one, same, other in zip(*map(jax.tree.leaves, (draw(0), draw(0), draw(1))), strict=True):
         np.testing.assert_array_equal(one, same)
@@ -49,7 +49,7 @@ def test_prior_weights_depend_on_the_key_alone():
 
 
 def test_layers_of_prior_weights_are_drawn_independently():
-    weights = sma.sample_weights(jax.random.key(2), heads=(2, 2, 2), width=4, features=4)
+    weights = sma.sample_weights(jax.random.key(2), layers=(2, 2, 2), width=4, features=4)
     blocks = [np.asarray(block).ravel() for block in (weights.projection, *weights.values)]
     first = {round(float(block[0]), 12) for block in blocks}
     assert len(first) == len(blocks)

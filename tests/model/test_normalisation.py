@@ -54,7 +54,9 @@ def problem(name, seed=0):
     layers, widths, outputs = CHAINS[name]
     rng = np.random.default_rng(seed)
     plain = brute_force.weights(rng, layers, widths, outputs, np.ones(len(layers) + 2), FEATURES)
-    weights = sma.Weights(jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2]))
+    weights = sma.model.Weights(
+        jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2])
+    )
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     matrices = brute_force.attention(rng, layers, EXAMPLES, TOKENS)
     return layers, plain, weights, inputs, matrices, brute_force.spelled(layers, outputs)
@@ -66,13 +68,13 @@ def problem(name, seed=0):
 def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm):
     layers, plain, weights, inputs, matrices, heads = problem(name)
     wanted = network(*plain, inputs, matrices, layers, norm=norm, centred=centred, epsilon=0.01)
-    weights = sma.mean_free(weights) if centred else weights
-    scales = sma.normalisation_scales(weights, inputs, matrices, heads=heads, norm=norm, epsilon=0.01)
+    weights = sma.model.mean_free(weights) if centred else weights
+    scales = sma.model.normalisation_scales(weights, inputs, matrices, layers=heads, norm=norm, epsilon=0.01)
     assert [one.shape for one in scales] == [(EXAMPLES, TOKENS)] * (len(layers) + (norm == "pre"))
     options = {"heads": heads, "scales": scales, "norm": norm}
     np.testing.assert_allclose(sma.forward(weights, inputs, matrices, **options), wanted, rtol=1e-11, atol=1e-12)
     xi = sma.attentioned_inputs(inputs, matrices, **options)
-    np.testing.assert_allclose(sma.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(sma.model.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -87,10 +89,12 @@ def test_a_network_without_mean_is_one_of_a_neuron_less(name, norm):
         share * np.einsum("am,hmn,bn->hab", above, value, below)
         for value, below, above, share in zip(plain[1], bases, bases[1:], shares, strict=False)
     )
-    narrow = sma.Weights(bases[0] @ plain[0], values, shares[-1] * bases[-1] @ plain[2])
-    narrow = sma.Weights(jnp.asarray(narrow.projection), tuple(map(jnp.asarray, values)), jnp.asarray(narrow.readout))
-    scales = sma.normalisation_scales(sma.mean_free(weights), inputs, matrices, heads=heads, norm=norm)
-    found = sma.forward(narrow, inputs, matrices, heads=heads, scales=scales, norm=norm)
+    narrow = sma.model.Weights(bases[0] @ plain[0], values, shares[-1] * bases[-1] @ plain[2])
+    narrow = sma.model.Weights(
+        jnp.asarray(narrow.projection), tuple(map(jnp.asarray, values)), jnp.asarray(narrow.readout)
+    )
+    scales = sma.model.normalisation_scales(sma.model.mean_free(weights), inputs, matrices, layers=heads, norm=norm)
+    found = sma.forward(narrow, inputs, matrices, layers=heads, scales=scales, norm=norm)
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-12)
 
 
@@ -101,7 +105,7 @@ def test_branches_have_scaled_matrices(norm, readout):
     rng = np.random.default_rng(1)
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3)), rng.normal(size=(2, 1, 3, 3))]
     heads, scales = (2, sma.SkipHeads(1), Linear()), rng.uniform(0.5, 2, size=(4 if norm == "pre" else 3, 2, 3))
-    found = sma.attentioned_inputs(inputs, matrices, readout=readout, heads=heads, scales=scales, norm=norm)
+    found = sma.attentioned_inputs(inputs, matrices, readout=readout, layers=heads, scales=scales, norm=norm)
     for example in range(2):
         r = [np.diag(one[example]) for one in scales]
         if norm == "post":
@@ -119,9 +123,9 @@ def test_a_layer_without_a_norm_and_scales_of_one_change_nothing():
     rng = np.random.default_rng(2)
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))] * 2
     heads, ones = (sma.SkipHeads(2), 2), np.ones((2, 3))
-    bare = sma.attentioned_inputs(inputs, matrices, heads=heads).values
+    bare = sma.attentioned_inputs(inputs, matrices, layers=heads).values
     for scales, norm in (((ones, None), "post"), ((None, ones), "pre"), ((None, None, ones), "pre")):
-        found = sma.attentioned_inputs(inputs, matrices, heads=heads, scales=scales, norm=norm).values
+        found = sma.attentioned_inputs(inputs, matrices, layers=heads, scales=scales, norm=norm).values
         np.testing.assert_allclose(found, bare, rtol=1e-14)
 
 
@@ -132,10 +136,10 @@ def test_a_factor_on_scales_is_one_on_what_they_scale(factor, layer, seed):
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))] * 2
     heads, scales = (sma.SkipHeads(2), sma.SkipHeads(2)), rng.uniform(0.5, 2, size=(2, 2, 3))
     larger = scales * np.where(np.arange(2) == layer, factor, 1)[:, None, None]
-    through = sma.path_indices(heads)[:, layer] >= 0
+    through = sma.model.path_indices(heads)[:, layer] >= 0
     for norm, factors in (("post", np.full(9, factor)), ("pre", np.where(through, factor, 1))):
         bare, found = (
-            sma.attentioned_inputs(inputs, matrices, readout="last", heads=heads, scales=one, norm=norm)
+            sma.attentioned_inputs(inputs, matrices, readout="last", layers=heads, scales=one, norm=norm)
             for one in (scales, larger)
         )
         np.testing.assert_allclose(found.values, factors[None, :, None] * bare.values, rtol=1e-12, atol=1e-13)
@@ -154,7 +158,9 @@ def test_gates_shared_over_units_are_heads_with_diagonal_matrices():
             gated = sum(gate[example, m] * value[m] @ hidden for m in range(len(value)))
             hidden = gated / math.sqrt(width * len(value))
         wanted.append(plain[2] @ hidden / math.sqrt(width))
-    weights = sma.Weights(jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2]))
+    weights = sma.model.Weights(
+        jnp.asarray(plain[0]), jax.tree.map(jnp.asarray, tuple(plain[1])), jnp.asarray(plain[2])
+    )
     found = sma.forward(weights, inputs[:, None], [gate[..., None, None] for gate in gates])
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
@@ -172,4 +178,4 @@ class MixedSkip(Linear):
 def test_a_branch_that_mixes_its_skip_with_values_has_no_pre_norm():
     inputs, scales = np.ones((2, 3, 4)), [np.ones((2, 3))]
     with pytest.raises(ValueError, match="mix its skip with value matrices.*Take norm='post'"):
-        sma.attentioned_inputs(inputs, (), heads=(MixedSkip(),), scales=scales, norm="pre")
+        sma.attentioned_inputs(inputs, (), layers=(MixedSkip(),), scales=scales, norm="pre")

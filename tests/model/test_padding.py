@@ -45,7 +45,7 @@ def all_close(found, wanted):
 @pytest.mark.parametrize("readout", ["first", "last", "mean", 1])
 def test_a_padded_batch_equals_its_sequences_one_by_one(inputs, mask, readout):
     padded = np.where(mask[..., None], inputs, np.nan)  # what is on padding does not matter
-    weights = sma.sample_weights(jax.random.key(0), heads=HEADS, width=4, features=FEATURES)
+    weights = sma.sample_weights(jax.random.key(0), layers=HEADS, width=4, features=FEATURES)
     for attention in attentions():
         found = sma.attentioned_inputs(padded, attention, readout=readout, mask=mask).values
         all_close(
@@ -66,19 +66,19 @@ def test_so_does_a_causal_mask_of_the_attention_itself(inputs, mask):
 
 def test_so_do_chains_with_skips_and_norms(inputs, mask):
     heads = (SkipHeads(2), Linear(), SkipHeads(3))
-    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=4, features=FEATURES)
+    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=4, features=FEATURES)
     attention = attentions()[0]
     for norm in ("post", "pre"):
 
         def outputs(x, mask=None, norm=norm):
-            scales = sma.normalisation_scales(weights, x, attention, heads=heads, norm=norm, mask=mask)
+            scales = sma.model.normalisation_scales(weights, x, attention, layers=heads, norm=norm, mask=mask)
             seen = sma.attentioned_inputs(
-                x, attention, readout="mean", heads=heads, scales=scales, norm=norm, mask=mask
+                x, attention, readout="mean", layers=heads, scales=scales, norm=norm, mask=mask
             )
             by_layers = sma.forward(
-                weights, x, attention, readout="mean", heads=heads, scales=scales, norm=norm, mask=mask
+                weights, x, attention, readout="mean", layers=heads, scales=scales, norm=norm, mask=mask
             )
-            np.testing.assert_allclose(sma.forward_paths(weights, seen), by_layers, rtol=1e-10)
+            np.testing.assert_allclose(sma.model.forward_paths(weights, seen), by_layers, rtol=1e-10)
             return by_layers
 
         all_close(outputs(inputs, mask), [outputs(one) for one in alone(inputs, mask)])
@@ -110,7 +110,7 @@ def test_matrices_from_elsewhere_may_hold_anything_where_padding_asks(inputs, ma
 
 def test_sequences_are_padded_at_the_end():
     first, second = np.arange(4.0).reshape(2, 2), np.arange(2.0).reshape(1, 2)
-    inputs, mask = sma.pad_sequences([first, second])
+    inputs, mask = sma.model.pad_sequences([first, second])
     np.testing.assert_array_equal(inputs, [first, [[0, 1], [0, 0]]])
     np.testing.assert_array_equal(mask, [[True, True], [True, False]])
     attention = sma.attention_from_products([np.eye(2)[None]])
@@ -159,7 +159,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
 
-WEIGHTS = sma.sample_weights(jax.random.key(0), heads=(2,), width=4, features=FEATURES)
+WEIGHTS = sma.sample_weights(jax.random.key(0), layers=(2,), width=4, features=FEATURES)
 READ = {
     "attentioned_inputs": sma.attentioned_inputs,
     "forward": lambda inputs, given, **how: sma.forward(WEIGHTS, inputs, given, **how),

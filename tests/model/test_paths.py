@@ -19,7 +19,7 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     # Columns that do not sum to one: any matrices will do.
     matrices = [rng.normal(size=(EXAMPLES, count, TOKENS, TOKENS)) for count in heads]
     xi = sma.attentioned_inputs(inputs, matrices, readout=readout)
-    assert xi.heads == heads
+    assert xi.layers == heads
     np.testing.assert_allclose(
         xi.values, reference.attentioned_inputs(inputs, matrices, readout), rtol=1e-11, atol=1e-12
     )
@@ -36,5 +36,5 @@ def test_attention_functions_and_their_matrices_give_the_same_paths():
 
 @pytest.mark.parametrize("heads", [(1,), (4,), (2, 3), (3, 1, 2)])
 def test_path_indices_run_with_the_first_layer_slowest(heads):
-    found = sma.path_indices(heads)
+    found = sma.model.path_indices(heads)
     assert found.tolist() == [list(path) for path in itertools.product(*map(range, heads))]

@@ -115,12 +115,12 @@ def test_what_was_read_goes_through_the_theory_and_padding_does_not_matter():
     model = encoder(batch_first=True).eval()
     read = sma.attention_from_torch(model, INPUTS, src_key_padding_mask=torch.tensor(~MASK))
     heads = (sma.SkipHeads(HEADS),) * 2
-    seen = sma.attentioned_inputs(read.inputs, read.attention, readout="mean", heads=heads, mask=read.mask)
+    seen = sma.attentioned_inputs(read.inputs, read.attention, readout="mean", layers=heads, mask=read.mask)
     for example, real in enumerate(MASK):
         alone = sma.attention_from_torch(model, INPUTS[example : example + 1, real])
-        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, readout="mean", heads=heads)
+        wanted = sma.attentioned_inputs(alone.inputs, alone.attention, readout="mean", layers=heads)
         np.testing.assert_allclose(seen.values[example], wanted.values[0], atol=1e-5)
-    solution = sma.solve(seen, np.array([1.0, -1.0, 1.0]), width=10, temperature=0.1)
+    solution = sma.solve(sma.Problem(seen, np.array([1.0, -1.0, 1.0]), width=10, temperature=0.1))
     assert solution.order_parameter.shape == (9, 9)
 
 

@@ -55,7 +55,7 @@ def contributions_of(parameters, inputs):
 def chain_network():
     """A network with a skip, a linear block and three outputs, its attention, inputs and labels of classes."""
     keys = jax.random.split(jax.random.key(9), 4)
-    weights = sma.sample_weights(keys[0], heads=CHAIN, width=WIDTH, features=FEATURES)
+    weights = sma.sample_weights(keys[0], layers=CHAIN, width=WIDTH, features=FEATURES)
     inputs = jax.random.normal(keys[1], (EXAMPLES, TOKENS, FEATURES))
     matrices = [jax.random.normal(key, (EXAMPLES, 2, TOKENS, TOKENS)) for key in jax.random.split(keys[2])]
     labels = jnp.eye(3)[jax.random.randint(keys[3], (EXAMPLES,), 0, 3)]
@@ -70,4 +70,4 @@ def silenced(weights, inputs, matrices, removed):
         factor = np.sqrt(2 / max(len(heads), 1)) if place < 2 else 1.0
         mask = jnp.asarray([float(head in heads) for head in range(len(block))])
         values.append(factor * mask[:, None, None] * block)
-    return sma.forward(weights._replace(values=tuple(values)), inputs, matrices, heads=CHAIN)
+    return sma.forward(weights._replace(values=tuple(values)), inputs, matrices, layers=CHAIN)

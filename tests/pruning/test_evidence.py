@@ -14,6 +14,7 @@ from statmech_attention import sampling
 from statmech_attention.pruning import evidence as module
 from statmech_attention.pruning.evidence import head_evidence, log_evidence, order_parameters_left, without_head
 from statmech_attention.pruning.heads import kept_heads
+from statmech_attention.theory.problem import Problem
 
 HEADS = (2, 2)
 EXAMPLES = 5
@@ -38,18 +39,18 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     width = 6
     paths = sma.AttentionedInputs(jnp.zeros((1, 1, 1)), heads).chain.paths
     inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
-    weights = sma.sample_weights(jax.random.key(0), heads=heads, width=width, features=3)
+    weights = sma.sample_weights(jax.random.key(0), layers=heads, width=width, features=3)
     zero, none = jnp.zeros(()), jnp.zeros((), int)
     solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (), (1.0,))
-    for head, (layer, number) in enumerate(sma.head_indices(heads)):
-        overlaps = sma.weights_order_parameters(silenced(weights, layer, number), heads=heads)
+    for head, (layer, number) in enumerate(sma.pruning.head_indices(heads)):
+        overlaps = sma.model.weights_order_parameters(silenced(weights, layer, number), layers=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
         left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
         smaller = without_head(inputs, head)
-        assert smaller.heads == sma.pruning.heads_left(heads, [head])
+        assert smaller.layers == sma.pruning.heads_left(heads, [head])
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
         # Of the smaller network all order parameters are those of its weights.
-        pruned = sma.weights_order_parameters(sma.prune(weights, [head], heads=heads), heads=smaller.heads)
+        pruned = sma.model.weights_order_parameters(sma.prune(weights, [head], layers=heads), layers=smaller.layers)
         for ours, theirs in zip(left, pruned, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
         rescaled = without_head(inputs, head, coefficients="rescaled")
@@ -58,7 +59,7 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
 
 def test_without_several_heads_the_paths_through_none_of_them_are_left(problem):
     inputs, labels = problem
-    solution = sma.solve(inputs, labels, width=5, temperature=0.5)
+    solution = sma.solve(sma.Problem(inputs, labels, width=5, temperature=0.5))
     below, above, readout = order_parameters_left(solution, [0, 3])  # head 2 of layer 1 and head 1 of layer 2 stay
     assert float(below[0, 0]) == float(solution.order_parameters[0][2, 2]) and below.shape == (1, 1)
     assert float(above[0, 0]) == float(solution.order_parameters[1][0, 0]) and above.shape == (1, 1)
@@ -68,7 +69,7 @@ def test_without_several_heads_the_paths_through_none_of_them_are_left(problem):
 def test_a_rough_saddle_point_has_the_evidence_to_the_square_of_its_gradient(problem):
     inputs, labels = problem
     options = {"width": 5, "temperature": 0.5}
-    fine, rough = (head_evidence(inputs, labels, **options, tolerance=size).lost for size in (1e-10, 1e-3))
+    fine, rough = (head_evidence(Problem(inputs, labels, **options), tolerance=size).lost for size in (1e-10, 1e-3))
     np.testing.assert_allclose(rough, fine, atol=1e-5)
     assert np.any(rough != fine)
 
@@ -77,7 +78,7 @@ def test_a_head_that_sees_nothing_loses_nothing(problem):
     inputs, labels = problem
     for head, blind in ((1, [2, 3]), (2, [0, 2])):  # of layer 1, of layer 2
         dark = sma.AttentionedInputs(inputs.values.at[:, blind].set(0.0), HEADS)
-        found = head_evidence(dark, labels, width=8, temperature=0.1)
+        found = head_evidence(Problem(dark, labels, width=8, temperature=0.1))
         # Not by itself: the actions differ by the smallest entropies of 7 and 5 or 4 numbers.
         assert abs(float(found.whole.action - found.without[head].action)) > 1
         assert found.lost[head] == pytest.approx(0.0, abs=1e-8)
@@ -88,16 +89,18 @@ def test_a_head_that_sees_nothing_loses_nothing(problem):
 def test_warm_and_cold_starts_end_in_the_same_place(problem):
     inputs, labels = problem
     for coefficients in module.COEFFICIENTS:
-        found = head_evidence(inputs, labels, width=5, temperature=0.1, coefficients=coefficients)
+        found = head_evidence(Problem(inputs, labels, width=5, temperature=0.1), coefficients=coefficients)
         for head, warm in enumerate(found.without):
-            cold = sma.solve(without_head(inputs, head, coefficients=coefficients), labels, width=5, temperature=0.1)
+            cold = sma.solve(
+                sma.Problem(without_head(inputs, head, coefficients=coefficients), labels, width=5, temperature=0.1)
+            )
             np.testing.assert_allclose(warm.action, cold.action, rtol=1e-10)
             assert found.lost[head] == pytest.approx(float(log_evidence(found.whole) - log_evidence(cold)), abs=1e-8)
 
 
 def test_at_infinite_width_it_is_exact(problem):
     inputs, labels = problem
-    found = head_evidence(inputs, labels, width=math.inf, temperature=0.3)
+    found = head_evidence(Problem(inputs, labels, width=math.inf, temperature=0.3))
 
     def evidence(paths):
         # Of 4 paths and 3 features, all along.
@@ -115,8 +118,8 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
     width, temperature, draws = 5, 1.0, 20_000
 
     def log_likelihood(key, layer, head):
-        weights = silenced(sma.sample_weights(key, heads=HEADS, width=width, features=3), layer, head)
-        gram = sma.kernel(inputs, inputs, sma.weights_order_parameters(weights)[0])
+        weights = silenced(sma.sample_weights(key, layers=HEADS, width=width, features=3), layer, head)
+        gram = sma.kernel(inputs, inputs, sma.model.weights_order_parameters(weights)[0])
         gram = gram + temperature * jnp.eye(EXAMPLES)
         return jax.scipy.stats.multivariate_normal.logpdf(labels, jnp.zeros(EXAMPLES), gram)
 
@@ -127,15 +130,16 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
         brute = math.log(likelihoods.mean())
         error = likelihoods.std(ddof=1) / math.sqrt(draws) / likelihoods.mean()
         found = sampling.importance(
-            without_head(inputs, head), labels, width=width, temperature=temperature, key=jax.random.key(2), points=128
+            sma.Problem(without_head(inputs, head), labels, width=width, temperature=temperature),
+            key=jax.random.key(2),
+            points=128,
         )
         allowed = 4 * math.hypot(error, float(found.log_evidence.error))
         assert abs(float(found.log_evidence.mean) - brute) < allowed < 0.1
         rescaled = sampling.importance(
-            without_head(inputs, head, coefficients="rescaled"),
-            labels,
-            width=width,
-            temperature=temperature,
+            sma.Problem(
+                without_head(inputs, head, coefficients="rescaled"), labels, width=width, temperature=temperature
+            ),
             key=jax.random.key(2),
             points=128,
         )
@@ -147,10 +151,13 @@ def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
     options = {"temperature": 0.3, "key": jax.random.key(3), "points": 1024}
     errors = []
     for width in (32, 64):
-        exact = [sampling.importance(inputs, labels, width=width, **options)]
-        exact += [sampling.importance(without_head(inputs, head), labels, width=width, **options) for head in range(4)]
+        exact = [sampling.importance(sma.Problem(inputs, labels, width=width, **options))]
+        exact += [
+            sampling.importance(sma.Problem(without_head(inputs, head), labels, width=width, **options))
+            for head in range(4)
+        ]
         losses = [float(exact[0].log_evidence.mean - one.log_evidence.mean) for one in exact[1:]]
-        found = head_evidence(inputs, labels, width=width, temperature=0.3)
+        found = head_evidence(Problem(inputs, labels, width=width, temperature=0.3))
         # The sampler's theory is this one.
         assert float(log_evidence(found.whole)) == pytest.approx(exact[0].theory, abs=1e-8)
         np.testing.assert_allclose(found.lost, [exact[0].theory - one.theory for one in exact[1:]], atol=1e-7)

@@ -9,7 +9,7 @@ import statmech_attention as sma
 
 
 def test_heads_are_numbered_layer_by_layer():
-    np.testing.assert_array_equal(sma.head_indices((2, 3)), [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]])
+    np.testing.assert_array_equal(sma.pruning.head_indices((2, 3)), [[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]])
 
 
 def test_pruning_needs_neither_images_nor_optimiser_nor_records():

@@ -30,35 +30,35 @@ def test_scores_are_sums_over_ordered_pairs_of_paths(heads, definition):
                     total += abs(matrix[row, column])
             wanted.append(total)
     np.testing.assert_allclose(
-        sma.head_scores(matrix, heads=heads, definition=definition), np.array(wanted) / max(wanted), rtol=1e-12
+        sma.head_scores(matrix, layers=heads, definition=definition), np.array(wanted) / max(wanted), rtol=1e-12
     )
 
 
 def test_scores_by_hand():
     matrix = np.array([[4.0, -1.0], [-1.0, 2.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, heads=(2,)), [1, 1 / 2])
-    np.testing.assert_allclose(sma.head_scores(matrix, heads=(2,), definition="either"), [1, 4 / 6])
+    np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,)), [1, 1 / 2])
+    np.testing.assert_allclose(sma.head_scores(matrix, layers=(2,), definition="either"), [1, 4 / 6])
     # In the Gaussian-process limit no head is told from another, by either definition.
     for definition in pruning.DEFINITIONS:
         np.testing.assert_allclose(
-            sma.head_scores(np.eye(8), heads=(2, 4), definition=definition), [1] * 2 + [1 / 2] * 4
+            sma.head_scores(np.eye(8), layers=(2, 4), definition=definition), [1] * 2 + [1 / 2] * 4
         )
 
 
 def test_beside_a_skip_an_entry_counts_by_its_weight_in_the_kernel():
     """One skip, two heads, coefficients 1 and 1/sqrt 2: the skip's own entry belongs to no head."""
     matrix = np.array([[9.0, 1.0, -2.0], [1.0, 4.0, 0.5], [-2.0, 0.5, 3.0]])
-    np.testing.assert_allclose(sma.head_scores(matrix, heads=(sma.SkipHeads(2),)), [1, 3 / 4])
+    np.testing.assert_allclose(sma.head_scores(matrix, layers=(sma.SkipHeads(2),)), [1, 3 / 4])
     either = np.array([4 + 2 * 0.5 + 2 * 2**0.5, 3 + 2 * 0.5 + 4 * 2**0.5])
     np.testing.assert_allclose(
-        sma.head_scores(matrix, heads=(sma.SkipHeads(2),), definition="either"), either / either.max()
+        sma.head_scores(matrix, layers=(sma.SkipHeads(2),), definition="either"), either / either.max()
     )
-    assert sma.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
+    assert sma.pruning.head_indices((sma.SkipHeads(1), sma.Linear(), 2)).tolist() == [[0, 0], [2, 0], [2, 1]]
     # Of a path (path, output) is an entry each.
-    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), heads=(sma.SkipHeads(2), sma.Outputs(2)))
+    doubled = sma.head_scores(np.kron(matrix, np.ones((2, 2))), layers=(sma.SkipHeads(2), sma.Outputs(2)))
     np.testing.assert_allclose(doubled, [1, 3 / 4])
     with pytest.raises(ValueError, match="heads: wanted a layer with heads to score, got none"):
-        sma.head_scores(np.eye(1), heads=(sma.Linear(),))
+        sma.head_scores(np.eye(1), layers=(sma.Linear(),))
 
 
 def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
@@ -68,7 +68,7 @@ def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
     centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
     found = pruning.path_covariance(attentioned)
     for one, other in [(0, 0), (1, 2), (3, 0)]:
-        kernel = np.asarray(sma.path_kernel(attentioned, attentioned, one, other))
+        kernel = np.asarray(sma.theory.path_kernel(attentioned, attentioned, one, other))
         assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
     with pytest.raises(ValueError, match="at least two examples"):
         pruning.path_covariance(sma.attentioned_inputs(inputs[:1], attention, readout="mean"))
@@ -90,9 +90,9 @@ def test_taylor_importance_is_the_gradient_of_a_gate_in_the_network_layer_by_lay
 
     slope = jax.jacobian(errors)(jnp.ones(sum(heads)))
     contributions = contributions_of(parameters, inputs)
-    found = pruning.taylor_importance(contributions, labels, heads=heads)
+    found = pruning.taylor_importance(contributions, labels, layers=heads)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
-    signed = pruning.taylor_importance(contributions, labels, heads=heads, signed=True)
+    signed = pruning.taylor_importance(contributions, labels, layers=heads, signed=True)
     np.testing.assert_allclose(signed, -jnp.mean(slope, axis=0), rtol=1e-9, atol=1e-12)
 
 
@@ -105,15 +105,15 @@ def test_weight_norms_are_those_of_the_trained_parameters():
         for arrays in zip(*layer, strict=True):
             every.append(np.sqrt(sum(np.sum(np.asarray(array) ** 2) for array in arrays)))
             alone.append(np.linalg.norm(arrays[0]))
-    np.testing.assert_allclose(pruning.head_weight_norms(network), every, rtol=1e-6)
-    np.testing.assert_allclose(pruning.head_weight_norms(network, values_only=True), alone, rtol=1e-6)
+    np.testing.assert_allclose(pruning.network.head_weight_norms(), every, rtol=1e-6)
+    np.testing.assert_allclose(pruning.network.head_weight_norms(values_only=True), alone, rtol=1e-6)
 
 
 def test_normalised_by_layer_every_layer_has_length_one():
-    found = pruning.normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], heads=(2, 2, 1))
+    found = pruning.normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], layers=(2, 2, 1))
     np.testing.assert_allclose(found, [0.6, 0.8, 0.0, 0.0, 1.0])
     with pytest.raises(ValueError, match="the network's heads"):
-        pruning.normalised_by_layer([1.0], heads=(2,))
+        pruning.normalised_by_layer([1.0], layers=(2,))
 
 
 def test_confidence_is_the_mean_of_the_largest_weight():

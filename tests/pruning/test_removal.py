@@ -17,7 +17,7 @@ def test_drops_are_those_of_networks_that_are_run():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
     whole = right_answers(parameters, inputs, labels, [])
-    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, heads=heads)
+    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, layers=heads)
     for head in range(sum(heads)):
         change = whole - right_answers(parameters, inputs, labels, [head])
         assert drops.mean[head] == pytest.approx(change.mean(), abs=1e-12)
@@ -25,34 +25,34 @@ def test_drops_are_those_of_networks_that_are_run():
 
 
 def test_without_its_only_head_a_layer_lets_nothing_through():
-    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), heads=(1, 1))
+    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), layers=(1, 1))
     np.testing.assert_allclose(drops.mean, [0.25, 0.25])
 
 
 def test_curve_is_that_of_networks_that_are_run():
     heads, order = (2, 3), np.array([4, 0, 2])
     parameters, inputs, labels = network_of(heads)
-    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, order, heads=heads)
+    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, order, layers=heads)
     for removals in range(4):
         share = right_answers(parameters, inputs, labels, order[:removals]).mean()
         assert found.mean[removals] == pytest.approx(share, abs=1e-12)
         assert found.error[removals] == pytest.approx(np.sqrt(share * (1 - share) / (EXAMPLES - 1)), abs=1e-12)
     with pytest.raises(ValueError, match="order: wanted different heads"):
-        pruning.pruning_curve(contributions_of(parameters, inputs), labels, [5], heads=heads)
+        pruning.pruning_curve(contributions_of(parameters, inputs), labels, [5], layers=heads)
 
 
 def test_lowest_scores_go_first_and_the_last_head_of_a_layer_stays():
     # Layer 1 loses head 0, then keeps head 1, though it has the second lowest score.
-    np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], heads=(2, 3)), [0, 4, 2])
-    assert pruning.removal_order([0.3, 0.1, 0.2], heads=(1, 2)).tolist() == [1]
+    np.testing.assert_array_equal(pruning.removal_order([0.1, 0.2, 0.5, 1.0, 0.3], layers=(2, 3)), [0, 4, 2])
+    assert pruning.removal_order([0.3, 0.1, 0.2], layers=(1, 2)).tolist() == [1]
     with pytest.raises(ValueError, match="wanted the same number in scores and the network's heads"):
-        pruning.removal_order([0.1, 0.2], heads=(2, 3))
+        pruning.removal_order([0.1, 0.2], layers=(2, 3))
 
 
 def test_greedy_order_takes_the_best_step_each_time():
     heads = (3, 2)
     parameters, inputs, labels = network_of(heads)
-    layer, removed = sma.head_indices(heads)[:, 0], []
+    layer, removed = sma.pruning.head_indices(heads)[:, 0], []
     for _ in range(3):
         shares = {}
         for head in set(range(5)) - set(removed):
@@ -61,44 +61,44 @@ def test_greedy_order_takes_the_best_step_each_time():
                 shares[head] = right_answers(parameters, inputs, labels, trial).mean()
         best = max(shares.values())
         removed.append(min(head for head, share in shares.items() if share == best))
-    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, heads=heads)
+    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, layers=heads)
     np.testing.assert_array_equal(found, removed)
 
 
 def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
     weights, inputs, matrices, labels = chain_network()
-    contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, heads=CHAIN))
+    contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, layers=CHAIN))
 
     def right(removed):
         outputs = np.asarray(silenced(weights, inputs, matrices, removed))
         return (outputs.argmax(axis=1) == np.asarray(labels).argmax(axis=1)).astype(float)
 
-    drops = pruning.head_drops(contributions, labels, heads=CHAIN)
+    drops = pruning.head_drops(contributions, labels, layers=CHAIN)
     for head in range(4):
         assert drops.mean[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
     # The only layer that must keep a head is the first.
-    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], heads=CHAIN).tolist() == [1, 2, 3]
-    order = pruning.greedy_order(contributions, labels, heads=CHAIN)
+    assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], layers=CHAIN).tolist() == [1, 2, 3]
+    order = pruning.greedy_order(contributions, labels, layers=CHAIN)
     assert len(order) == 3 and {2, 3} < set(order.tolist())
-    curve = pruning.pruning_curve(contributions, labels, order, heads=CHAIN)
+    curve = pruning.pruning_curve(contributions, labels, order, layers=CHAIN)
     assert curve.mean[-1] == pytest.approx(right(order).mean(), abs=1e-12)
 
     def errors(gates):
         values = [block * gate[:, None, None] for block, gate in zip(weights.values[:2], gates, strict=True)]
         gated = weights._replace(values=(*values, weights.values[2]))
-        return jnp.sum((sma.forward(gated, inputs, matrices, heads=CHAIN) - labels) ** 2, axis=1)
+        return jnp.sum((sma.forward(gated, inputs, matrices, layers=CHAIN) - labels) ** 2, axis=1)
 
     slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
-    found = pruning.taylor_importance(contributions, labels, heads=CHAIN)
+    found = pruning.taylor_importance(contributions, labels, layers=CHAIN)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
 
 
 def test_every_removal_tries_all_choices_that_leave_a_network():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
-    found = pruning.every_removal(contributions_of(parameters, inputs), labels, heads=heads, count=2)
+    found = pruning.every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=2)
     assert found.removed.tolist() == [pair for pair in map(list, itertools.combinations(range(5), 2)) if pair != [0, 1]]
     wanted = [right_answers(parameters, inputs, labels, pair).mean() for pair in found.removed.tolist()]
     np.testing.assert_allclose(found.accuracy, wanted, atol=1e-12)
     with pytest.raises(ValueError, match="count: wanted so few heads"):
-        pruning.every_removal(contributions_of(parameters, inputs), labels, heads=heads, count=4)
+        pruning.every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=4)

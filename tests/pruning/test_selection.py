@@ -50,7 +50,7 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
         )
         for x, matrix in ((inputs, attention), (fresh, others))
     )
-    solution = sma.solve(seen, labels, width=10, temperature=0.1)
+    solution = sma.solve(sma.Problem(seen, labels, width=10, temperature=0.1))
     right = float(sma.accuracy(solution.predict(tested).mean, wanted))
     error = math.hypot(found.accuracy.error, math.sqrt(right * (1 - right) / 1000))
     assert 0.6 < right < 0.95

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.training import trained_network
+from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
 from statmech_attention import pruning
-from statmech_attention.training import load_network, save_network
 
 from .networks import forward_with_heads_silenced, network_of
 
@@ -22,7 +21,7 @@ def test_smaller_network_equals_the_masked_one(heads, removed):
     parameters, inputs, _ = network_of(heads)
     weights = parameters.weights()
     wanted = forward_with_heads_silenced(parameters, inputs, removed)
-    left = np.bincount(np.delete(sma.head_indices(heads)[:, 0], removed), minlength=len(heads))
+    left = np.bincount(np.delete(sma.pruning.head_indices(heads)[:, 0], removed), minlength=len(heads))
 
     def check(found):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
@@ -41,10 +40,10 @@ def test_smaller_network_equals_the_masked_one(heads, removed):
     check(sma.forward(smaller, inputs, sma.prune(sma.attention_from_products(products), removed), readout="mean"))
 
     attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
-    check(sma.forward_paths(smaller, sma.prune(attentioned, removed)))
+    check(sma.model.forward_paths(smaller, sma.prune(attentioned, removed)))
     kept = np.ones((1, sum(heads)), bool)
     kept[0, removed] = False
-    check(pruning.masked_outputs(pruning.path_contributions(weights, attentioned), kept, heads=heads)[0])
+    check(pruning.masked_outputs(pruning.path_contributions(weights, attentioned), kept, layers=heads)[0])
 
 
 @pytest.mark.parametrize("heads, removed", CASES)
@@ -53,12 +52,12 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
     network = trained_network(parameters)
     wanted = forward_with_heads_silenced(parameters, inputs, removed)
     smaller = load_network(save_network(sma.prune(network, removed), tmp_path / "smaller.nc", parameters={}))
-    assert smaller.vectors.nbytes <= network.vectors.nbytes and sum(smaller.heads) == sum(heads) - len(removed)
+    assert smaller.vectors.nbytes <= network.vectors.nbytes and sum(smaller.layers) == sum(heads) - len(removed)
     attentioned = sma.attentioned_inputs(inputs, smaller.attention, readout="mean")
     np.testing.assert_allclose(smaller.outputs(attentioned), wanted, rtol=1e-10, atol=1e-12)
     # What else is stored is that of the weights left.
     left = sma.prune(parameters.weights(), removed)
-    for found, overlap in zip(smaller.order_parameters, sma.weights_order_parameters(left), strict=True):
+    for found, overlap in zip(smaller.order_parameters, sma.model.weights_order_parameters(left), strict=True):
         np.testing.assert_allclose(found, overlap, rtol=1e-10, atol=1e-12)
     for norms, values in zip(smaller.value_norms, left.values, strict=True):
         np.testing.assert_allclose(norms, np.linalg.norm(values, axis=(1, 2)))
@@ -70,19 +69,19 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
 def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(removed):
     parameters, inputs, _ = network_of(SKIPS)
     network = trained_network(parameters, heads=SKIPS)
-    attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", heads=SKIPS)
+    attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", layers=SKIPS)
     kept = np.isin(np.arange(5), removed, invert=True)
-    masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), kept[None], heads=SKIPS)[0]
+    masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), kept[None], layers=SKIPS)[0]
     smaller = sma.prune(network, removed)
     left = (kept[:2].sum(), kept[2:].sum())
-    assert smaller.heads == tuple(sma.SkipHeads(int(count)) for count in left)
-    again = sma.attentioned_inputs(inputs, smaller.attention, readout="mean", heads=smaller.heads)
+    assert smaller.layers == tuple(sma.SkipHeads(int(count)) for count in left)
+    again = sma.attentioned_inputs(inputs, smaller.attention, readout="mean", layers=smaller.layers)
     np.testing.assert_allclose(smaller.outputs(again), masked, rtol=1e-9, atol=1e-11)
-    weights = sma.prune(parameters.weights(), removed, heads=SKIPS)
-    by_layers = sma.forward(weights, inputs, smaller.attention, readout="mean", heads=smaller.heads)
+    weights = sma.prune(parameters.weights(), removed, layers=SKIPS)
+    by_layers = sma.forward(weights, inputs, smaller.attention, readout="mean", layers=smaller.layers)
     np.testing.assert_allclose(masked, by_layers, rtol=1e-9, atol=1e-11)
     for found, overlap in zip(
-        smaller.order_parameters, sma.weights_order_parameters(weights, heads=smaller.heads), strict=True
+        smaller.order_parameters, sma.model.weights_order_parameters(weights, layers=smaller.layers), strict=True
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-9, atol=1e-11)
 
@@ -97,6 +96,6 @@ def test_biases_stay_and_offsets_go_with_their_paths():
     smaller = sma.prune(network, [1, 3])
     kept = np.array([[True, False, True, False, True]])
     wanted = smaller.outputs(sma.attentioned_inputs(inputs, smaller.attention, readout="mean"))
-    masked = pruning.masked_outputs(contributions, kept, heads=(2, 3), bias=network.bias)[0]
+    masked = pruning.masked_outputs(contributions, kept, layers=(2, 3), bias=network.bias)[0]
     np.testing.assert_allclose(masked, wanted, atol=1e-6)
     assert abs(network.bias) > 0.01 and np.ptp(network.offsets) > 0.01

@@ -58,7 +58,9 @@ def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     gaps = []
     for point in jnp.asarray(0.5 * rng.normal(size=(2, FACTORS.coordinates))):
         order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
-        action = sma.action(xi, labels, order_parameters, width=WIDTHS, temperature=0.3, variance=VARIANCES)
+        action = sma.theory.action(
+            sma.Problem(xi, labels, width=WIDTHS, temperature=0.3, variance=VARIANCES), order_parameters
+        )
         gaps.append(2 * potential(point, data, FACTORS) - max(WIDTHS) * action)
         gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)

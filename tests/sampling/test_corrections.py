@@ -30,8 +30,8 @@ def grid(width):
 
 def solved(width):
     train, labels, test = problem.inputs(1)
-    options = {"heads": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
-    return sma.solve(train, labels, width=width, tolerance=1e-10, **options), test
+    options = {"layers": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    return sma.solve(sma.Problem(train, labels, width=width, **options), tolerance=1e-10), test
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,10 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     """Two layers, unequal widths and variances: the terms that one head does not have."""
     train, labels, test = problem.inputs(4)
     widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
-    options = {"heads": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
-    better = sampling.corrected(sma.solve(train, labels, **options), test)
-    exact = sampling.importance(train, labels, attentioned_test=test, key=jax.random.key(3), points=4096, **options)
-    saddle = sma.solve(train, labels, **options)
+    options = {"layers": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
+    better = sampling.corrected(sma.solve(sma.Problem(train, labels, **options)), test)
+    exact = sampling.importance(sma.Problem(train, labels, **options), test=test, key=jax.random.key(3), points=4096)
+    saddle = sma.solve(sma.Problem(train, labels, **options))
     gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
     # What is left is of the next order: a factor of about the largest coupling, alpha, down.
     left = np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean)
@@ -84,19 +84,19 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
 def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction():
     """At a temperature far above the labels the posterior is the prior, whose mean is the Gaussian-process limit."""
     train, labels, _ = problem.inputs(4)
-    solution = sma.solve(train, labels, heads=(2, 2), width=20, temperature=1e9)
+    solution = sma.solve(sma.Problem(train, labels, layers=(2, 2), width=20, temperature=1e9))
     found = sampling.corrected(solution)
     assert found.prediction is None
-    for one, other in zip(found.order_parameters, sma.gp_order_parameters((2, 2)), strict=True):
+    for one, other in zip(found.order_parameters, sma.theory.gp_order_parameters((2, 2)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize("width", [3, 30, 1000])
 def test_the_evidence_agrees_with_a_grid(width):
     train, labels, test = problem.inputs(1)
-    options = {"heads": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    options = {"layers": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
     found = sampling.importance(
-        train, labels, width=width, attentioned_test=test, key=jax.random.key(5), points=256, **options
+        sma.Problem(train, labels, width=width, **options), test=test, key=jax.random.key(5), points=256
     )
     overlap, mean, _, evidence = grid(width)
     assert abs(found.log_evidence.mean - evidence) < 4 * found.log_evidence.error < 0.01
@@ -115,14 +115,14 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
     labels = inputs[:, 0] @ np.array([1.0, -1.0, 0.5]) + np.sqrt(0.5) * rng.normal(size=60)
     temperatures = [0.05, 0.5, 5.0]
     options = {
-        "heads": (1,),
+        "layers": (1,),
         "width": 1_000_000,
         "temperatures": temperatures,
         "key": jax.random.key(6),
         "points": 16,
         "warn": False,
     }
-    found = sampling.evidence_by_temperature(inputs, labels, **options)
+    found = sampling.evidence_by_temperature(sma.Problem(inputs, labels, **options))
     assert float(found.temperature[int(found.log_evidence.values.argmax())]) == 0.5
     for temperature in temperatures:
         gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
@@ -137,12 +137,12 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
 def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(width):
     """Fewer columns than paths, as many, more: a chi of few degrees of freedom has tails that no Gaussian has."""
     train, labels, _ = problem.inputs(4)
-    options = {"heads": (2, 2), "width": width, "temperature": problem.TEMPERATURE}
-    found = sampling.importance(train, labels, key=jax.random.key(8), points=512, warn=False, **options)
+    options = {"layers": (2, 2), "width": width, "temperature": problem.TEMPERATURE}
+    found = sampling.importance(sma.Problem(train, labels, **options), key=jax.random.key(8), points=512, warn=False)
 
     def likelihood(key):
-        weights = sma.sample_weights(key, heads=(2, 2), width=width, features=train.shape[-1])
-        gram = sma.kernel(train, train, sma.weights_order_parameters(weights)[0], heads=(2, 2))
+        weights = sma.sample_weights(key, layers=(2, 2), width=width, features=train.shape[-1])
+        gram = sma.kernel(train, train, sma.model.weights_order_parameters(weights)[0], layers=(2, 2))
         covariance = gram + problem.TEMPERATURE * jnp.eye(len(labels))
         return jnp.exp(jax.scipy.stats.multivariate_normal.logpdf(labels, jnp.zeros(len(labels)), covariance))
 
@@ -156,20 +156,22 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
 
 def test_few_effective_points_are_warned_of():
     train, labels, _ = problem.inputs(1)
-    options = {"heads": (1,), "width": 30, "temperature": problem.TEMPERATURE, "key": jax.random.key(1), "points": 4}
+    options = {"layers": (1,), "width": 30, "temperature": problem.TEMPERATURE, "key": jax.random.key(1), "points": 4}
     with pytest.warns(sampling.MixingWarning, match="wanted 400. Raise points"):
-        sampling.importance(train, labels, **options)
-    assert sampling.importance(train, labels, warn=False, **options).effective_size < 400
+        sampling.importance(sma.Problem(train, labels, **options))
+    assert sampling.importance(sma.Problem(train, labels, **options), warn=False).effective_size < 400
 
 
 def test_what_has_no_correction_is_refused():
     train, labels, _ = problem.inputs(1)
-    options = {"heads": (1,), "temperature": 0.2}
+    options = {"layers": (1,), "temperature": 0.2}
     with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
-        sampling.corrected(sma.solve_sweep(train, labels, heads=(1,), widths=[30], temperatures=[0.2]))
+        sampling.corrected(sma.solve_sweep(sma.Problem(train, labels, layers=(1,)), widths=[30], temperatures=[0.2]))
     with pytest.raises(ValueError, match="wanted a finite width"):
-        sampling.corrected(sma.solve(train, labels, width=np.inf, **options))
+        sampling.corrected(sma.solve(sma.Problem(train, labels, width=np.inf, **options)))
     with pytest.raises(ValueError, match="as many neurons as partial paths, got N_1 = 1 for 2"):
-        sampling.corrected(sma.solve(problem.inputs(2)[0], labels, heads=(2,), width=(1, 5), temperature=0.2))
+        sampling.corrected(
+            sma.solve(sma.Problem(problem.inputs(2)[0], labels, layers=(2,), width=(1, 5), temperature=0.2))
+        )
     with pytest.raises(ValueError, match="points: wanted a power of two"):
-        sampling.importance(train, labels, width=30, points=100, key=jax.random.key(0), **options)
+        sampling.importance(sma.Problem(train, labels, width=30, **options), points=100, key=jax.random.key(0))

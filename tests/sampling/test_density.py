@@ -35,7 +35,7 @@ def data(request, problem, monkeypatch):
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
     overlap = order_parameter(point, factors)
-    energy = sma.energy(*problem, overlap, temperature=TEMPERATURE, variance=VARIANCE)
+    energy = sma.theory.energy(sma.Problem(*problem, temperature=TEMPERATURE, variance=VARIANCE), overlap)
     chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), factors) + _bartlett.chain_order_one(point, factors)
     return chain + 0.5 * problem[1].shape[0] * energy
 

@@ -9,13 +9,15 @@ from sampling.problem import TEMPERATURE, TEST, inputs
 from statmech_attention import sampling
 
 CHAINS, DRAWS = 2, 30
-OPTIONS = {"width": 3, "temperature": TEMPERATURE, "heads": (2,), "draws": DRAWS, "chains": CHAINS, "warmup": 20}
+OPTIONS = {"width": 3, "temperature": TEMPERATURE, "layers": (2,), "draws": DRAWS, "chains": CHAINS, "warmup": 20}
 
 
 @pytest.fixture(scope="module")
 def draws():
     train, labels, test = inputs(2)
-    return sampling.posterior(train, labels, key=jax.random.key(0), attentioned_test=test, warn=False, **OPTIONS)
+    return sampling.posterior(
+        sma.Problem(train, labels, **OPTIONS), key=jax.random.key(0), test=test, chains=sma.Chains(warn=False)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,9 @@ def test_diagnostics_stand_apart(draws, tree):
 
 def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there():
     train, labels, _ = inputs(2)
-    drawn = sampling.gibbs_posterior(train, labels, key=jax.random.key(0), keep_weights=True, warn=False, **OPTIONS)
+    drawn = sampling.gibbs_posterior(
+        sma.Problem(train, labels, **OPTIONS), key=jax.random.key(0), keep_weights=True, chains=sma.Chains(warn=False)
+    )
     tree = sampling.inference_data(drawn)
     assert set(tree.children) == {"posterior", "diagnostics"}
     assert {"projection", "values_1", "readout", "order_parameter"} <= set(tree["posterior"].data_vars)

@@ -24,7 +24,7 @@ def options(paths, width, seed, **others):
     """Keyword arguments of any of the samplers, and its positional ones."""
     train, labels, test = problem.inputs(paths)
     common = {
-        "heads": (paths,),
+        "layers": (paths,),
         "width": width,
         "temperature": problem.TEMPERATURE,
         "variance": VARIANCES,
@@ -35,12 +35,12 @@ def options(paths, width, seed, **others):
 
 def exact(paths, width, draws=4000, **others):
     data, named = options(paths, width, 1, draws=draws, warmup=200, **others)
-    return sampling.posterior(*data, **named)
+    return sampling.posterior(sma.Problem(*data, **named))
 
 
 def gibbs(paths, width, draws=6000, **others):
     data, named = options(paths, width, 2, draws=draws, warmup=300, **others)
-    return sampling.gibbs_posterior(*data, **named)
+    return sampling.gibbs_posterior(sma.Problem(*data, **named))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def assert_same_variances(one, other):
 @pytest.mark.usefixtures("optimised")
 def test_nuts_on_all_weights_has_the_same_posterior(drawn):
     data, named = options(2, 10, 3, draws=700, warmup=300)
-    weights = sampling.weights_posterior(*data, **named)
+    weights = sampling.weights_posterior(sma.Problem(*data, **named))
     for name in ("order_parameter", "order_parameter_2", "output"):
         assert_same_means(drawn, weights, name)
     assert_same_variances(drawn, weights)
@@ -90,7 +90,9 @@ def test_gibbs_sampling_has_the_same_posterior(drawn, width):
 def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
     """So that agreement above means something."""
     train, labels, _ = problem.inputs(2)
-    saddle = sma.solve(train, labels, heads=(2,), width=10, temperature=problem.TEMPERATURE, variance=VARIANCES)
+    saddle = sma.solve(
+        sma.Problem(train, labels, layers=(2,), width=10, temperature=problem.TEMPERATURE, variance=VARIANCES)
+    )
     found = sampling.estimate(drawn["order_parameter"])
     prior = 1.8 * np.eye(2)
     for other in (saddle.order_parameter, prior):
@@ -169,7 +171,7 @@ def test_more_draws_go_on_from_a_finished_sampling(drawn, tmp_path):
 def test_double_precision_of_this_thread_alone_reaches_the_chains():
     def few():
         data, named = options(2, 10, 1, draws=4, warmup=2)
-        return sampling.posterior(*data, **named)["order_parameter"]
+        return sampling.posterior(sma.Problem(*data, **named))["order_parameter"]
 
     expected = few()
     jax.config.update("jax_enable_x64", False)
@@ -193,11 +195,11 @@ def test_chains_in_one_program_draw_what_chains_in_threads_do(sampler):
 def test_gibbs_goes_on_from_kept_weights():
     first = gibbs(2, 10, draws=20, keep_weights=True)
     assert first["values_1"].dims == ("chain", "draw", "head_1", "width_out_1", "width_in_1")
-    weights = sma.Weights(first["projection"].values, (first["values_1"].values,), first["readout"].values)
-    overlaps = jax.vmap(jax.vmap(sma.weights_order_parameters))(weights)
+    weights = sma.model.Weights(first["projection"].values, (first["values_1"].values,), first["readout"].values)
+    overlaps = jax.vmap(jax.vmap(sma.model.weights_order_parameters))(weights)
     np.testing.assert_allclose(overlaps[0], first["order_parameter"], rtol=1e-12)
     train, _, test = problem.inputs(2)
-    outputs = jax.vmap(jax.vmap(lambda w: sma.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,)))))(
+    outputs = jax.vmap(jax.vmap(lambda w: sma.model.forward_paths(w, sma.AttentionedInputs(jnp.asarray(test), (2,)))))(
         weights
     )
     np.testing.assert_allclose(outputs, first["output"], rtol=1e-10, atol=1e-12)
@@ -238,7 +240,7 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
 def test_predictors_give_the_mean_outputs(drawn):
     data, named = options(2, 10, 0)
     some = drawn.isel(draw=slice(5))
-    vectors = sampling.predictors(some, *data, heads=(2,))
+    vectors = sampling.predictors(some, sma.Problem(*data, layers=(2,)))
     outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(named["attentioned_test"]))
     np.testing.assert_allclose(outputs, some["output"], rtol=1e-9, atol=1e-12)
 
@@ -246,16 +248,16 @@ def test_predictors_give_the_mean_outputs(drawn):
 def test_few_draws_are_warned_of(drawn):
     data, named = options(2, 10, 1, draws=50, warmup=200)
     with pytest.warns(sampling.MixingWarning, match="effective size of order_parameter down to"):
-        found = sampling.posterior(*data, **{**named, "warn": True})
+        found = sampling.posterior(sma.Problem(*data, **{**named, "warn": True}))
     assert "effective size" in found.attrs["warning"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert sampling.posterior(*data, **named).attrs["warning"] == found.attrs["warning"]
+        assert sampling.posterior(sma.Problem(*data, **named)).attrs["warning"] == found.attrs["warning"]
 
 
 BAD = [
     ({"draws": -3}, "draws: wanted a whole number of at least 4, got -3"),
-    ({"chains": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
+    ({"count": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
     ({"thinning": 0}, "thinning: wanted"),
     ({"chain_method": "threads"}, "chain_method: wanted one of auto, parallel, vectorized, got 'threads'"),
     ({"width": np.inf}, "width: wanted whole numbers"),
@@ -285,7 +287,7 @@ def test_the_potential_of_the_weights_is_that_of_the_model():
         variance=variances,
         heads=heads,
         key=jax.random.key(0),
-        settings={"draws": 4, "warmup": 0, "chains": 2},
+        settings={"draws": 4, "warmup": 0, "count": 2},
     )
     sites = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, 1))
     arguments = {"temperature": data.temperature, "variance": variances, "shapes": sites}

@@ -36,8 +36,8 @@ def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, width
     np.testing.assert_allclose(_normals.order_parameter_of_normals(points[0], widths, factors), found[0][0], rtol=1e-12)
 
     def network(key):
-        weights = sma.sample_weights(key, heads=heads, width=widths, features=1, variance=VARIANCES)
-        return sma.weights_order_parameters(weights, heads=heads)
+        weights = sma.sample_weights(key, layers=heads, width=widths, features=1, variance=VARIANCES)
+        return sma.model.weights_order_parameters(weights, layers=heads)
 
     wanted = jax.jit(jax.vmap(network))(jax.random.split(jax.random.key(6), draws))
     for one, other in zip(found, wanted, strict=True):
@@ -68,18 +68,22 @@ def test_two_far_modes_are_visited_in_their_shares():
 def narrow():
     """One neuron in the first layer, two paths: draws of both samplers."""
     train, labels, test = problem.inputs(2)
-    options = {"heads": (2,), "width": (1, 3), "temperature": 0.2, "attentioned_test": test, "warn": False}
+    options = {"layers": (2,), "width": (1, 3), "temperature": 0.2, "attentioned_test": test, "warn": False}
     return (train, labels), options
 
 
 def test_the_law_is_that_of_the_other_samplers(narrow):
     (train, labels), options = narrow
     found = sampling.tempered_posterior(
-        train, labels, key=jax.random.key(1), draws=2500, warmup=200, rungs=6, **options
+        sma.Problem(train, labels, **options), key=jax.random.key(1), rungs=6, chains=sma.Chains(draws=2500, warmup=200)
     )
     others = [
-        sampling.gibbs_posterior(train, labels, key=jax.random.key(2), draws=20_000, warmup=300, **options),
-        sampling.posterior(train, labels, key=jax.random.key(3), draws=4000, warmup=200, **options),
+        sampling.gibbs_posterior(
+            sma.Problem(train, labels, **options), key=jax.random.key(2), chains=sma.Chains(draws=20_000, warmup=300)
+        ),
+        sampling.posterior(
+            sma.Problem(train, labels, **options), key=jax.random.key(3), chains=sma.Chains(draws=4000, warmup=200)
+        ),
     ]
     for other in others:
         for name in ("order_parameter", "order_parameter_2", "output"):
@@ -94,8 +98,10 @@ def test_the_law_is_that_of_the_other_samplers(narrow):
 def test_a_run_that_was_interrupted_goes_on_to_the_same_draws(narrow, tmp_path):
     (train, labels), options = narrow
     options = {**options, "key": jax.random.key(4), "warmup": 30, "rungs": 3}
-    whole = sampling.tempered_posterior(train, labels, draws=60, **options)
+    whole = sampling.tempered_posterior(sma.Problem(train, labels, **options), chains=sma.Chains(draws=60))
     path = tmp_path / "chains.npz"
-    sampling.tempered_posterior(train, labels, draws=20, checkpoint=path, **options)
-    found = sampling.tempered_posterior(train, labels, draws=60, checkpoint=path, **options)
+    sampling.tempered_posterior(sma.Problem(train, labels, **options), chains=sma.Chains(draws=20, checkpoint=path))
+    found = sampling.tempered_posterior(
+        sma.Problem(train, labels, **options), chains=sma.Chains(draws=60, checkpoint=path)
+    )
     np.testing.assert_array_equal(found["order_parameter"], whole["order_parameter"])

@@ -31,7 +31,7 @@ def network(request):
 def test_entropy_agrees_with_explicit_kronecker_products(network, seed):
     heads, widths, variances = network
     order_parameters = reference.random_order_parameters(np.random.default_rng(seed), heads)
-    found = sma.entropy(order_parameters, heads=heads, width=widths, variance=variances)
+    found = sma.theory.entropy(order_parameters, layers=heads, width=widths, variance=variances)
     wanted = reference.entropy(order_parameters, heads, widths, variances)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
@@ -41,7 +41,9 @@ def test_action_agrees_with_the_reference(network):
     rng = np.random.default_rng(42)
     order_parameters = reference.random_order_parameters(rng, heads)
     inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
-    found = sma.action(inputs, labels, order_parameters, width=widths, temperature=0.2, variance=variances, heads=heads)
+    found = sma.theory.action(
+        sma.Problem(inputs, labels, width=widths, temperature=0.2, variance=variances, layers=heads), order_parameters
+    )
     wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
 
@@ -51,14 +53,14 @@ def test_energy_is_the_log_density_of_a_gaussian():
     heads, temperature = (2, 2), 0.05
     xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), heads)
     labels, order_parameter = rng.normal(size=6), reference.random_order_parameters(rng, heads)[0]
-    found = sma.energy(xi, labels, order_parameter, temperature=temperature, variance=1.4)
+    found = sma.theory.energy(sma.Problem(xi, labels, temperature=temperature, variance=1.4), order_parameter)
     covariance = reference.kernel(xi.values, xi.values, order_parameter, heads, 1.4) + temperature * np.eye(6)
     density = multivariate_normal(mean=np.zeros(6), cov=covariance).logpdf(labels)
     assert float(found) == pytest.approx(-2 / 6 * density - math.log(2 * math.pi), rel=1e-11)
 
 
 def test_gp_order_parameters_are_products_of_the_variances_above():
-    found = sma.gp_order_parameters((3, 1, 2), variance=UNEQUAL[2])
+    found = sma.theory.gp_order_parameters((3, 1, 2), variance=UNEQUAL[2])
     for one, other in zip(found, reference.gp_order_parameters((3, 1, 2), UNEQUAL[2]), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-13)
     assert np.shape(found[-1]) == ()
@@ -68,14 +70,16 @@ def test_entropy_at_the_gp_limit_counts_the_dimensions(network):
     heads, widths, variances = network
     sizes = [math.prod(heads[layer:]) for layer in range(len(heads) + 1)]
     wanted = sum(size * width / max(widths) for size, width in zip(sizes, widths, strict=True))
-    gp = sma.gp_order_parameters(heads, variance=variances)
-    assert float(sma.entropy(gp, heads=heads, width=widths, variance=variances)) == pytest.approx(wanted, rel=1e-12)
+    gp = sma.theory.gp_order_parameters(heads, variance=variances)
+    assert float(sma.theory.entropy(gp, layers=heads, width=widths, variance=variances)) == pytest.approx(
+        wanted, rel=1e-12
+    )
 
 
 def test_entropy_is_flat_at_the_gp_limit(network):
     heads, widths, variances = network
-    gp = sma.gp_order_parameters(heads, variance=variances)
-    slopes = jax.jit(jax.grad(lambda u: sma.entropy(u, heads=heads, width=widths, variance=variances)))(gp)
+    gp = sma.theory.gp_order_parameters(heads, variance=variances)
+    slopes = jax.jit(jax.grad(lambda u: sma.theory.entropy(u, layers=heads, width=widths, variance=variances)))(gp)
     for slope in slopes:
         np.testing.assert_allclose(slope, 0.0, atol=1e-12)
 
@@ -83,7 +87,8 @@ def test_entropy_is_flat_at_the_gp_limit(network):
 def test_infinite_width_leaves_the_entropy_alone():
     rng = np.random.default_rng(45)
     order_parameters = reference.random_order_parameters(rng, (2, 2))
-    found = sma.action(
-        rng.normal(size=(3, 4, 2)), np.ones(3), order_parameters, width=math.inf, temperature=1.0, heads=(2, 2)
+    found = sma.theory.action(
+        sma.Problem(rng.normal(size=(3, 4, 2)), np.ones(3), width=math.inf, temperature=1.0, layers=(2, 2)),
+        order_parameters,
     )
-    assert float(found) == pytest.approx(float(sma.entropy(order_parameters, heads=(2, 2))), rel=1e-13)
+    assert float(found) == pytest.approx(float(sma.theory.entropy(order_parameters, layers=(2, 2))), rel=1e-13)

@@ -60,8 +60,8 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
         return coordinates.order_parameters(jnp.concatenate(pieces), factors)
 
     def network(key):
-        weights = sma.sample_weights(key, heads=architecture.heads, width=widths, features=1, variance=variances)
-        return sma.weights_order_parameters(weights, heads=architecture.heads)
+        weights = sma.sample_weights(key, layers=architecture.layers, width=widths, features=1, variance=variances)
+        return sma.model.weights_order_parameters(weights, layers=architecture.layers)
 
     keys = jax.random.split(jax.random.key(5), (2, DRAWS))
     for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):
@@ -80,7 +80,7 @@ def test_entropy_is_that_of_the_layers_densities(case):
     layers, _, widths, variances, architecture = case
     overlaps, point = random_overlaps(architecture)
     wanted = brute_force.entropy(overlaps, layers, widths, variances)
-    found = sma.entropy(tuple(overlaps), heads=architecture.heads, width=widths, variance=variances)
+    found = sma.theory.entropy(tuple(overlaps), layers=architecture.layers, width=widths, variance=variances)
     assert float(found) == pytest.approx(wanted, rel=1e-10)
     found = coordinates.entropy(point, jnp.asarray(architecture.shares), coordinates.full_rank(architecture))
     assert float(found) == pytest.approx(wanted, rel=1e-10)
@@ -89,7 +89,7 @@ def test_entropy_is_that_of_the_layers_densities(case):
 def test_the_gp_limit_is_the_mean_over_the_prior():
     """A skip has the order parameter from above in its first block, heads their variance times it."""
     heads = (2, sma.SkipHeads(1), sma.Linear(), sma.Outputs(2))
-    lowest, skip, linear, top = sma.gp_order_parameters(heads, variance=(5.0, 2.0, 3.0, 0.5, 7.0))
+    lowest, skip, linear, top = sma.theory.gp_order_parameters(heads, variance=(5.0, 2.0, 3.0, 0.5, 7.0))
     np.testing.assert_allclose(top, 7 * np.eye(2))
     np.testing.assert_allclose(linear, 3.5 * np.eye(2))
     np.testing.assert_allclose(skip, np.kron(np.diag([1, 3]), linear))

@@ -47,7 +47,9 @@ def case():
 
     def action(point):
         order_parameters = coordinates.order_parameters(point, factors)
-        return sma.action(xi, labels, order_parameters, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES)
+        return sma.theory.action(
+            sma.Problem(xi, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES), order_parameters
+        )
 
     def by_brute_force(point):
         order_parameters = [np.asarray(one) for one in coordinates.order_parameters(jnp.asarray(point), factors)]

@@ -29,19 +29,21 @@ def chains():
 
 @pytest.fixture(scope="module")
 def found(chains):
-    return sma.fit(*chains, width=6)
+    return sma.fit(sma.Problem(*chains, width=6))
 
 
 def test_the_optimum_is_that_of_a_grid(chains, found):
     # In steps of a hundredth of ln T around it, and of ln sigma^2 beside it.
     around = found.temperature * np.exp(np.linspace(-0.5, 0.5, 101))
-    sweep = sma.solve_sweep(*chains, widths=[6], temperatures=list(around), variance=found.variance)
+    sweep = sma.solve_sweep(sma.Problem(*chains, variance=found.variance), widths=[6], temperatures=list(around))
     assert int(sweep.log_evidence()[0].argmax()) == 50
     for change in (-0.02, 0.02):
         variance = (found.variance[0] * math.exp(change), *found.variance[1:])
-        beside = sma.solve(*chains, width=6, temperature=found.temperature, variance=variance)
+        beside = sma.solve(sma.Problem(*chains, width=6, temperature=found.temperature, variance=variance))
         assert float(beside.log_evidence()) < found.log_evidence
-    coarse = sma.solve_sweep(*chains, widths=[6], temperatures=[0.01, 0.1, 1.0, 10.0], variance=found.variance)
+    coarse = sma.solve_sweep(
+        sma.Problem(*chains, variance=found.variance), widths=[6], temperatures=[0.01, 0.1, 1.0, 10.0]
+    )
     assert float(coarse.log_evidence().max()) < found.log_evidence
 
 
@@ -54,12 +56,12 @@ def test_what_is_told_of_the_search(chains, found):
     assert float(found.solution.log_evidence()) == found.log_evidence
     assert found.solution.converged and float(found.solution.temperature) == found.temperature
     assert repr(found).startswith(f"Fit(temperature={found.temperature:.4g}, variance=(")
-    first = sma.solve(*chains, width=6, temperature=0.1)
+    first = sma.solve(sma.Problem(*chains, width=6, temperature=0.1))
     assert found.path[0].log_evidence == pytest.approx(float(first.log_evidence()), rel=1e-9)
 
 
 def test_another_start_ends_in_the_same_place_and_a_variance_held_enters_the_product(chains, found):
-    other = sma.fit(*chains, width=6, temperature=3.0, variance=(0.2, 1.0, 4.0, 1.0))
+    other = sma.fit(sma.Problem(*chains, width=6, temperature=3.0, variance=(0.2, 1.0, 4.0, 1.0)))
     assert other.temperature == pytest.approx(found.temperature, rel=1e-4)
     assert math.prod(other.variance) == pytest.approx(math.prod(found.variance), rel=1e-4)
     assert other.variance[1:] == (1.0, 4.0, 1.0)
@@ -74,7 +76,7 @@ def test_a_gaussian_process_is_fitted_as_by_its_own_likelihood(chains):
         return -multivariate_normal(np.zeros(len(labels)), covariance).logpdf(np.asarray(labels))
 
     wanted = minimize(lacking, [-1.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10})
-    found = sma.fit(xi, labels, width=math.inf)
+    found = sma.fit(sma.Problem(xi, labels, width=math.inf))
     assert found.log_evidence == pytest.approx(-wanted.fun, abs=1e-7)
     np.testing.assert_allclose(np.log([found.temperature, found.variance[0]]), wanted.x, atol=1e-3)
 
@@ -83,25 +85,28 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
     rng = np.random.default_rng(1)
     heads, values = (sma.SkipHeads(1, values=2), 1), rng.normal(size=(20, 2, 3))
     labels = values[:, 0, 0] + 0.3 * values[:, 1, 1] + 0.4 * rng.normal(size=20)
-    found = sma.fit(values, labels, heads=heads, width=5.0)
+    found = sma.fit(sma.Problem(values, labels, layers=heads, width=5.0))
     assert set(found.slopes) == {"temperature", "variance[0]", "variance[1]"} and found.held == (2, 3)
     assert found.at_bound or max(map(abs, found.slopes.values())) < 1e-4
-    options = {"heads": heads, "width": 5.0, "temperature": found.temperature}
+    options = {"layers": heads, "width": 5.0, "temperature": found.temperature}
     for change in (-0.05, 0.05):
         beside = (found.variance[0], found.variance[1] * math.exp(change), *found.variance[2:])
-        assert float(sma.solve(values, labels, variance=beside, **options).log_evidence()) < found.log_evidence
+        assert (
+            float(sma.solve(sma.Problem(values, labels, variance=beside, **options)).log_evidence())
+            < found.log_evidence
+        )
     # What is held comes in through the product alone.
     moved = (found.variance[0] / 2, found.variance[1], 4.0, 0.5)
-    same = sma.solve(values, labels, variance=moved, **options).log_evidence()
+    same = sma.solve(sma.Problem(values, labels, variance=moved, **options)).log_evidence()
     assert float(same) == pytest.approx(found.log_evidence, abs=1e-6)
 
 
 def test_one_kind_of_number_may_stay_as_given_and_a_range_may_end_the_search(chains, found):
-    warm = sma.fit(*chains, width=6, temperature=0.3, chosen=["variance"])
+    warm = sma.fit(sma.Problem(*chains, width=6, temperature=0.3), chosen=["variance"])
     assert warm.temperature == 0.3 and set(warm.slopes) == {"variance[0]"} and warm.log_evidence < found.log_evidence
     limit = 2 * found.temperature
     options = {"temperature": 3 * limit, "variance": found.variance, "chosen": ["temperature"]}
-    bound = sma.fit(*chains, width=6, temperature_range=(limit, 1e2), **options)
+    bound = sma.fit(sma.Problem(*chains, width=6, **options), temperature_range=(limit, 1e2))
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(limit)
     assert bound.slopes["temperature"] < 0 and bound.held == (0, 1, 2, 3)
     assert repr(bound).endswith("at a bound: temperature)")
@@ -114,16 +119,16 @@ def test_nonsense_is_refused(chains):
         ({"variance_range": (1.0,)}, "variance_range: wanted the smallest and the largest number, got 1"),
     ):
         with pytest.raises(ValueError, match=message):
-            sma.fit(*chains, width=6, **options)
+            sma.fit(sma.Problem(*chains, width=6, **options))
     with pytest.raises(ValueError, match=r"wanted known numbers, got traced ones.*log_evidence\(\) there"):
-        jax.grad(lambda heat: sma.fit(*chains, width=6, temperature=heat).temperature)(0.1)
+        jax.grad(lambda heat: sma.fit(sma.Problem(*chains, width=6, temperature=heat)).temperature)(0.1)
     with pytest.raises(
         sma.NotConverged, match="The maximum of the evidence was not reached in 1 steps: slope .* Raise max_steps"
     ):
-        sma.fit(*chains, width=6, max_steps=1)
+        sma.fit(sma.Problem(*chains, width=6), max_steps=1)
 
 
 def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains, monkeypatch):
     monkeypatch.setattr(module, "_MAX_STEPS", 1)
     with pytest.raises(sma.NotConverged, match=r"The saddle point was not reached at T = 0.1, N = 6, 6, 6"):
-        sma.fit(*chains, width=6)
+        sma.fit(sma.Problem(*chains, width=6))

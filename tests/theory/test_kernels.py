@@ -18,7 +18,7 @@ def test_kernel_agrees_with_the_sum_over_pairs_of_paths(heads):
     paths = math.prod(heads)
     left, right = rng.normal(size=(3, paths, 4)), rng.normal(size=(2, paths, 4))
     order_parameter = reference.random_order_parameters(rng, heads)[0]
-    found = sma.kernel(left, right, order_parameter, variance=1.7, heads=heads)
+    found = sma.kernel(left, right, order_parameter, variance=1.7, layers=heads)
     np.testing.assert_allclose(
         found, reference.kernel(left, right, order_parameter, heads, input_variance=1.7), rtol=1e-11
     )
@@ -37,14 +37,16 @@ def test_kernel_is_the_weighted_sum_of_path_kernels():
     left = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(3, 4, 5))), (2, 2))
     right = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(2, 4, 5))), (2, 2))
     order_parameter = reference.random_order_parameters(rng, (2, 2))[0]
-    total = sum(order_parameter[p, q] * sma.path_kernel(left, right, p, q) for p in range(4) for q in range(4)) / 4
+    total = (
+        sum(order_parameter[p, q] * sma.theory.path_kernel(left, right, p, q) for p in range(4) for q in range(4)) / 4
+    )
     np.testing.assert_allclose(sma.kernel(left, right, order_parameter), total, rtol=1e-12)
 
 
 def test_path_kernel_is_the_scalar_product_per_feature():
     rng = np.random.default_rng(33)
     left, right = rng.normal(size=(3, 4, 5)), rng.normal(size=(2, 4, 5))
-    found = sma.path_kernel(left, right, 1, 3, heads=(2, 2))
+    found = sma.theory.path_kernel(left, right, 1, 3, layers=(2, 2))
     wanted = [[sum(left[m, 1, i] * right[n, 3, i] for i in range(5)) / 5 for n in range(2)] for m in range(3)]
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
 
@@ -54,7 +56,7 @@ def test_principal_overlaps_of_a_kernel_built_from_known_components():
     basis, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     eigenvalues = np.array([4.0, 2.5, 1.0, 0.3, 0.0])
     labels = basis @ np.array([3.0, 0.0, -4.0, 0.0, 0.0])
-    found, overlaps = sma.principal_overlaps(basis @ np.diag(eigenvalues) @ basis.T, labels)
+    found, overlaps = sma.theory.principal_overlaps(basis @ np.diag(eigenvalues) @ basis.T, labels)
     np.testing.assert_allclose(found, eigenvalues, atol=1e-12)
     np.testing.assert_allclose(overlaps, [0.6, 0.0, 0.8, 0.0, 0.0], atol=1e-12)
 
@@ -66,20 +68,20 @@ def test_centred_alignment_by_explicit_centring():
     centring = np.eye(6) - np.ones((6, 6)) / 6
     centred, target = centring @ kernel @ centring, centring @ np.outer(labels, labels) @ centring
     wanted = np.sum(centred * target) / (np.linalg.norm(centred) * np.linalg.norm(target))
-    assert sma.centred_alignment(kernel, labels) == pytest.approx(wanted, rel=1e-12)
+    assert sma.theory.centred_alignment(kernel, labels) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.3])
 def test_a_constant_kernel_aligns_with_nothing(constant):
     labels = np.array([1.0, -1, -1, 1, 1, -1, 1])
-    assert sma.centred_alignment(np.full((7, 7), constant), labels) == 0.0
+    assert sma.theory.centred_alignment(np.full((7, 7), constant), labels) == 0.0
     barely = np.full((7, 7), constant) + 1e-9 * np.outer(labels, labels)
-    assert sma.centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
+    assert sma.theory.centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_centred_alignment_is_one_for_the_labels_own_kernel():
     labels = np.array([1.0, 1, -1, 1, -1, -1])
-    assert sma.centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
+    assert sma.theory.centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
 
 
 XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))
@@ -88,10 +90,12 @@ UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
 # What takes an order parameter; `predict` is in `test_predictor.py`.
 TAKE = {
     "kernel": lambda u: sma.kernel(XI, XI, u),
-    "energy": lambda u: sma.energy(XI, LABELS, u, temperature=0.3),
-    "predictor_vectors": lambda u: pruning.predictor_vectors(XI, LABELS, u, temperature=0.3),
-    "predictor_contributions": lambda u: pruning.predictor_contributions(XI, LABELS, XI, u, temperature=0.3),
-    "head_scores": lambda u: sma.head_scores(u, heads=(2, 2)),
+    "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
+    "predictor_vectors": lambda u: pruning.predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
+    "predictor_contributions": lambda u: pruning.predictor_contributions(
+        sma.Problem(XI, LABELS, temperature=0.3), XI, u
+    ),
+    "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),
 }
 
 
@@ -115,10 +119,10 @@ def test_an_order_parameter_may_be_off_by_its_precision(precision):
     factor = np.random.default_rng(40).normal(size=(16, 3))
     rounded = jnp.asarray(factor @ factor.T, precision)  # of rank 3: some eigenvalues become negative
     assert np.linalg.eigvalsh(np.asarray(rounded, float))[0] < 0
-    assert np.all(np.isfinite(sma.head_scores(rounded, heads=(4, 4))))
+    assert np.all(np.isfinite(sma.head_scores(rounded, layers=(4, 4))))
     for wrong in (-rounded, jnp.triu(rounded)):
         with pytest.raises(ValueError, match="order_parameter: wanted a"):
-            sma.head_scores(wrong, heads=(4, 4))
+            sma.head_scores(wrong, layers=(4, 4))
 
 
 def test_nor_is_there_an_entropy_of_what_is_not_symmetric():
@@ -127,4 +131,4 @@ def test_nor_is_there_an_entropy_of_what_is_not_symmetric():
         wrong = [np.array(one) for one in overlaps]
         wrong[number][0, 1] += 1e-5
         with pytest.raises(ValueError, match=rf"order_parameters\[{number}\]: wanted a symmetric matrix"):
-            sma.entropy(tuple(wrong), heads=(2, 2), width=5)
+            sma.theory.entropy(tuple(wrong), layers=(2, 2), width=5)

@@ -25,8 +25,8 @@ def plain():
     values, labels, variance, test = drawn()
 
     def mean(temperature, **options):
-        options = {"heads": HEADS, "width": 4.0, "temperature": temperature, "variance": variance} | options
-        return jnp.sum(sma.solve(values, labels, **options).predict(test).mean)
+        options = {"layers": HEADS, "width": 4.0, "temperature": temperature, "variance": variance} | options
+        return jnp.sum(sma.solve(sma.Problem(values, labels, **options)).predict(test).mean)
 
     return mean
 
@@ -46,8 +46,8 @@ def test_gradients_of_a_sweep_are_those_of_its_solutions(plain):
     values, labels, variance, test = drawn()
 
     def means(temperatures):
-        options = {"heads": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures, "variance": variance}
-        return sma.solve_sweep(values, labels, **options).predict(test).mean.sum(axis=-1)
+        options = {"layers": HEADS, "widths": [4.0, 20.0], "temperatures": temperatures, "variance": variance}
+        return sma.solve_sweep(sma.Problem(values, labels, **options)).predict(test).mean.sum(axis=-1)
 
     at = jnp.array([0.1, 0.4])
     found = jax.jacrev(means)(at)
@@ -63,12 +63,12 @@ def test_a_second_derivative_is_the_slope_of_the_first():
 
     def evidence(logs):
         options = {
-            "heads": (2,),
+            "layers": (2,),
             "width": 3.0,
             "temperature": jnp.exp(logs[0]),
             "variance": (jnp.exp(logs[1]), 1.0, 1.0),
         }
-        return sma.solve(values, labels, **options, **SOLVING).log_evidence()
+        return sma.solve(sma.Problem(values, labels, **options), **SOLVING).log_evidence()
 
     at, slope = jnp.array([-1.0, 0.3]), jax.jit(jax.grad(evidence))
     wanted = [(slope(at + STEP * e) - slope(at - STEP * e)) / (2 * STEP) for e in np.eye(2)]
@@ -77,18 +77,20 @@ def test_a_second_derivative_is_the_slope_of_the_first():
 
 def test_no_number_changes_where_no_derivative_is_asked_for(plain):
     values, labels, *_ = drawn()
-    options = {"heads": HEADS, "width": 4.0, "temperature": 0.1}
-    alone = sma.solve(values, labels, **options)
-    beside, _ = jax.vjp(lambda heat: sma.solve(values, labels, **options | {"temperature": heat}).order_parameter, 0.1)
+    options = {"layers": HEADS, "width": 4.0, "temperature": 0.1}
+    alone = sma.solve(sma.Problem(values, labels, **options))
+    beside, _ = jax.vjp(
+        lambda heat: sma.solve(sma.Problem(values, labels, **options | {"temperature": heat})).order_parameter, 0.1
+    )
     np.testing.assert_array_equal(alone.order_parameter, beside)
 
 
 def test_where_it_started_from_has_no_derivative(plain):
     values, labels, *_ = drawn()
-    start = sma.solve(values, labels, heads=HEADS, width=5.0, temperature=0.1).order_parameters
+    start = sma.solve(sma.Problem(values, labels, layers=HEADS, width=5.0, temperature=0.1)).order_parameters
 
     def solved(start):
-        return sma.solve(values, labels, heads=HEADS, width=4.0, temperature=0.1, start=start).action
+        return sma.solve(sma.Problem(values, labels, layers=HEADS, width=4.0, temperature=0.1), start=start).action
 
     assert all(not np.any(np.asarray(slope)) for slope in jax.grad(solved)(start))
 

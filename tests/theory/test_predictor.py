@@ -20,7 +20,7 @@ def draw(seed):
 
 
 def predict(train, labels, test, order_parameter, **options):
-    options = {"temperature": 0.1, "heads": HEADS} | options
+    options = {"temperature": 0.1, "layers": HEADS} | options
     return sma.predict(train, labels, test, order_parameter, **options)
 
 
@@ -42,7 +42,7 @@ def test_a_joint_prediction_is_the_gaussian_of_dense_algebra(outputs):
     order_parameter = rows @ rows.T
     if outputs == 2:
         labels = rng.normal(size=(TRAIN, 2))
-    options = {"heads": heads, "variance": 1.3}
+    options = {"layers": heads, "variance": 1.3}
     found = predict(train, labels, test, order_parameter, joint=True, **options)
     both = np.concatenate([train, test])
     kernel = np.asarray(sma.kernel(both, both, order_parameter, **options)).reshape(2 * ((TRAIN + TEST) * outputs,))
@@ -69,7 +69,7 @@ def test_a_joint_prediction_is_the_gaussian_of_dense_algebra(outputs):
 
 def test_a_batch_of_solutions_predicts_jointly_and_draws_for_each():
     train, labels, test, _ = draw(88)
-    sweep = sma.solve_sweep(train, labels, heads=HEADS, widths=[9.0, 3.0], temperatures=[0.1])
+    sweep = sma.solve_sweep(sma.Problem(train, labels, layers=HEADS), widths=[9.0, 3.0], temperatures=[0.1])
     found = sweep.predict(test, joint=True)
     one = sweep[1, 0].predict(test, joint=True)
     assert found.covariance.shape == (2, 1, TEST, TEST)
@@ -114,7 +114,7 @@ def test_heads_that_stay_make_a_smaller_network_of_their_own_scale():
 def test_restricting_paths_clears_pairs_that_leave_the_subset():
     order_parameter = np.arange(1.0, 10.0).reshape(3, 3)
     np.testing.assert_array_equal(
-        sma.restrict_paths(order_parameter, [2, 0]), [[1.0, 0.0, 3.0], [0.0, 0.0, 0.0], [7.0, 0.0, 9.0]]
+        sma.theory.restrict_paths(order_parameter, [2, 0]), [[1.0, 0.0, 3.0], [0.0, 0.0, 0.0], [7.0, 0.0, 9.0]]
     )
 
 
@@ -122,7 +122,7 @@ def test_restricting_paths_clears_pairs_that_leave_the_subset():
 def test_variance_lies_between_zero_and_the_prior_variance(seed, temperature):
     train, labels, test, order_parameter = draw(seed)
     found = predict(train, labels, test, order_parameter, temperature=temperature)
-    prior = np.diagonal(sma.kernel(test, test, order_parameter, heads=HEADS))
+    prior = np.diagonal(sma.kernel(test, test, order_parameter, layers=HEADS))
     assert np.all(found.variance >= -1e-12 * prior)
     assert np.all(found.variance <= prior)
 
@@ -144,7 +144,7 @@ def test_high_temperature_gives_the_prior_back():
     train, labels, test, order_parameter = draw(86)
     found = predict(train, labels, test, order_parameter, temperature=1e9)
     np.testing.assert_allclose(found.mean, 0.0, atol=1e-7)
-    np.testing.assert_allclose(found.variance, np.diagonal(sma.kernel(test, test, order_parameter, heads=HEADS)))
+    np.testing.assert_allclose(found.variance, np.diagonal(sma.kernel(test, test, order_parameter, layers=HEADS)))
 
 
 @pytest.mark.parametrize(

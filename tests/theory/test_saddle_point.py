@@ -35,7 +35,7 @@ def assert_same(found, wanted, tolerance=1e-8):
 
 @pytest.fixture(scope="module")
 def solution():
-    return sma.solve(*draw(70), **OPTIONS)
+    return sma.solve(sma.Problem(*draw(70), **OPTIONS))
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def chains():
 
 def test_a_solution_reports_its_own_action(solution):
     options = {"temperature": 0.1, "variance": 1.0}
-    energy = sma.energy(solution.attentioned, solution.labels, solution.order_parameter, **options)
-    entropy = sma.entropy(solution.order_parameters, heads=HEADS)
+    energy = sma.theory.energy(sma.Problem(solution.attentioned, solution.labels, **options), solution.order_parameter)
+    entropy = sma.theory.entropy(solution.order_parameters, layers=HEADS)
     assert float(solution.energy) == pytest.approx(float(energy), rel=1e-11)
     assert float(solution.entropy) == pytest.approx(float(entropy), rel=1e-11)
     assert float(solution.action) == pytest.approx(float(entropy + EXAMPLES / 4 * energy), rel=1e-11)
@@ -85,12 +85,17 @@ def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(so
     np.testing.assert_allclose(solution.kernel(solution.attentioned, test), across, rtol=1e-13)
     np.testing.assert_allclose(solution.kernel(test, solution.attentioned), across.T, rtol=1e-12)
     np.testing.assert_array_equal(solution.kernel(test), solution.kernel(test, test))
-    wanted = sma.predict(solution.attentioned, solution.labels, test, solution.order_parameter, temperature=0.1)
+    wanted = sma.predict(
+        sma.Problem(solution.attentioned, solution.labels, temperature=0.1), test, solution.order_parameter
+    )
     for one in (solution.predict(test), solution.predict(test.values)):
         np.testing.assert_allclose(one.mean, wanted.mean, rtol=1e-12)
         np.testing.assert_allclose(one.variance, wanted.variance, rtol=1e-12)
     some = sma.predict(
-        solution.attentioned, solution.labels, test, solution.order_parameter, temperature=0.1, paths=[0, 3]
+        sma.Problem(solution.attentioned, solution.labels, temperature=0.1),
+        test,
+        solution.order_parameter,
+        paths=[0, 3],
     )
     np.testing.assert_allclose(solution.predict(test, paths=[0, 3]).mean, some.mean, rtol=1e-12)
 
@@ -108,18 +113,18 @@ def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(so
 def test_scipy_finds_the_same_minimum_in_other_variables(heads, widths, variances):
     xi, labels = draw(73, heads)
     wanted = reference.saddle_point(np.asarray(xi.values), labels, heads, widths, variances, 0.1)
-    assert_same(sma.solve(xi, labels, width=widths, temperature=0.1, variance=variances), wanted)
+    assert_same(sma.solve(sma.Problem(xi, labels, width=widths, temperature=0.1, variance=variances)), wanted)
 
 
 def test_scipy_finds_the_same_minimum_on_hidden_markov_chains(chains):
     xi, labels = chains
     wanted = reference.saddle_point(np.asarray(xi.values), np.asarray(labels), HEADS, (6,) * 3, (1.0,) * 4, 0.01)
-    assert_same(sma.solve(xi, labels, width=6, temperature=0.01), wanted)
+    assert_same(sma.solve(sma.Problem(xi, labels, width=6, temperature=0.01)), wanted)
 
 
 def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
     xi, labels = chains
-    solution = sma.solve(xi, labels, width=6, temperature=0.01)
+    solution = sma.solve(sma.Problem(xi, labels, width=6, temperature=0.01))
     sizes = (4, 2, 1)
     lower = [np.tril_indices(size) for size in sizes]
 
@@ -130,7 +135,7 @@ def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
         return [*overlaps[:-1], overlaps[-1][0, 0]]
 
     def action(point, _=None):
-        return sma.action(xi, labels, order_parameters(point), width=6, temperature=0.01)
+        return sma.theory.action(sma.Problem(xi, labels, width=6, temperature=0.01), order_parameters(point))
 
     start = jnp.concatenate([jnp.eye(size)[at] for size, at in zip(sizes, lower, strict=True)])
     found = optimistix.minimise(action, optimistix.BFGS(rtol=1e-8, atol=1e-8), start, max_steps=2000)
@@ -153,7 +158,9 @@ def test_one_path_and_one_example_solve_a_scalar_equation(width, label, temperat
         return 1 / math.sqrt(value * last * u) - 1 / u + gain / width * (1 / noise - label**2 / noise**2)
 
     root = brentq(slope, 1e-6, 1e6, xtol=1e-14, rtol=1e-14)
-    found = sma.solve(inputs, [label], width=width, temperature=temperature, variance=(first, value, last), heads=(1,))
+    found = sma.solve(
+        sma.Problem(inputs, [label], width=width, temperature=temperature, variance=(first, value, last), layers=(1,))
+    )
     assert float(found.order_parameter[0, 0]) == pytest.approx(root, rel=1e-8)
     assert float(found.order_parameters[1]) == pytest.approx(math.sqrt(last * root / value), rel=1e-8)
 
@@ -176,7 +183,7 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, head
         monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
         minimum.minimise_action.clear_cache()
         used.clear()
-        return sma.solve(*problem, heads=heads, width=5.0, temperature=0.1, method="products"), set(used)
+        return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
     monkeypatch.setattr(minimum, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
@@ -192,8 +199,8 @@ def test_inputs_with_fewer_directions_than_features_lose_nothing(chains):
     missing = 40 - xi.values.shape[-1]
     wide = np.pad(np.asarray(xi.values), ((0, 0), (0, 0), (0, missing))) @ rotation
     wide *= math.sqrt(40 / xi.values.shape[-1])
-    found = sma.solve(wide, labels, width=6, temperature=0.01, heads=HEADS)
-    assert_same(found, sma.solve(xi, labels, width=6, temperature=0.01).order_parameters)
+    found = sma.solve(sma.Problem(wide, labels, width=6, temperature=0.01, layers=HEADS))
+    assert_same(found, sma.solve(sma.Problem(xi, labels, width=6, temperature=0.01)).order_parameters)
 
 
 @pytest.mark.parametrize("heads", [(2, 1), (2, sma.Outputs(2))])
@@ -204,15 +211,15 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
     left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), heads), jnp.asarray(labels))
     assert left.inputs.shape == (6 * outputs, 2 * outputs, 3)
     assert float(left.outside + np.sum(left.labels**2)) == pytest.approx(np.sum(labels**2), rel=1e-12)
-    options = {"heads": heads, "width": 5.0, "temperature": 0.1, "variance": 0.7}
-    found = sma.solve(inputs, labels, **options)
+    options = {"layers": heads, "width": 5.0, "temperature": 0.1, "variance": 0.7}
+    found = sma.solve(sma.Problem(inputs, labels, **options))
     # What is traced is not looked at, so that nothing is rotated away.
-    whole = jax.jit(lambda values: sma.solve(values, labels, throw=False, **options))(jnp.asarray(inputs))
+    whole = jax.jit(lambda values: sma.solve(sma.Problem(values, labels, **options), throw=False))(jnp.asarray(inputs))
     assert_same(found, whole.order_parameters, 1e-8)
     for name in ("action", "energy", "entropy"):
         assert float(getattr(found, name)) == pytest.approx(float(getattr(whole, name)), rel=1e-10)
     del options["temperature"]
-    wanted = sma.action(inputs, labels, found.order_parameters, temperature=0.1, **options)
+    wanted = sma.theory.action(sma.Problem(inputs, labels, temperature=0.1, **options), found.order_parameters)
     assert float(found.action) == pytest.approx(float(wanted), rel=1e-10)
 
 
@@ -229,8 +236,10 @@ def test_other_numbers_of_the_same_shapes_compile_nothing():
     xi, labels = draw(70)
 
     def solved(width, temperature, variance, sign):
-        sma.solve(xi, sign * labels, width=width, temperature=temperature, variance=variance)
-        sma.solve_sweep(xi, labels, widths=[width, 3.0], temperatures=[temperature, 0.5], variance=variance)
+        sma.solve(sma.Problem(xi, sign * labels, width=width, temperature=temperature, variance=variance))
+        sma.solve_sweep(
+            sma.Problem(xi, labels, variance=variance), widths=[width, 3.0], temperatures=[temperature, 0.5]
+        )
 
     solved(4.0, 0.1, 1.0, 1.0)
     before = compilations()
@@ -239,14 +248,14 @@ def test_other_numbers_of_the_same_shapes_compile_nothing():
 
 
 def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
-    near = sma.solve(*draw(70), width=4.2, temperature=0.1, start=solution)
-    cold = sma.solve(*draw(70), width=4.2, temperature=0.1)
+    near = sma.solve(sma.Problem(*draw(70), width=4.2, temperature=0.1), start=solution)
+    cold = sma.solve(sma.Problem(*draw(70), width=4.2, temperature=0.1))
     assert near.steps < cold.steps
     assert_same(near, cold.order_parameters)
 
 
 def test_a_start_at_the_solution_takes_no_step(solution):
-    again = sma.solve(*draw(70), **OPTIONS, start=solution.order_parameters, tolerance=1e-7)
+    again = sma.solve(sma.Problem(*draw(70), **OPTIONS), start=solution.order_parameters, tolerance=1e-7)
     assert again.steps == 0
     assert_same(again, solution.order_parameters, 1e-12)
 
@@ -254,21 +263,21 @@ def test_a_start_at_the_solution_takes_no_step(solution):
 @pytest.mark.parametrize("start", range(3))
 def test_any_start_ends_in_the_same_minimum(solution, start):
     order_parameters = reference.random_order_parameters(np.random.default_rng(start), HEADS)
-    assert_same(sma.solve(*draw(70), **OPTIONS, start=order_parameters), solution.order_parameters)
+    assert_same(sma.solve(sma.Problem(*draw(70), **OPTIONS), start=order_parameters), solution.order_parameters)
 
 
 @pytest.mark.parametrize("method", ["dense", "products"])
 def test_a_sweep_equals_separate_solves(method):
     xi, labels = draw(70)
     widths, temperatures = [3.0, (20.0, 5.0, 10.0), math.inf], [0.5, 0.1]
-    sweep = sma.solve_sweep(xi, labels, widths=widths, temperatures=temperatures, method=method)
+    sweep = sma.solve_sweep(sma.Problem(xi, labels), widths=widths, temperatures=temperatures, method=method)
     assert sweep.action.shape == (3, 2)
     assert sweep.order_parameter.shape == (3, 2, 4, 4)
     test = draw(72)[0]
     predictions, kernels = sweep.predict(test), sweep.kernel()
     for row, width in enumerate(widths):
         for column, temperature in enumerate(temperatures):
-            alone = sma.solve(xi, labels, width=width, temperature=temperature, method=method)
+            alone = sma.solve(sma.Problem(xi, labels, width=width, temperature=temperature), method=method)
             one = sweep[row, column]
             assert_same(one, alone.order_parameters)
             assert float(one.action) == pytest.approx(float(alone.action), rel=1e-12)
@@ -286,14 +295,14 @@ def test_a_sweep_equals_separate_solves(method):
 
 
 def test_infinite_width_is_the_gaussian_process_limit():
-    found = sma.solve(*draw(70), width=math.inf, temperature=0.1, variance=VARIANCES)
+    found = sma.solve(sma.Problem(*draw(70), width=math.inf, temperature=0.1, variance=VARIANCES))
     assert_same(found, reference.gp_order_parameters(HEADS, VARIANCES), 1e-14)
     assert found.steps == 0
 
 
 def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
     widths = np.logspace(3, 6, 4)
-    sweep = sma.solve_sweep(*draw(70), widths=widths, temperatures=[0.5, 0.1], tolerance=1e-12)
+    sweep = sma.solve_sweep(sma.Problem(*draw(70)), widths=widths, temperatures=[0.5, 0.1], tolerance=1e-12)
     for overlaps in sweep[:, 1].order_parameters:
         size = 1 if overlaps.ndim == 1 else overlaps.shape[-1]
         flat = np.asarray(overlaps).reshape(4, size, size) - np.eye(size)
@@ -305,7 +314,7 @@ def test_targets_need_not_be_signs():
     xi, _ = draw(70)
     targets = np.random.default_rng(77).normal(size=EXAMPLES) * 3 + 1
     wanted = reference.saddle_point(np.asarray(xi.values), targets, HEADS, (4,) * 3, (1.0,) * 4, 0.1)
-    assert_same(sma.solve(xi, targets, **OPTIONS), wanted)
+    assert_same(sma.solve(sma.Problem(xi, targets, **OPTIONS)), wanted)
 
 
 # Symmetries.
@@ -316,14 +325,16 @@ def test_scaling_inputs_and_variances_scales_what_lies_below_them():
     xi, labels = draw(70)
     inputs, factors = 2.0, np.array([1.0, 0.5, 1.5, 3.0])
     total = inputs**2 * math.prod(factors)
-    one = sma.solve(xi, labels, **OPTIONS, variance=VARIANCES)
+    one = sma.solve(sma.Problem(xi, labels, variance=VARIANCES, **OPTIONS))
     other = sma.solve(
-        inputs * xi.values,
-        math.sqrt(total) * labels,
-        width=4.0,
-        temperature=total * 0.1,
-        variance=factors * VARIANCES,
-        heads=HEADS,
+        sma.Problem(
+            inputs * xi.values,
+            math.sqrt(total) * labels,
+            width=4.0,
+            temperature=total * 0.1,
+            variance=factors * VARIANCES,
+            layers=HEADS,
+        )
     )
     wanted = [math.prod(factors[layer + 1 :]) * u for layer, u in enumerate(one.order_parameters)]
     assert_same(other, wanted, 1e-7)
@@ -344,7 +355,7 @@ def seen_twice(contradicting=False):
 def test_duplicate_examples_at_small_temperature_still_solve(method, temperature, tolerance):
     # Seen twice at temperature T is seen once at T / 2, up to a constant; in the second case the kernel is nearly singular.
     once, labels, twice, both = seen_twice()
-    found = sma.solve(twice, both, width=4.0, temperature=temperature, heads=HEADS, method=method)
+    found = sma.solve(sma.Problem(twice, both, width=4.0, temperature=temperature, layers=HEADS), method=method)
     assert found.gradient_norm <= 1e-8
     assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, temperature / 2), tolerance)
 
@@ -356,7 +367,7 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
     with pytest.raises(
         sma.NotConverged, match=r"not reached at T = 1e-13, .*Raise (max_steps|the temperature)"
     ) as caught:
-        sma.solve(twice, both, width=4.0, temperature=1e-13, heads=HEADS, method=method)
+        sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-13, layers=HEADS), method=method)
     assert caught.value.solution.outcome in (sma.Outcome.STALLED, sma.Outcome.MAX_STEPS)
     assert caught.value.solution.gradient_norm > 1e-8
     wanted = reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-13)
@@ -369,26 +380,26 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
 def test_a_singular_kernel_says_why_it_does_not_solve(contradicting):
     _, _, twice, both = seen_twice(contradicting)
     with pytest.raises(sma.NotConverged, match=r"not reached at T = 1e-300, N = 4, 4, 4 .*Raise the temp") as caught:
-        sma.solve(twice, both, width=4.0, temperature=1e-300, heads=HEADS)
+        sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-300, layers=HEADS))
     assert caught.value.solution.outcome in (sma.Outcome.NOT_FINITE, sma.Outcome.STALLED)
 
 
 def test_running_out_of_steps_raises_and_carries_the_solution_so_far():
     xi, labels = draw(70)
     with pytest.raises(sma.NotConverged, match=r"\(1 of 1 solves\).*after 1 steps\. The steps ran out") as caught:
-        sma.solve(xi, labels, **OPTIONS, max_steps=1)
+        sma.solve(sma.Problem(xi, labels, **OPTIONS), max_steps=1)
     partial = caught.value.solution
     assert partial.outcome == sma.Outcome.MAX_STEPS
     assert partial.steps == 1
     assert partial.gradient_norm > 1e-8
-    kept = sma.solve(xi, labels, **OPTIONS, max_steps=1, throw=False)
+    kept = sma.solve(sma.Problem(xi, labels, **OPTIONS), max_steps=1, throw=False)
     assert_same(kept, partial.order_parameters, 1e-14)
     # What was found so far is a good start.
-    assert sma.solve(xi, labels, **OPTIONS, start=partial).outcome == sma.Outcome.CONVERGED
+    assert sma.solve(sma.Problem(xi, labels, **OPTIONS), start=partial).outcome == sma.Outcome.CONVERGED
 
 
 def test_a_sweep_that_runs_out_of_steps_names_the_first_that_did():
     xi, labels = draw(70)
     with pytest.raises(sma.NotConverged, match=r"T = 0.5, N = 4, 4, 4 \(2 of 4 solves\)") as caught:
-        sma.solve_sweep(xi, labels, widths=[math.inf, 4.0], temperatures=[0.5, 0.1], max_steps=1)
+        sma.solve_sweep(sma.Problem(xi, labels), widths=[math.inf, 4.0], temperatures=[0.5, 0.1], max_steps=1)
     assert caught.value.solution.outcome.tolist() == [[0, 0], [2, 2]]

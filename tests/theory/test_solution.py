@@ -21,7 +21,7 @@ def problem(heads=(2, 2), seed=0, examples=5):
 
 @pytest.fixture(scope="module")
 def sweep():
-    return sma.solve_sweep(*problem(), widths=[np.inf, 6.0, 3.0], temperatures=[0.3, 1.0])
+    return sma.solve_sweep(sma.Problem(*problem()), widths=[np.inf, 6.0, 3.0], temperatures=[0.3, 1.0])
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,14 @@ def batch():
     """Over seeds: each with inputs of its own."""
     (one, labels), (other, others) = problem(), problem(seed=1)
     inputs = jax.tree.map(lambda *leaves: jnp.stack(leaves), one, other)
-    return jax.vmap(lambda xi, y: sma.solve(xi, y, throw=False, **PHYSICS))(inputs, jnp.stack([labels, others]))
+    return jax.vmap(lambda xi, y: sma.solve(sma.Problem(xi, y, **PHYSICS), throw=False))(
+        inputs, jnp.stack([labels, others])
+    )
 
 
 def test_converged(sweep):
     assert sweep.converged.shape == (3, 2) and bool(jnp.all(sweep.converged))
-    short = sma.solve(*problem(), **PHYSICS, max_steps=1, throw=False)
+    short = sma.solve(sma.Problem(*problem(), **PHYSICS), max_steps=1, throw=False)
     assert not short.converged and "max steps after 1 steps" in repr(short) and "max steps" in short.summary()
 
 
@@ -56,7 +58,7 @@ def test_texts_are_short_and_true(sweep, batch):
 
 
 def test_no_heads_have_no_scores():
-    assert "head scores" not in sma.solve(*problem((Linear(),)), **PHYSICS).summary()
+    assert "head scores" not in sma.solve(sma.Problem(*problem((Linear(),)), **PHYSICS)).summary()
 
 
 def test_evidence_of_every_solution_of_a_batch(sweep, batch):
@@ -80,7 +82,7 @@ def test_scores_of_every_solution_of_a_batch(sweep):
         found = sweep.head_scores(**options)
         assert found.shape == (3, 2, 4)
         np.testing.assert_allclose(
-            found[2, 1], sma.head_scores(sweep.order_parameter[2, 1], heads=(2, 2), **options), rtol=1e-12
+            found[2, 1], sma.head_scores(sweep.order_parameter[2, 1], layers=(2, 2), **options), rtol=1e-12
         )
     whole = np.abs(np.asarray(sweep.order_parameter[2, 1]))
     first = whole[:2, :2].sum()  # the paths through the first head of layer 1
@@ -126,11 +128,11 @@ def test_what_a_batch_does_not_have(sweep, index):
 def test_sweeps_of_traced_numbers(sweep):
     @jax.jit
     def traced(widths, temperatures):
-        return sma.solve_sweep(*problem(), widths=widths, temperatures=temperatures, throw=False)
+        return sma.solve_sweep(sma.Problem(*problem()), widths=widths, temperatures=temperatures, throw=False)
 
     found = traced(np.array([6.0, 3.0]), np.array([0.3, 1.0]))
     assert bool(jnp.all(found.converged))
     np.testing.assert_allclose(found.action, sweep.action[1:], rtol=1e-9)
     np.testing.assert_allclose(found.order_parameter, sweep.order_parameter[1:], rtol=1e-5, atol=1e-6)
-    heads = sma.solve_sweep(*problem(), widths=[6.0, 3.0], temperatures=np.array([0.3, 1.0]))
+    heads = sma.solve_sweep(sma.Problem(*problem()), widths=[6.0, 3.0], temperatures=np.array([0.3, 1.0]))
     np.testing.assert_allclose(heads.action, sweep.action[1:], rtol=1e-12)

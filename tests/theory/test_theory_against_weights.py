@@ -36,8 +36,8 @@ def networks(data):
     @jax.jit
     @jax.vmap
     def one(key):
-        weights = sma.sample_weights(key, heads=HEADS, width=WIDTHS, features=FEATURES, variance=VARIANCES)
-        return sma.forward(weights, data[0], data[1]), sma.weights_order_parameters(weights)
+        weights = sma.sample_weights(key, layers=HEADS, width=WIDTHS, features=FEATURES, variance=VARIANCES)
+        return sma.forward(weights, data[0], data[1]), sma.model.weights_order_parameters(weights)
 
     return one(jax.random.split(jax.random.key(101), DRAWS))
 
@@ -52,14 +52,14 @@ def assert_within_four_errors(samples, wanted):
 
 def test_the_prior_covariance_of_outputs_is_the_gp_kernel_at_finite_width(networks, xi):
     outputs, _ = networks
-    gp = sma.gp_order_parameters(HEADS, variance=VARIANCES)[0]
+    gp = sma.theory.gp_order_parameters(HEADS, variance=VARIANCES)[0]
     kernel = sma.kernel(xi, xi, gp, variance=VARIANCES)
     assert_within_four_errors(outputs[:, :, None] * outputs[:, None, :], kernel)
     assert_within_four_errors(outputs, 0.0)
 
 
 def test_the_prior_mean_of_order_parameters_is_the_gp_limit(networks):
-    for samples, wanted in zip(networks[1], sma.gp_order_parameters(HEADS, variance=VARIANCES), strict=True):
+    for samples, wanted in zip(networks[1], sma.theory.gp_order_parameters(HEADS, variance=VARIANCES), strict=True):
         assert_within_four_errors(samples, wanted)
 
 
@@ -102,8 +102,8 @@ def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data
     @jax.vmap
     def theory(order_parameter):
         options = {"temperature": TEMPERATURE, "variance": VARIANCES}
-        energy = sma.energy(train, labels, order_parameter, **options)
-        return energy, *sma.predict(train, labels, test, order_parameter, **options)
+        energy = sma.theory.energy(sma.Problem(train, labels, **options), order_parameter)
+        return energy, *sma.predict(sma.Problem(train, labels, **options), test, order_parameter)
 
     energies, means, variances = theory(order_parameters)
     misfit = jnp.sum((outputs[:, :TRAIN] - labels[None]) ** 2, axis=1)

@@ -26,6 +26,7 @@ from statmech_attention.model.network import forward_paths, sample_weights, weig
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import posterior, prediction, tempered_posterior
 from statmech_attention.sampling.diagnostics import LARGEST_R_HAT, SMALLEST_EFFECTIVE_SIZE
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
 HEADS, FEATURES, TESTS = (2, 2), 3, 4
@@ -110,8 +111,8 @@ class Calibration(Experiment):
         rows = []
         for width in self.widths:
             problem = self.problem(width, 0)
-            drawn = self._drawn(problem, width, {**OPENING, "chains": self.chains})
-            solved = solve(problem.train, problem.labels, width=width, temperature=self.temperature)
+            drawn = self._drawn(problem, width, {**OPENING, "count": self.chains})
+            solved = solve(Problem(problem.train, problem.labels, width=width, temperature=self.temperature))
             mean, variance = solved.predict(problem.test)
             theory = xr.Dataset({"opening_mean": ("test", mean), "opening_variance": ("test", variance)})
             rows.append(opening_of(drawn).merge(theory))
@@ -131,7 +132,7 @@ class Calibration(Experiment):
         problem = self.problem(width, number)
         with tempfile.TemporaryDirectory() as folder:
             for doubled in range(self.doublings + 1):
-                counts = {"chains": self.chains, "warmup": self.warmup, "draws": self.draws * 2**doubled}
+                counts = {"count": self.chains, "warmup": self.warmup, "draws": self.draws * 2**doubled}
                 drawn = self._drawn(problem, width, {**counts, "checkpoint": Path(folder) / "chains.npz"})
                 r_hat = max(float(drawn[f"{name}_r_hat"].max()) for name in ("order_parameter", "output"))
                 size = min(float(drawn[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
@@ -151,7 +152,7 @@ def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
     input_key, network_key, noise_key, chain_key = jax.random.split(key, 4)
     inputs = jax.random.normal(input_key, (examples + TESTS, math.prod(HEADS), FEATURES))
     train, test = (AttentionedInputs(part, HEADS) for part in (inputs[:examples], inputs[examples:]))
-    network = sample_weights(network_key, heads=HEADS, width=width, features=FEATURES)
+    network = sample_weights(network_key, layers=HEADS, width=width, features=FEATURES)
     noise = math.sqrt(temperature) * jax.random.normal(noise_key, (examples,))
     overlap, *_, readout = weights_order_parameters(network)
     order = np.array([overlap[0, 0], overlap[0, 1], overlap[-1, -1], readout])
@@ -219,5 +220,5 @@ def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
 
 def _predicted(problem: Problem, width: float | int, temperature: float):
     """Mean and variance of the theory; at infinite width of the GP limit."""
-    solved = solve(problem.train, problem.labels, width=float(width), temperature=temperature)
+    solved = solve(Problem(problem.train, problem.labels, width=float(width), temperature=temperature))
     return tuple(np.asarray(values) for values in solved.predict(problem.test))

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book.dynamics import continuation
 from attention_book.experiments.experiment import (
     Experiment,
     Part,
@@ -18,7 +19,6 @@ from attention_book.experiments.experiment import (
     parameter,
 )
 from statmech_attention import dmft, results
-from attention_book.dynamics import continuation
 from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
@@ -52,7 +52,9 @@ class Diagram(Experiment):
     low: float = parameter(r"smallest $\beta$")
     high: float = parameter(r"largest $\beta$")
     networks: int = parameter(r"values of $\beta$", ge=2)
-    start: float = parameter(r"$\beta$ of a run of `transient` steps from `dmft.initial_window`; all begin with its last window")
+    start: float = parameter(
+        r"$\beta$ of a run of `transient` steps from `dmft.initial_window`; all begin with its last window"
+    )
     transient: int = parameter("steps of every network that are dropped", ge=0)
     steps: int = parameter("steps that are looked at, or that exponents are averaged over", ge=1)
     levels: int = parameter("levels of `dmft.bifurcation_diagram`", ge=2)
@@ -245,7 +247,7 @@ def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transi
     unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0
     beta = np.repeat(unit * np.asarray(scale)[:, None], starts, 1)
     model = dmft.dynamics(patterns, beta=beta, gamma=gamma, epsilon=epsilon)
-    common = dmft.advance(model, dmft.start(model), steps=model.window - 1)  # the window is full
+    common = dmft.advance(model, dmft.initial_window(model), steps=model.window - 1)  # the window is full
     random = np.random.default_rng(0).uniform(-_APART, _APART, (*model.shape, model.window, model.features))
     states = np.where(np.arange(starts)[None, :, None, None] == 0, np.asarray(common.newest_first()), random)
     begin = dmft.window_from_attention(model, states, slot=int(common.slot))

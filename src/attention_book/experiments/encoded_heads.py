@@ -133,8 +133,8 @@ class EncodedHeads(OnEncoder):
         kept = stored_inputs(there) if self.stored else self._kept(self.encoded(), there)
         heat = float(there["chosen_temperature_deep"])
         options: dict[str, Any] = {"width": self.widths[0], "temperature": heat, "tolerance": 1e-6}
-        whole = solve(kept.train, kept.labels, **options)
-        outputs = solve(kept.train.keep_heads(kept.kept), kept.labels, **options).predict(kept.test).mean
+        whole = solve(Problem(kept.train, kept.labels, **options))
+        outputs = solve(Problem(kept.train.keep_heads(kept.kept), kept.labels, **options)).predict(kept.test).mean
         at = there.sel(width_deep=self.widths[0], temperature=heat)
         size = sum(map(len, kept.kept))
         hits, learned = right(outputs, kept.test_labels).mean(), there["learned_deep"]
@@ -160,7 +160,10 @@ class EncodedHeads(OnEncoder):
         for count in self.labels:
             problem = self.problem(data, "deep", count)
             learned = data.pooled[:count], data.labels[:count]
-            hits = [right(fit(*learned)(data.pooled[tests]), data.labels[tests]).mean() for fit in (ridge, logistic)]
+            hits = [
+                right(fit(Problem(*learned))(data.pooled[tests]), data.labels[tests]).mean()
+                for fit in (ridge, logistic)
+            ]
             theory = best if count == self.examples else np.nan
             if count < self.examples:
                 theory = by_labels(problem, self.widths[0], self.temperatures)
@@ -247,14 +250,16 @@ class EncodedPoints(OnEncoder):
         inputs = encoded.networks["deep"]
         if self.skips:
             fitted = part_of(inputs, slice(0, self.fitted))
-            size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.heads)[0])))
-            inputs = AttentionedInputs(inputs.values / jnp.sqrt(size), inputs.heads)
+            size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.layers)[0])))
+            inputs = AttentionedInputs(inputs.values / jnp.sqrt(size), inputs.layers)
         return Problem.of(inputs, encoded.labels, self.examples, self.validation_examples, self.split[1])
 
     def recheck(self) -> Recheck:
         """Solve the saddle point at the smallest width and the largest temperature."""
         width, heat, problem = self.widths[0], self.temperatures[-1], self.problem()
-        solution = solve(problem.train, problem.labels, width=width, temperature=heat, tolerance=TOLERANCE / 100)
+        solution = solve(
+            Problem(problem.train, problem.labels, width=width, temperature=heat), tolerance=TOLERANCE / 100
+        )
         there = results.load(self.path).sel(width=width, temperature=heat)
         apart = max(
             difference(solution.log_evidence(), there["log_evidence"]),

@@ -103,7 +103,7 @@ def encoded_task(
                 parts[name].append(ready(name, seen_first(part, sides[name], heads[name])))
         back = np.argsort(np.concatenate(order))
         return {
-            name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].heads)
+            name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].layers)
             for name, each in parts.items()
         }
 
@@ -113,13 +113,13 @@ def encoded_task(
     together = {}
     for name, inputs in others.items():
         values = jnp.concatenate([features[name].of(first[name]).values, inputs.values])
-        together[name] = AttentionedInputs(STEP * jnp.round(values / STEP), inputs.heads)
+        together[name] = AttentionedInputs(STEP * jnp.round(values / STEP), inputs.layers)
     return EncodedTask(together, words.labels, pooled, {name: one.variance_lost for name, one in features.items()})
 
 
 def part_of(inputs: AttentionedInputs, chosen: slice) -> AttentionedInputs:
     """Some of the sentences."""
-    return AttentionedInputs(inputs.values[chosen], inputs.heads)
+    return AttentionedInputs(inputs.values[chosen], inputs.layers)
 
 
 def _encoded(words: Words, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int[np.ndarray, " places"], Encoding]]:
@@ -206,9 +206,9 @@ class Stored(NamedTuple):
 
 def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
     """Inputs to store of the deep network, by its heads' scores and the numbers of heads kept."""
-    heads = problem.train.heads
+    heads = problem.train.layers
     size = min(sizes, key=lambda size: abs(size - _HEADS))
-    kept = kept_heads(heads, removal_order(scores, heads=heads)[: sum(problem.train.chain.heads) - size])
+    kept = kept_heads(heads, removal_order(scores, layers=heads)[: sum(problem.train.chain.heads) - size])
     return Stored(problem.train, problem.labels, kept, problem.test.keep_heads(kept), problem.test_labels)
 
 

@@ -36,7 +36,7 @@ _ROUGH = 1e-2  # of the action's gradient, for evidence lost: right to 0.01 then
 
 def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
     """Correctness of the mean predictor (9) on every validation and on every test sentence."""
-    vectors = predictor_vectors(problem.train, problem.labels, order_parameter, temperature=temperature)
+    vectors = predictor_vectors(Problem(problem.train, problem.labels, temperature=temperature), order_parameter)
     both = (problem.validation, problem.validation_labels), (problem.test, problem.test_labels)
     return tuple(right(np.einsum("epi,pi->e", one.values, vectors, optimize=True), labels) for one, labels in both)
 
@@ -49,7 +49,7 @@ def halves(right) -> Int8[np.ndarray, "..."]:
 def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
     """Saddle points, from the widest to the narrowest."""
     options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
-    return solve_sweep(problem.train, problem.labels, **options)
+    return solve_sweep(Problem(problem.train, problem.labels), **options)
 
 
 def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:
@@ -58,7 +58,7 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
     `right` has the `halves` of every test sentence, by which accuracies are paired.
     """
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
-    heads, shape = sweep.attentioned.heads, (len(widths), len(temperatures))
+    heads, shape = sweep.attentioned.layers, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
     scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
     shares = np.zeros((len(heads), *shape))
@@ -67,7 +67,7 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
         temperature = float(temperatures[place[1]])
         seen, on_test[place] = hits(problem, overlap, temperature)
         on_validation[place] = seen.mean()
-        scores[:, *place] = [head_scores(overlap, heads=heads, definition=one) for one in DEFINITIONS]
+        scores[:, *place] = [head_scores(overlap, layers=heads, definition=one) for one in DEFINITIONS]
         shares[:, *place] = [block_share(overlap, heads=heads, layer=layer + 1).value for layer in range(len(heads))]
     return xr.Dataset(
         {
@@ -99,31 +99,31 @@ def score_of_heads(
     are those of a trained network's values; `layers` are the encoder's numbers of heads, within
     which Taylor importances are normalised.
     """
-    train, heads, overlap = problem.train, problem.train.heads, solution.order_parameter
+    train, heads, overlap = problem.train, problem.train.layers, solution.order_parameter
     heat, width = float(solution.temperature), float(solution.width[0])
     on_train, on_validation = (
-        np.asarray(predictor_contributions(train, problem.labels, inputs, overlap, temperature=heat))
+        np.asarray(predictor_contributions(Problem(train, problem.labels, temperature=heat), inputs, overlap))
         for inputs in (train, problem.validation)
     )
-    taylor = taylor_importance(on_train, problem.labels, heads=heads)
-    order = greedy_order(on_validation, problem.validation_labels, heads=heads)
+    taylor = taylor_importance(on_train, problem.labels, layers=heads)
+    order = greedy_order(on_validation, problem.validation_labels, layers=heads)
     greedy = np.full(sum(train.chain.heads), float(len(order)))
     greedy[order] = np.arange(len(order))
     found = {
-        "both": head_scores(overlap, heads=heads, definition="both"),
-        "either": head_scores(overlap, heads=heads, definition="either"),
-        "weighted": head_scores(overlap * path_covariance(train), heads=heads, definition="both"),
+        "both": head_scores(overlap, layers=heads, definition="both"),
+        "either": head_scores(overlap, layers=heads, definition="either"),
+        "weighted": head_scores(overlap * path_covariance(train), layers=heads, definition="both"),
         "alignment": alignments(problem),
         "Taylor": taylor,
-        "Taylor by layer": normalised_by_layer(taylor, heads=layers),
+        "Taylor by layer": normalised_by_layer(taylor, layers=layers),
         "weight norm": norms,
-        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, heads=heads),
-        "leave one out": head_drops(on_validation, problem.validation_labels, heads=heads).mean,
+        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, layers=heads),
+        "leave one out": head_drops(on_validation, problem.validation_labels, layers=heads).mean,
         "greedy": greedy,
     }
     if evidence:
         found[EVIDENCE] = head_evidence(
-            train, problem.labels, width=width, temperature=heat, start=solution, tolerance=_ROUGH, throw=False
+            Problem(train, problem.labels, width=width, temperature=heat), start=solution, tolerance=_ROUGH, throw=False
         ).lost
     return {name: np.asarray(values) for name, values in found.items()}
 
@@ -147,25 +147,27 @@ def selected(
     network that gradient descent trained, at any number of heads. The evidence lost is not computed
     if it is `known`.
     """
-    train, heads, labels = problem.train, problem.train.heads, problem.labels
+    train, heads, labels = problem.train, problem.train.layers, problem.labels
     physics: dict[str, Any] = {"width": width, "temperature": temperature}
-    solution = solve(train, labels, **physics, tolerance=TOLERANCE, throw=False)
-    network = train_weights(train, labels, **physics, key=jax.random.key(seed), steps=steps)
+    solution = solve(Problem(train, labels, **physics), tolerance=TOLERANCE, throw=False)
+    network = train_weights(Problem(train, labels, **physics), key=jax.random.key(seed), steps=steps)
     norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in network.weights.values])
     scores = score_of_heads(problem, solution, norms, layers, evidence=EVIDENCE not in known) | dict(known)
     draws, count = np.random.default_rng(seed), sum(train.chain.heads)
     everything = scores | {f"random {number}": draws.random(count) for number in range(random)}
-    orders = {name: removal_order(values, heads=heads) for name, values in everything.items()}
-    own = predictor_contributions(train, labels, problem.test, solution.order_parameter, temperature=temperature)
+    orders = {name: removal_order(values, layers=heads) for name, values in everything.items()}
+    own = predictor_contributions(
+        Problem(train, labels, temperature=temperature), problem.test, solution.order_parameter
+    )
     contributions = {"": np.asarray(own), "trained_": np.asarray(path_contributions(network.weights, problem.test))}
     solved = [[learned_again(problem, solution, order[: count - size]) for size in sizes] for order in orders.values()]
     learned = np.array(solved)
     found: dict[str, tuple] = {"learned": (("order", "kept"), learned.mean(axis=-1))}
     found["learned_right"] = (("order", "kept", "sentence"), halves(learned))
     for name, parts in contributions.items():
-        curves = [pruning_curve(parts, problem.test_labels, order, heads=heads).mean for order in orders.values()]
+        curves = [pruning_curve(parts, problem.test_labels, order, layers=heads).mean for order in orders.values()]
         found[f"{name}masked"] = (("order", "removed"), np.array(curves, np.float32))
-        found[f"{name}drop"] = ("head", head_drops(parts, problem.test_labels, heads=heads).mean)
+        found[f"{name}drop"] = ("head", head_drops(parts, problem.test_labels, layers=heads).mean)
     return xr.Dataset(
         {
             **found,
@@ -179,15 +181,15 @@ def selected(
 
 def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.ndarray, " test"]:
     """Correctness on each test sentence without some heads, values refitted."""
-    smaller = problem.keep_heads(kept_heads(problem.train.heads, removed))
+    smaller = problem.keep_heads(kept_heads(problem.train.layers, removed))
     temperature, start = float(solution.temperature), order_parameters_left(solution, removed)
     options: dict[str, Any] = {"width": float(solution.width[0]), "temperature": temperature, "start": start}
-    found = solve(smaller.train, problem.labels, **options, tolerance=TOLERANCE, throw=False)
+    found = solve(Problem(smaller.train, problem.labels, **options), tolerance=TOLERANCE, throw=False)
     return hits(smaller, found.order_parameter, temperature)[1]
 
 
 def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
     """Centred alignment of the training labels with the GP kernel of each head's own paths."""
-    through = path_heads(problem.train.heads).T
+    through = path_heads(problem.train.layers).T
     kernels = (kernel(problem.train, problem.train, np.diag(one)) for one in through)
     return np.array([float(centred_alignment(gram, problem.labels)) for gram in kernels])

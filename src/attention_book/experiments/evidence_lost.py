@@ -19,6 +19,7 @@ from statmech_attention.pruning.evidence import (
     without_head,
 )
 from statmech_attention.pruning.heads import head_indices
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
 
@@ -71,9 +72,9 @@ class EvidenceLost(OnTheory):
         here = results.load(self.path).isel(draw=0, width=0)
         options: dict[str, Any] = {"width": self.widths[0], "temperature": float(here["temperature"])}
         seen = self.draw(0, tests=1).train
-        whole = solve(seen.inputs, seen.labels, **options)
+        whole = solve(Problem(seen.inputs, seen.labels, **options))
         start = order_parameters_left(whole, 0)
-        less = solve(without_head(seen.inputs, 0), seen.labels, start=start, **options)
+        less = solve(Problem(without_head(seen.inputs, 0), seen.labels, **options), start=start)
         lost = float(log_evidence(whole) - log_evidence(less))
         apart = max(
             difference(float(log_evidence(whole)), here["log_evidence"].values),
@@ -86,11 +87,11 @@ class EvidenceLost(OnTheory):
 def _without_each_head(seen: Sequences, width: float, temperature: float, step) -> xr.Dataset:
     """Both choices of coefficients at one width."""
     began = time.monotonic()
-    indices = head_indices(seen.inputs.heads)
+    indices = head_indices(seen.inputs.layers)
     found, start = [], None
     for coefficients in COEFFICIENTS:
         options: dict[str, Any] = {"width": width, "temperature": temperature, "coefficients": coefficients}
-        one = head_evidence(seen.inputs, seen.labels, **options, start=start, throw=False)
+        one = head_evidence(Problem(seen.inputs, seen.labels, **options), start=start, throw=False)
         start = one.whole  # is there already
         found.append(one)
         step(len(indices))

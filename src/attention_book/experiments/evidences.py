@@ -15,6 +15,7 @@ from statmech_attention import results
 from statmech_attention.sampling import evidence_by_temperature
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
 
@@ -79,7 +80,7 @@ class Evidences(Experiment):
 
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
         options: dict[str, Any] = {"width": width, "temperatures": [heat], "points": self.points, "warn": False}
-        table = evidence_by_temperature(trial.train, trial.labels, key=key, **options)
+        table = evidence_by_temperature(Problem(trial.train, trial.labels, **options), key=key)
         _, right = _solved(trial, width, heat)
         return table.assign(accuracy=("temperature", [right]))
 
@@ -91,6 +92,6 @@ class Evidences(Experiment):
 
 def _solved(trial: HiddenMarkovTrial, width: float | int, temperature: float) -> tuple[float, float]:
     """Log evidence and test accuracy at the saddle point."""
-    solution = solve(trial.train, trial.labels, width=width, temperature=temperature)
+    solution = solve(Problem(trial.train, trial.labels, width=width, temperature=temperature))
     right = accuracy(solution.predict(trial.test).mean, trial.test_labels)
     return float(solution.log_evidence()), float(right)

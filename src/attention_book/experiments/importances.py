@@ -11,9 +11,9 @@ from jaxtyping import Float, Int
 from scipy.stats import t as student
 
 from attention_book.pruning.random_orders import Ordering, ordering
+from attention_book.training import load_network
 from statmech_attention import results
 from statmech_attention.pruning.removal import removal_order
-from statmech_attention.training import load_network
 
 CEILING = "leave one out"
 _DEFINITIONS = ("both", "either", "weighted")
@@ -39,7 +39,7 @@ class HeadsOfNetwork(NamedTuple):
 
     def lowest(self, measure: str) -> Int[np.ndarray, " removed"]:
         """The quarter of the heads that goes first by a measure."""
-        return removal_order(self.measures[measure], heads=self.heads)[: self.pruned.sizes["of_choice"]]
+        return removal_order(self.measures[measure], layers=self.heads)[: self.pruned.sizes["of_choice"]]
 
     def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
         """Cost in accuracy of every choice of a quarter of the heads."""
@@ -56,7 +56,7 @@ class HeadsOfNetwork(NamedTuple):
 def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
     """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
     every = networks.values()
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.heads) for one in every]
+    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
@@ -80,7 +80,7 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) ->
         evidence = path.with_name(path.name.replace("pruning", "evidence", 1))
         lost = results.load(evidence) if evidence.is_file() else None
         network = load_network(path.with_name(path.name.replace("pruning", "network", 1)))
-        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, widths, network.heads)
+        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, widths, network.layers)
     wanted = [f"theory, {kind}, N = {width:g}" for width in widths or () for kind in _DEFINITIONS]
     missing = [name for name in wanted if not any(name in one.measures for one in found.values())]
     if missing:

@@ -140,13 +140,13 @@ class MaskedEncoder(OnEncoder):
         sweep = swept(problem, [float(self.width)], self.temperatures)[0]
         best = int(jnp.argmax(sweep.log_evidence()))
         overlap, heat = sweep.order_parameter[best], float(self.temperatures[best])
-        train, heads = problem.train, problem.train.heads
-        contributions = predictor_contributions(train, problem.labels, train, overlap, temperature=heat)
+        train, heads = problem.train, problem.train.layers
+        contributions = predictor_contributions(Problem(train, problem.labels, temperature=heat), train, overlap)
         scores = {
-            "both": head_scores(overlap, heads=heads, definition="both"),
-            "either": head_scores(overlap, heads=heads, definition="either"),
+            "both": head_scores(overlap, layers=heads, definition="both"),
+            "either": head_scores(overlap, layers=heads, definition="either"),
             "alignment": alignments(problem),
-            "Taylor": taylor_importance(contributions, problem.labels, heads=heads),
+            "Taylor": taylor_importance(contributions, problem.labels, layers=heads),
             IN_ENCODER: taylor_in_encoder(own, data.tokens[: self.examples], problem.labels),
         }
         step()
@@ -180,7 +180,7 @@ class MaskedEncoder(OnEncoder):
         everything |= {f"random {number}": draws.random(count) for number in range(self.random)}
         masks = np.ones((len(everything), len(self.kept), count))
         for values, at_order in zip(everything.values(), masks, strict=True):
-            order = removal_order(values, heads=(count,))
+            order = removal_order(values, layers=(count,))
             for size, mask in zip(self.kept, at_order, strict=True):
                 mask[order[: count - size]] = 0
         shape, gates = masks.shape[:2], masks.reshape(-1, data.encoder.depth, data.encoder.heads)

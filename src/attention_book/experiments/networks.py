@@ -15,12 +15,12 @@ from jaxtyping import Array, Float
 from attention_book.experiments.experiment import Experiment, parameter
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
+from attention_book.training import TrainedNetwork, load_network
 from statmech_attention import checks, results
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
-from statmech_attention.training import TrainedNetwork, load_network
 
 PLAIN = "heads"
 _KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}
@@ -92,7 +92,7 @@ class OnNetwork(Experiment):
 
     def check_sources(self) -> None:
         if "network" in self.needs:
-            found = self.network().heads
+            found = self.network().layers
             if found != self.chain:
                 raise ValueError(f"{self.file('network')}: wanted heads {self.chain}, got {found}. Train it again.")
         if "theory" in self.needs:
@@ -151,8 +151,8 @@ def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: 
 
 def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
     """Attentioned inputs (7) of many sequences; attention matrices exist for one batch at once only."""
-    parts = [_through(network.attention, inputs, network.heads).values for inputs in batches]
-    return AttentionedInputs(jnp.concatenate(parts), network.heads)
+    parts = [_through(network.attention, inputs, network.layers).values for inputs in batches]
+    return AttentionedInputs(jnp.concatenate(parts), network.layers)
 
 
 def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
@@ -162,4 +162,4 @@ def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
 
 @partial(jax.jit, static_argnames="heads")
 def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, readout="mean", heads=heads)
+    return attentioned_inputs(inputs, attention, readout="mean", layers=heads)

@@ -8,16 +8,17 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 import xarray as xr
-from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.networks import OnNetwork, Sequences, draw_of, seen_by
 from attention_book.experiments.pruning_measures import Contributions, Hits, by_criterion, by_theory, costs, predictors
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite
+from attention_book.training.network import TrainedNetwork
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning import head_confidence, head_drops, path_contributions, path_covariance
+from statmech_attention.theory.problem import Problem
 
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
@@ -61,7 +62,7 @@ class Pruning(OnNetwork):
         network, suite, recorded = self.network(), self.suite(), results.load(self.path).isel(test_set=0)
         name = str(recorded["test_set"].values)
         seen = self._seen(network, suite, name, self.test_examples, lambda: None)
-        drop = head_drops(*seen, heads=network.heads, bias=network.bias).mean[0]
+        drop = head_drops(*seen, layers=network.layers, bias=network.bias).mean[0]
         # A sequence whose output is close to zero may fall on the other side elsewhere.
         return Recheck(f"the drop without head 1 of layer 1 on {name}", difference(drop, recorded["drop"][0]), 1e-2)
 
@@ -73,11 +74,11 @@ class Pruning(OnNetwork):
         order_parameters = _theory(self.file("theory"), network)
         trains = self._trains(suite, network)
         temperatures = results.load(self.file("theory"))["best_temperature"]
-        without = predictors(trains, order_parameters, temperatures, step)
+        without = predictors(trains, Problem(order_parameters, temperatures), step)
         seen: dict[Any, Contributions] = {}  # by test set; None for the validation classes
         by_set = []
         for name, count in self._counts(suite).items():
-            hits = Hits(without, network.heads) if name else None
+            hits = Hits(without, network.layers) if name else None
             seen[name] = self._seen(network, suite, name, count, step, hits)
             by_set += [hits.drops()] if hits else []
         validation = seen.pop(None)

@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.networks import Sequences
+from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import (
@@ -24,7 +24,6 @@ from statmech_attention.pruning import (
     head_drops,
     head_indices,
     head_scores,
-    head_weight_norms,
     normalised_by_layer,
     pruning_curve,
     removal_order,
@@ -33,8 +32,8 @@ from statmech_attention.pruning import (
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
 from statmech_attention.pruning.heads import path_gates, whole_and_without_each
 from statmech_attention.pruning.predictor import predictor_vectors
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
-from statmech_attention.training.network import TrainedNetwork
 
 _RANDOM_ORDERS = 100
 _SHARE = 0.25  # of the heads, of which every choice is tried
@@ -45,7 +44,7 @@ def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -
     """Scores by a definition; "weighted" is "either" times the sizes of the path-path kernels."""
     weighted = definition == "weighted"
     matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
-    return np.asarray(head_scores(matrix, heads=heads, definition="either" if weighted else definition))
+    return np.asarray(head_scores(matrix, layers=heads, definition="either" if weighted else definition))
 
 
 class Contributions(NamedTuple):
@@ -57,14 +56,14 @@ class Contributions(NamedTuple):
 
 def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset:
     """Accuracies on the test sets, drops without single heads, and parameters that removals save."""
-    options: dict[str, Any] = {"heads": network.heads, "bias": network.bias}
+    options: dict[str, Any] = {"heads": network.layers, "bias": network.bias}
     whole = [pruning_curve(*one, [], **options) for one in seen.values()]
     drops = [head_drops(*one, **options) for one in seen.values()]
-    indices = head_indices(network.heads)
+    indices = head_indices(network.layers)
     dimension, features = network.queries[0].shape[1:]
     width = network.width
     head = width**2 + 2 * dimension * features
-    removed = np.arange(_removals(network.heads) + 1)
+    removed = np.arange(_removals(network.layers) + 1)
     return xr.Dataset(
         {
             "accuracy": ("test_set", np.array([one.mean[0] for one in whole])),
@@ -95,7 +94,7 @@ def by_criterion(
 
     `few` are the theory's own training sequences: as little data as the theory has.
     """
-    heads = network.heads
+    heads = network.layers
     options: dict[str, Any] = {"heads": heads, "bias": network.bias}
     left_out, taylor = head_drops(*validation, **options), taylor_importance(*validation, **options)
     scores = {
@@ -105,11 +104,11 @@ def by_criterion(
         },
         # No order parameter at all: the attentioned inputs alone.
         "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, heads),
-        "weights": head_weight_norms(network),
-        "values": head_weight_norms(network, values_only=True),
+        "weights": network.head_weight_norms(),
+        "values": network.head_weight_norms(values_only=True),
         "confidence": confidence,
         "Taylor": taylor,
-        "Taylor, by layer": normalised_by_layer(taylor, heads=heads),
+        "Taylor, by layer": normalised_by_layer(taylor, layers=heads),
         "Taylor, signed": taylor_importance(*validation, signed=True, **options),
         "Taylor, few": taylor_importance(*few, **options),
         "leave one out, few": head_drops(*few, **options).mean,
@@ -118,7 +117,7 @@ def by_criterion(
     followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen, network.bias)
     greedy = greedy_order(*validation, **options)
     rng = np.random.default_rng(seed)
-    orders = [removal_order(rng.random(len(left_out.mean)), heads=heads) for _ in range(_RANDOM_ORDERS)]
+    orders = [removal_order(rng.random(len(left_out.mean)), layers=heads) for _ in range(_RANDOM_ORDERS)]
     random = np.array([[pruning_curve(*one, order, **options).mean for one in seen.values()] for order in orders])
     greedy_curves = [pruning_curve(*one, greedy, **options) for one in seen.values()]
     curve, count = ("test_set", "removed"), max(round(_SHARE * len(confidence)), 1)
@@ -140,11 +139,11 @@ def by_theory(
 ) -> xr.Dataset:
     """Scores from the theory by definition, draw and width, with orders and curves, named `theory_`."""
     matrices = order_parameters.values.astype(float)
-    scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], len(head_indices(network.heads))))
+    scores = np.empty((len(_DEFINITIONS), *matrices.shape[:2], len(head_indices(network.layers))))
     for place, kind in enumerate(_DEFINITIONS):
         for index in np.ndindex(matrices.shape[:2]):
-            scores[(place, *index)] = head_scores_by(kind, matrices[index], covariance, network.heads)
-    followed = _followed(scores, ("definition", "draw", "width"), network.heads, seen, network.bias)
+            scores[(place, *index)] = head_scores_by(kind, matrices[index], covariance, network.layers)
+    followed = _followed(scores, ("definition", "draw", "width"), network.layers, seen, network.bias)
     followed = followed.rename({name: f"theory_{name}" for name in followed})
     return followed.assign_coords(
         definition=list(_DEFINITIONS), width=order_parameters["width"].values, test_set=list(seen)
@@ -159,9 +158,9 @@ def _followed(
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
     for index in np.ndindex(leading):
-        orders[index] = removal_order(scores[index], heads=heads)
+        orders[index] = removal_order(scores[index], layers=heads)
         for place, one in enumerate(seen.values()):
-            curves[(slice(None), *index, place)] = pruning_curve(*one, orders[index], heads=heads, bias=bias)
+            curves[(slice(None), *index, place)] = pruning_curve(*one, orders[index], layers=heads, bias=bias)
     return xr.Dataset(
         {
             "score": ((*axes, "head"), scores),
@@ -194,7 +193,7 @@ def predictors(
 
     `step` is called after every head that is left out and solved anew.
     """
-    heads = trains[0].inputs.heads
+    heads = trains[0].inputs.layers
     gates = path_gates(heads, whole_and_without_each(heads))[1:]
     count = len(gates)
     overlaps, heats = order_parameters.values.astype(float), temperatures.transpose("draw", "width").values
@@ -209,20 +208,20 @@ def predictors(
     for draw, (inputs, labels) in enumerate(trains):
         for width, heat in enumerate(heats[draw]):
             overlap = jnp.asarray(overlaps[draw, width])
-            found.whole[draw, width] = predictor_vectors(inputs, labels, overlap, temperature=heat)
+            found.whole[draw, width] = predictor_vectors(Problem(inputs, labels, temperature=heat), overlap)
         options: dict[str, Any] = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
-        whole = solve(inputs, labels, **options, throw=False)
+        whole = solve(Problem(inputs, labels, **options), throw=False)
         for head in range(count):
             left, smaller = np.flatnonzero(gates[head]), without_head(inputs, head)
             # The smaller network's inputs hold the whole one's coefficients; here the vectors hold them.
             gain = gates[head][left, None]
             for width, heat in enumerate(heats[draw]):
                 overlap = jnp.asarray(overlaps[draw, width][np.ix_(left, left)])
-                vectors = predictor_vectors(smaller, labels, overlap, temperature=heat)
+                vectors = predictor_vectors(Problem(smaller, labels, temperature=heat), overlap)
                 found.fitted[draw, width, head, left] = vectors / gain
             start = order_parameters_left(whole, head)
-            overlap = solve(smaller, labels, start=start, **options, throw=False).order_parameter
-            vectors = predictor_vectors(smaller, labels, overlap, temperature=options["temperature"])
+            overlap = solve(Problem(smaller, labels, **options), start=start, throw=False).order_parameter
+            vectors = predictor_vectors(Problem(smaller, labels, temperature=options["temperature"]), overlap)
             found.anew[draw, head, left] = vectors / gain
             step()
     return found

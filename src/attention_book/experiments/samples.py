@@ -26,6 +26,7 @@ from statmech_attention.sampling import (
     r_hat,
     weights_posterior,
 )
+from statmech_attention.theory.problem import Problem
 
 SAMPLERS = ("posterior", "weights")
 # Chains forget nothing: draws of the run itself rest on all of its warm-up. An opening does not, and differs for
@@ -86,7 +87,7 @@ class Samples(OnTheory):
 
     def opening(self, sequences: Draw, width: int) -> xr.Dataset:
         """Report of a few draws after hardly any warm-up."""
-        found, _ = self._drawn(sequences, width, {**OPENING, "chains": self.chains})
+        found, _ = self._drawn(sequences, width, {**OPENING, "count": self.chains})
         return opening_of(found)
 
     def recheck(self) -> Recheck:
@@ -104,11 +105,11 @@ class Samples(OnTheory):
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), width)
         options = {"width": width, "temperature": self._temperature(width), "key": key, "warn": False, **options}
         if self.sampler == "weights":
-            seen = AttentionedInputs(tests, train.inputs.heads)
-            found = weights_posterior(train.inputs, train.labels, attentioned_test=seen, **options)
+            seen = AttentionedInputs(tests, train.inputs.layers)
+            found = weights_posterior(Problem(train.inputs, train.labels, **options), test=seen)
             return found, found["output"].values
-        found = posterior(train.inputs, train.labels, **options)
-        vectors = np.asarray(predictors(found, train.inputs, train.labels))
+        found = posterior(Problem(train.inputs, train.labels, **options))
+        vectors = np.asarray(predictors(found, Problem(train.inputs, train.labels)))
         chains, draws = vectors.shape[:2]
         # One product for all draws and test sequences.
         outputs = vectors.reshape(chains * draws, -1) @ np.asarray(tests).reshape(len(tests), -1).T

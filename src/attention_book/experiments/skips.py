@@ -23,6 +23,7 @@ from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.sampling import estimate, mean_accuracy, posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve_sweep
 
 KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipHeads(2), SkipHeads(2))}
@@ -109,7 +110,7 @@ class Skips(Experiment):
         """Saddle points and the limit, their accuracies on the test chains, and order parameters."""
         temperatures = self.temperatures if temperatures is None else temperatures
         options: dict[str, Any] = {"widths": [*self.widths, np.inf], "temperatures": temperatures}
-        sweep, both = solve_sweep(trial.train, trial.labels, **options), ("width", "temperature")
+        sweep, both = solve_sweep(Problem(trial.train, trial.labels), **options), ("width", "temperature")
         places = np.ndindex(sweep.temperature.shape)
         outputs = np.array([sweep[place].predict(trial.test).mean for place in places])
         outputs = outputs.reshape(*sweep.temperature.shape, -1)
@@ -128,10 +129,10 @@ class Skips(Experiment):
     def _exact(self, trial, theory: xr.Dataset, temperature: float, place: int, number: int) -> xr.Dataset:
         """The exact posterior at the narrowest width, and its distance from the theory's mean outputs."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), number), place)
-        counts = {"chains": self.chains, "draws": self.samples, "warmup": self.warmup, "thinning": self.thinning}
+        counts = {"count": self.chains, "draws": self.samples, "warmup": self.warmup, "thinning": self.thinning}
         options: dict[str, Any] = {"width": int(self.widths[0]), "temperature": temperature, "key": key, **counts}
         options |= {"attentioned_test": trial.test, "warn": False, "progress": False}
-        drawn = posterior(trial.train, trial.labels, **options)
+        drawn = posterior(Problem(trial.train, trial.labels, **options))
         output, overlap = estimate(drawn["output"]), estimate(drawn["order_parameter"])
         hits = mean_accuracy(output, np.asarray(trial.test_labels))
         gap, paths = theory["output"].sel(temperature=temperature).values - output.mean, ("path", "path_other")

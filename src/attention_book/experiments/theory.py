@@ -11,11 +11,11 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnNetwork, Sequences, draw_of
 from attention_book.tasks.one_shot_sets import OneShotSuite
+from attention_book.training.network import TrainedNetwork
 from statmech_attention import results
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
@@ -23,9 +23,9 @@ from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
 from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
-from statmech_attention.training.network import TrainedNetwork
 
 PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
 _STARTS = "start_"  # begins names of what is kept for narrower widths only
@@ -172,9 +172,9 @@ class NarrowHeads(_Points):
         temperatures = self.temperatures if temperatures is None else temperatures
         found, _ = self._points(draw, math.inf, None, None, step, temperatures)
         heads = self.narrow_chain(1)  # slopes are the same in any dimension
-        options = [{"heads": heads, "temperature": temperature} for temperature in temperatures]
+        options = [{"layers": heads, "temperature": temperature} for temperature in temperatures]
         inputs, labels = draw.train.inputs.values, draw.train.labels
-        slopes = np.stack([evidence_slopes(inputs, labels, **one) for one in options])
+        slopes = np.stack([evidence_slopes(Problem(inputs, labels, **one)) for one in options])
         stages = [stage.name for stage in chain(heads).stages]
         return found.assign(evidence_slope=(("temperature", "stage"), slopes)).assign_coords(stage=stages)
 
@@ -208,7 +208,7 @@ def solved_points(
     for temperature, start in zip(temperatures, starts, strict=True):
         began = time.monotonic()
         options = {"width": width, "temperature": temperature, "start": start, "throw": False}
-        found = solve(draw.train.inputs, draw.train.labels, **options)
+        found = solve(Problem(draw.train.inputs, draw.train.labels, **options))
         rows.append(_accuracies(draw, found.order_parameter, temperature))
         solutions.append(found)
         seconds.append(time.monotonic() - began)
@@ -237,7 +237,7 @@ def _start(wider: xr.Dataset, index: int) -> tuple:
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
     train, heat = draw.train, jnp.asarray(temperature)
-    vectors = predictor_vectors(train.inputs, train.labels, order_parameter, temperature=heat)
+    vectors = predictor_vectors(Problem(train.inputs, train.labels, temperature=heat), order_parameter)
     every = (draw.validation, *draw.tests.values())
     return [float(accuracy(jnp.einsum("epi,pi->e", seen.inputs.values, vectors), seen.labels)) for seen in every]
 

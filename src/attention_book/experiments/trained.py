@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from statmech_attention.training.files import network_dataset
 
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork
-from attention_book.training import Training, train
+from attention_book.training import CURVE, Training, train
+from attention_book.training.files import network_dataset
 from statmech_attention import results
-from statmech_attention.training import CURVE
 
 OPENING = 20  # steps
 

@@ -15,6 +15,7 @@ from statmech_attention import checks, results
 from statmech_attention.sampling.diagnostics import estimate
 from statmech_attention.sampling.weights import weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
+from statmech_attention.theory.problem import Problem
 
 # Heads that are kept in each layer.
 NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}
@@ -75,7 +76,7 @@ class HiddenMarkovWeights(Experiment):
     def _drawn(self, trial: HiddenMarkovTrial, **options) -> xr.Dataset:
         options |= {"width": self.width, "temperature": self.temperature, "attentioned_test": trial.test, "warn": False}
         key = jax.random.fold_in(jax.random.key(self.seed), self.width)
-        return weights_posterior(trial.train, trial.labels, key=key, **options)
+        return weights_posterior(Problem(trial.train, trial.labels, **options), key=key)
 
 
 def sampling_trial(

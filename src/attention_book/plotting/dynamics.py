@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 
 from attention_book.plotting.sliders import Panel, Slider, slider
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new
 
 
-def token_raster(words: Numbers, *, axes: Axes | None = None):
+def token_raster(words: ArrayLike, *, axes: Axes | None = None):
     """Tokens `(steps, sites)` in time, one column per token, dark for +1 and light for -1."""
     axes, words = axes_or_new(axes), np.asarray(words)
     axes.imshow(
@@ -22,7 +23,7 @@ def token_raster(words: Numbers, *, axes: Axes | None = None):
 
 
 def overlap_series(
-    values: Numbers,
+    values: ArrayLike,
     *,
     start: int = 1,
     symbol: str = "m^o",
@@ -41,7 +42,7 @@ def overlap_series(
     return axes
 
 
-def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
+def phase_portrait(first: ArrayLike, second: ArrayLike, *, regime: str | None = None, axes: Axes | None = None):
     """One overlap against another, one dot per step; larger dots for few points."""
     axes = axes_or_new(axes, figsize=(4, 4))
     points = np.stack([first, second], axis=1)
@@ -54,7 +55,12 @@ def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None
 
 
 def spectrum(
-    frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
+    frequencies: ArrayLike,
+    power: ArrayLike,
+    *,
+    regime: str | None = None,
+    decades: float = 12.0,
+    axes: Axes | None = None,
 ):
     """Power spectrum on a logarithmic axis, without frequency zero."""
     axes = axes_or_new(axes)
@@ -69,10 +75,10 @@ def spectrum(
 
 
 def portrait_slider(
-    parameter: Numbers,
-    portraits: Numbers,
-    frequencies: Numbers,
-    powers: Numbers,
+    parameter: ArrayLike,
+    portraits: ArrayLike,
+    frequencies: ArrayLike,
+    powers: ArrayLike,
     *,
     regimes: Sequence[str],
     names: Sequence[str] | None = None,
@@ -120,9 +126,9 @@ def _limit(points) -> float:
 
 
 def against_sites(
-    sites: Numbers,
-    values: Numbers,
-    errors: Numbers | None = None,
+    sites: ArrayLike,
+    values: ArrayLike,
+    errors: ArrayLike | None = None,
     *,
     label: str,
     colour: str = "theory",
@@ -137,10 +143,10 @@ def against_sites(
 
 
 def predicted_and_measured(
-    places: Numbers,
-    predicted: Numbers,
-    measured_at: Numbers,
-    measured: Numbers,
+    places: ArrayLike,
+    predicted: ArrayLike,
+    measured_at: ArrayLike,
+    measured: ArrayLike,
     *,
     label: str = "",
     colour: str = "theory",

@@ -5,10 +5,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator, PercentFormatter
 
 from attention_book.plotting.sliders import Panel, Slider, slider
-from statmech_attention.arguments import Axes, Layers, Numbers
+from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
@@ -18,7 +20,7 @@ _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 
 
 def against_temperature(
-    temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
+    temperatures: ArrayLike, values: Mapping, *, limit: ArrayLike | None = None, axes: Axes | None = None
 ):
     """Mean accuracy against temperature, from `(draws, temperatures)` per width."""
     lines = dict(values) if limit is None else {**values, "GP limit": limit}
@@ -35,11 +37,11 @@ def against_temperature(
 
 
 def best_temperatures(
-    widths: Numbers,
-    temperatures: Numbers,
+    widths: ArrayLike,
+    temperatures: ArrayLike,
     *,
     label: str,
-    limit: Numbers | None = None,
+    limit: ArrayLike | None = None,
     colour: str = "theory",
     style: str = "--",
     axes: Axes | None = None,
@@ -67,7 +69,7 @@ def best_temperatures(
     return axes
 
 
-def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
+def entries_compared(matrix: ArrayLike, other: ArrayLike, *, heads: Layers, axes: Axes | None = None):
     """Entries of one order parameter against another, in units of the mean diagonal."""
     paths = np.asarray(path_indices(heads))
     matrix, other = (np.asarray(one, float) for one in (matrix, other))
@@ -88,7 +90,7 @@ def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Ax
 
 
 def accuracy_slider(
-    widths: Numbers, temperatures: Numbers, values: Mapping, limits: Mapping, *, first: int = 0, description: str
+    widths: ArrayLike, temperatures: ArrayLike, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
     """Accuracy against temperature per test set, behind a slider for the width.
 

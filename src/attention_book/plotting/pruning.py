@@ -5,9 +5,10 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 
@@ -36,10 +37,10 @@ _OPEN: dict[str, Any] = {"markerfacecolor": "none", "markersize": 4.5, "markered
 
 
 def scores_and_drops(
-    scores: Numbers,
-    drops: Numbers,
-    errors: Numbers,
-    layers: Numbers,
+    scores: ArrayLike,
+    drops: ArrayLike,
+    errors: ArrayLike,
+    layers: ArrayLike,
     *,
     axes: Axes | None = None,
     colour: str = "theory",
@@ -68,7 +69,7 @@ def scores_and_drops(
     return axes
 
 
-def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
+def pruning_curves(curves: Mapping, *, random: ArrayLike | None = None, axes: Axes | None = None):
     """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion."""
     axes = axes_or_new(axes)
     if random is not None:
@@ -89,7 +90,7 @@ def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes
 
 
 def importances_compared(
-    rows: Mapping, networks: Sequence[str], *, chance: Numbers | None = None, axes: Axes | None = None
+    rows: Mapping, networks: Sequence[str], *, chance: ArrayLike | None = None, axes: Axes | None = None
 ):
     """Rank correlations per measure: a mark per network, and their mean with its interval.
 

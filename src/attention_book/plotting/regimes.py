@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from attention_book.plotting.panels import REGIME_COLOURS, REGIMES
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import DARK, MUTED, axes_or_new
 
 _FEW = 80  # values, below which a network without a regime counts as periodic
@@ -15,12 +16,12 @@ _MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
 def bifurcation(
-    parameter: Numbers,
-    visited: Numbers,
-    values: Numbers,
+    parameter: ArrayLike,
+    visited: ArrayLike,
+    values: ArrayLike,
     *,
-    regimes: Numbers | None = None,
-    sections: Numbers | None = None,
+    regimes: ArrayLike | None = None,
+    sections: ArrayLike | None = None,
     axes: Axes | None = None,
 ):
     """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
@@ -52,7 +53,7 @@ def bifurcation(
     return axes
 
 
-def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = None):
+def regime_ribbon(parameter: ArrayLike, regimes: ArrayLike, *, axes: Axes | None = None):
     """Regime of each network as a strip of colours."""
     axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
     _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
@@ -60,7 +61,7 @@ def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = N
     return axes
 
 
-def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Axes | None = None):
+def regime_map(parameter: ArrayLike, other: ArrayLike, regimes: ArrayLike, *, axes: Axes | None = None):
     """Regime over two evenly spaced parameters, from `(networks, others)`."""
     regimes, parameter, other = np.asarray(regimes), np.asarray(parameter), np.asarray(other)
     axes = axes_or_new(axes)
@@ -99,11 +100,11 @@ def _dots(table):
 
 
 def exponents(
-    parameter: Numbers,
-    values: Numbers,
-    errors: Numbers | None = None,
+    parameter: ArrayLike,
+    values: ArrayLike,
+    errors: ArrayLike | None = None,
     *,
-    regimes: Numbers | None = None,
+    regimes: ArrayLike | None = None,
     axes: Axes | None = None,
 ):
     """Lyapunov exponents `(networks, count)` against a parameter, the largest on top."""

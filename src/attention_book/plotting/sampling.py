@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 
-from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # Colour and marker of each sampler, wherever it is drawn.
@@ -24,13 +25,13 @@ _CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
 def law(
-    draws: Numbers,
+    draws: ArrayLike,
     *,
     label: str,
-    bins: Numbers = 40,
-    weights: Numbers | None = None,
+    bins: ArrayLike = 40,
+    weights: ArrayLike | None = None,
     filled: bool = False,
-    saddle_point: Number | None = None,
+    saddle_point: ArrayLike | None = None,
     axes: Axes | None = None,
 ):
     """Density of a number over (weighted) draws, as a histogram."""
@@ -46,7 +47,7 @@ def law(
 
 
 def estimates(
-    widths: Numbers, means: Numbers, errors: Numbers, *, label: str, style: str = "", axes: Axes | None = None
+    widths: ArrayLike, means: ArrayLike, errors: ArrayLike, *, label: str, style: str = "", axes: Axes | None = None
 ):
     """Estimates with standard errors against width, as points."""
     axes, (colour, marker) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
@@ -56,7 +57,7 @@ def estimates(
     return axes
 
 
-def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, axes: Axes | None = None):
+def entries_sampled(saddle_point: ArrayLike, means: ArrayLike, errors: ArrayLike, *, axes: Axes | None = None):
     """Posterior means of a matrix's entries against those of the saddle point."""
     matrices = [np.asarray(values, float) for values in (saddle_point, means, errors)]
     axes = axes_or_new(axes, figsize=(4.2, 4.0))
@@ -74,11 +75,11 @@ def entries_sampled(saddle_point: Numbers, means: Numbers, errors: Numbers, *, a
 
 
 def distance_against_width(
-    widths: Numbers,
+    widths: ArrayLike,
     distances: Mapping,
     *,
     errors: Mapping | None = None,
-    slopes: Numbers = (),
+    slopes: ArrayLike = (),
     axes: Axes | None = None,
 ):
     """Distances between estimates against width, on logarithmic axes.
@@ -101,7 +102,7 @@ def distance_against_width(
 
 
 def approach(
-    values: Numbers, distances: Mapping, *, xlabel: str, slope: Number | None = None, axes: Axes | None = None
+    values: ArrayLike, distances: Mapping, *, xlabel: str, slope: ArrayLike | None = None, axes: Axes | None = None
 ):
     """Distances to a limit against the quantity that leads there, on logarithmic axes.
 
@@ -119,7 +120,7 @@ def approach(
 
 
 def over_temperatures(
-    temperatures: Numbers,
+    temperatures: ArrayLike,
     curves: Mapping,
     *,
     errors: Mapping | None = None,
@@ -145,7 +146,9 @@ def over_temperatures(
     return axes
 
 
-def coverage(levels: Numbers, fractions: Numbers, band: Numbers, *, label: str, colour: str, axes: Axes | None = None):
+def coverage(
+    levels: ArrayLike, fractions: ArrayLike, band: ArrayLike, *, label: str, colour: str, axes: Axes | None = None
+):
     """Fraction of intervals that hold the truth, minus their level, against the level."""
     levels, fractions, band = (np.asarray(values, float) for values in (levels, fractions, band))
     axes = axes_or_new(axes)
@@ -157,7 +160,7 @@ def coverage(levels: Numbers, fractions: Numbers, band: Numbers, *, label: str, 
     return axes
 
 
-def traces(draws: Numbers, *, axes: Axes | None = None):
+def traces(draws: ArrayLike, *, axes: Axes | None = None):
     """Numbers `(chain, draw)` along every chain, one line per chain."""
     axes = axes_or_new(axes)
     for chain, values in enumerate(np.asarray(draws)):

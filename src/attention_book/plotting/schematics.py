@@ -6,12 +6,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 from scipy.linalg import block_diag
 
 from attention_book.plotting.panels import arrow
-from statmech_attention.arguments import Axes
 from statmech_attention.plotting.matrices import _short
 from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name, without_frame
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jax.typing import ArrayLike
 from matplotlib.colors import to_hex
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.plotting.style import COLOURS
 
 
@@ -72,7 +72,7 @@ class Slider:
 
 def slider(
     frames: Sequence[Sequence[Panel]],
-    values: Numbers,
+    values: ArrayLike,
     *,
     label: str,
     picture: Any,

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from jax.typing import ArrayLike
+from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from attention_book.plotting.panels import arrow
-from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images
@@ -32,7 +33,7 @@ def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
     return axes
 
 
-def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
+def hidden_chains(hidden: ArrayLike, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Hidden Markov chains of +1 and -1 as rows of circles, with a bar at every switch."""
     chains, length = np.shape(hidden)
     axes = axes_or_new(axes, figsize=(6.6, 0.28 * chains + 0.2))
@@ -49,7 +50,7 @@ def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | N
     return axes
 
 
-def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
+def state_rows(hidden: ArrayLike, *, labels: Sequence[str] = (), axes: Axes | None = None):
     """Chains of states 0, 1, .. as rows of grey cells with the number of the state in each."""
     hidden = np.asarray(hidden)
     axes = axes_or_new(axes, figsize=(6.6, 0.28 * len(hidden) + 0.2))
@@ -64,7 +65,7 @@ def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None
     return axes
 
 
-def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
+def noisy_tokens(tokens: ArrayLike, *, axes: Axes | None = None):
     """Tokens `(tokens, features)` of one chain as columns of colours, zero in white."""
     tokens = np.asarray(tokens)
     axes = axes_or_new(axes, figsize=(6.6, 1.8))
@@ -75,7 +76,7 @@ def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
 
 
 def one_shot_sequence(
-    images: Numbers, first: Number, *, axes: Axes, patch: int | None = None, answer: Number | None = None
+    images: ArrayLike, first: ArrayLike, *, axes: Axes, patch: int | None = None, answer: ArrayLike | None = None
 ):
     """Three images side by side over their labels +, -, ?."""
     _, height, width = np.shape(images)
@@ -93,7 +94,7 @@ def one_shot_sequence(
     return axes
 
 
-def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title: str = ""):
+def attended(images: ArrayLike, weights: ArrayLike, *, axes: Axes, patch: int, title: str = ""):
     """Three images, each patch tinted by its attention in `weights`."""
     _, height, width = np.shape(images)
     rows = height // patch

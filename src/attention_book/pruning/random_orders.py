@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.pruning.heads import head_indices
 
 
@@ -95,7 +95,7 @@ def ordering(
 
 
 def rank_correlation(
-    scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
+    scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
 ) -> RankCorrelation:
     """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval.
 

@@ -81,7 +81,7 @@ def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> At
     """Attentioned inputs read out at the first token; `sides` index `part.attention`."""
     attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
     # Only the readout's column goes through the attention.
-    return attentioned_inputs(part.embeddings, attention, readout="first", heads=heads)
+    return attentioned_inputs(part.embeddings, attention, readout="first", layers=heads)
 
 
 def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from attention_book.tasks import _installed
@@ -27,7 +28,6 @@ from attention_book.tasks._encoder_layers import (
 )
 from attention_book.tasks.tokens import Tokens
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 
 # Names of a layer's matrices and norms in the file of weights.
@@ -125,7 +125,7 @@ def encode(
     tokens: Tokens,
     layers: Sequence[int] | None = None,
     *,
-    head_gates: Numbers | None = None,
+    head_gates: ArrayLike | None = None,
     batch: int = 32,
 ) -> Encoding:
     """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
@@ -143,7 +143,7 @@ def encoded_batches(
     tokens: Tokens,
     layers: Sequence[int] | None = None,
     *,
-    head_gates: Numbers | None = None,
+    head_gates: ArrayLike | None = None,
     batch: int = 32,
 ) -> Iterator[Encoding]:
     """Encode sentences batch by batch; as `encode`, which joins the batches."""

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, Int, UInt8
 
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
@@ -69,7 +69,7 @@ class ImageSet:
         """Number of classes."""
         return len(self.names)
 
-    def grey(self, drawings: Numbers) -> Float[np.ndarray, "*chosen height width"]:
+    def grey(self, drawings: ArrayLike) -> Float[np.ndarray, "*chosen height width"]:
         """Return some drawings as grey values in [0, 1]."""
         return self.pixels[np.asarray(drawings)] / 255.0
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Int32
 
 from attention_book.tasks._sequences import (
@@ -26,7 +27,6 @@ from attention_book.tasks._sequences import (
 )
 from attention_book.tasks.images import ImageSet
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 
@@ -107,7 +107,7 @@ class OneShot:
         """First drawing of each class, on the device."""
         return jnp.asarray(self.images.starts, jnp.int32)
 
-    def sample(self, key: Key, examples: int, classes: Numbers, asked: Numbers | None = None) -> OneShotSample:
+    def sample(self, key: Key, examples: int, classes: ArrayLike, asked: ArrayLike | None = None) -> OneShotSample:
         """Draw examples: pairs of different classes at random, and the rest as in `sequences`.
 
         `asked` has the classes that stand for `classes` in the third image: with MNIST,
@@ -125,7 +125,7 @@ class OneShot:
         pairs = self._pairs(pairs)
         return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 
-    def all_pairs(self, classes: Numbers) -> Int32[np.ndarray, "pairs 2"]:
+    def all_pairs(self, classes: ArrayLike) -> Int32[np.ndarray, "pairs 2"]:
         """Return every pair of different classes once: 527,878 pairs of 1028 classes."""
         classes = np.asarray(self._classes("classes", classes))
         return classes[np.stack(np.triu_indices(len(classes), 1), axis=1)]

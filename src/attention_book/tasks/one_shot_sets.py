@@ -1,5 +1,6 @@
 """The one-shot task of the paper: training classes, new classes, and other data sets as tests."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,7 +12,6 @@ from attention_book.tasks.glyph_images import glyph_split, glyphs
 from attention_book.tasks.images import ImageSet, Split, load, omniglot_split
 from attention_book.tasks.one_shot import OneShot, OneShotSample
 from statmech_attention import checks
-from statmech_attention.arguments import File
 from statmech_attention.checks import Key
 
 SUITES = ("omniglot", "glyphs")
@@ -47,7 +47,7 @@ class OneShotSuite:
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
 
-def one_shot_suite(name: str = "omniglot", root: File | None = None) -> OneShotSuite:
+def one_shot_suite(name: str = "omniglot", root: str | os.PathLike[str] | None = None) -> OneShotSuite:
     """Return one-shot classification as in section 4.2, or the same on drawn glyphs.
 
     "omniglot" is tested on its 423 test classes, and on classes 0 and 1 of FashionMNIST and MNIST

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
 from attention_book.tasks import _installed, _texts
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 
 # Reader and classes of each file; the first of two is labelled +1.
 _READERS = {
@@ -75,7 +75,7 @@ class SentenceSet:
         kept = np.flatnonzero(numbers >= 0)
         return SentenceSet(tuple(self.texts[place] for place in kept), numbers[kept], names)
 
-    def labels(self, places: Numbers) -> Float[np.ndarray, "..."]:
+    def labels(self, places: ArrayLike) -> Float[np.ndarray, "..."]:
         """Return labels of the sentences at some places, see `Sentences`."""
         classes = self.classes[np.asarray(places, int)]
         if len(self.names) == 2:

@@ -7,6 +7,7 @@ scaling of the weights while training is that of `path_form`.
 
 import hashlib
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,16 +17,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
-from statmech_attention.training.network import CURVE, TrainedNetwork
 from tqdm import tqdm
 
 from attention_book.tasks.images import Split
 from attention_book.tasks.one_shot import OneShot
+from attention_book.training.network import CURVE, TrainedNetwork
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
-from statmech_attention.arguments import File, Layers
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
 
@@ -76,7 +76,7 @@ def train(
     weight_decay: float = 5e-5,
     biases: bool = False,
     validate_every: int = 1000,
-    checkpoint: File | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     stop_after: int | None = None,
     progress: bool | None = None,
 ) -> Training:

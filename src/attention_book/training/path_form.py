@@ -17,15 +17,15 @@ from typing import NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
-from statmech_attention.training.network import CURVE, TrainedNetwork
 
 from attention_book.tasks._sequences import CompactTokens
 from attention_book.training.compact import affine, matrices, over_channels
+from attention_book.training.network import CURVE, TrainedNetwork
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain, chain
+from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Layer, Narrow
 from statmech_attention.model.network import Weights, spelled_by, stage_weights, weights_order_parameters
 
@@ -104,12 +104,12 @@ def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
 
 @checks.objects
 def trained_network(
-    parameters: Parameters, *, heads: Layers | None = None, curve: Numbers | None = None, best_step: int = 0
+    parameters: Parameters, *, heads: Layers | None = None, curve: ArrayLike | None = None, best_step: int = 0
 ) -> TrainedNetwork:
     """Convert trained parameters to a `TrainedNetwork`."""
     weights = parameters.weights()
     layers = chain(spelled_by(weights.values) if heads is None else heads)
-    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, heads=layers))
+    overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers=layers))
     norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),

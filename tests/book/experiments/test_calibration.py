@@ -43,7 +43,7 @@ def test_a_problem_is_judged_by_its_own_posterior(recorded, found, make, width):
         for (i, j), value in zip([(0, 0), (0, 1), (3, 3)], problem.order[:3], strict=True)
     ]
     np.testing.assert_allclose(found.order_u.sel(prior="true")[:3], ranks, rtol=1e-12)
-    solved = sma.solve(problem.train, problem.labels, width=width, temperature=0.3).predict(problem.test)
+    solved = sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=0.3)).predict(problem.test)
     u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance))
     np.testing.assert_allclose(found.output_u.sel(predictor="theory"), u, rtol=1e-6)
     u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance + drawn.output.var(("chain", "draw"))))

@@ -47,7 +47,7 @@ def test_one_pass_gives_what_the_encoder_and_its_networks_give_one_by_one():
         wanted = tasks.encoded_sentences(read.encoder, *parts, layers, directions=5)
         values = np.concatenate([wanted.train.values, wanted.test.values])
         inputs = np.asarray(found.networks[name].values)
-        assert found.networks[name].heads == wanted.train.heads
+        assert found.networks[name].heads == wanted.train.layers
         assert found.variance_lost[name] == pytest.approx(wanted.features.variance_lost, rel=1e-6)
         # Directions have a sign that nothing decides.
         signs = np.sign(np.sum(inputs * values, axis=(0, 1)))
@@ -59,7 +59,7 @@ def test_the_grid_is_that_of_the_theory(found, problems):
     one = found
     for network, width in (("deep", 100.0), ("flat", 10.0)):
         problem = problems[network]
-        solution = sma.solve(problem.train, problem.labels, width=width, temperature=0.1)
+        solution = sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=0.1))
         here = one.sel({f"width_{network}": width, "temperature": 0.1})
         assert float(here[f"log_evidence_{network}"]) == pytest.approx(float(solution.log_evidence()), abs=1e-5)
         np.testing.assert_allclose(here[f"score_{network}"].sel(definition="both"), solution.head_scores(), atol=1e-3)
@@ -67,13 +67,15 @@ def test_the_grid_is_that_of_the_theory(found, problems):
         assert float(here[f"accuracy_{network}"]) == right
         right = float(sma.accuracy(solution.predict(problem.validation).mean, problem.validation_labels))
         assert float(here[f"validation_accuracy_{network}"]) == right
-    limit = sma.solve(problems["deep"].train, problems["deep"].labels, width=np.inf, temperature=1.0)
+    limit = sma.solve(sma.Problem(problems["deep"].train, problems["deep"].labels, width=np.inf, temperature=1.0))
     at = one.sel(width_deep=np.inf, temperature=1.0)
     assert float(at["log_evidence_deep"]) == pytest.approx(float(limit.log_evidence()), rel=1e-9)
     assert float(at["score_deep"].min()) == 1.0
     heads = (sma.Heads(3, values=4),) * 2
     narrow = sma.solve(
-        np.asarray(problems["deep"].train.values), problems["deep"].labels, heads=heads, width=10, temperature=0.1
+        sma.Problem(
+            np.asarray(problems["deep"].train.values), problems["deep"].labels, layers=heads, width=10, temperature=0.1
+        )
     )
     at = one.sel(width_narrow=10.0, temperature=0.1)
     assert float(at["log_evidence_narrow"]) == pytest.approx(float(narrow.log_evidence()), abs=1e-5)
@@ -84,7 +86,9 @@ def test_accuracy_by_labels_is_at_the_temperature_of_the_largest_evidence(found,
     one, encoded = found, experiment.encoded()
     problem = experiment.problem(encoded, "deep", 10)
     for name, width in (("theory", 10), ("gp", np.inf)):
-        solved = [sma.solve(problem.train, problem.labels, width=width, temperature=heat) for heat in (0.1, 1.0)]
+        solved = [
+            sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=heat)) for heat in (0.1, 1.0)
+        ]
         best = max(solved, key=lambda solution: float(solution.log_evidence()))
         right = float(sma.accuracy(best.predict(problem.test).mean, problem.test_labels))
         assert float(one[f"{name}_by_labels"].sel(labels=10)) == right
@@ -102,9 +106,9 @@ def test_heads_kept_are_learned_again_without_the_others(recorded, problems, net
     for name in ("both", "Taylor by layer", "greedy"):
         scores = one[f"head_score_{network}"].sel({f"criterion_{network}": name}).values
         size = 3 if network == "deep" else 2
-        removed = sma.pruning.removal_order(scores, heads=problem.train.heads)[: len(scores) - size]
+        removed = sma.pruning.removal_order(scores, layers=problem.train.layers)[: len(scores) - size]
         smaller, test = sma.prune(problem.train, removed), sma.prune(problem.test, removed)
-        solution = sma.solve(smaller, problem.labels, width=10, temperature=heat)
+        solution = sma.solve(sma.Problem(smaller, problem.labels, width=10, temperature=heat))
         right = float(sma.accuracy(solution.predict(test).mean, problem.test_labels))
         place = {f"order_{network}": name, f"kept_{network}": size}
         assert float(one[f"learned_{network}"].sel(place)) == pytest.approx(right, abs=1e-6)
@@ -114,9 +118,9 @@ def test_heads_are_masked_by_brute_force(found, problems):
     """The theory's predictor without heads is kernel regression whose test kernel lacks their paths."""
     one, problem = found, problems["deep"]
     heat = float(one["chosen_temperature_deep"])
-    solution = sma.solve(problem.train, problem.labels, width=10, temperature=heat)
+    solution = sma.solve(sma.Problem(problem.train, problem.labels, width=10, temperature=heat))
     gram = np.asarray(solution.kernel()) + heat * np.eye(30)
-    order = sma.pruning.removal_order(one["head_score_deep"].sel(criterion_deep="both").values, heads=(3, 3))
+    order = sma.pruning.removal_order(one["head_score_deep"].sel(criterion_deep="both").values, layers=(3, 3))
     for removals in (1, 3):
         left = [[head for head in range(3) if 3 * layer + head not in order[:removals]] for layer in range(2)]
         paths = [3 * first + second for first, second in itertools.product(*left)]
@@ -136,7 +140,7 @@ def test_scores_by_brute_force(found, problems):
         str(name): one["head_score_deep"].sel(criterion_deep=name).values for name in one["criterion_deep"].values
     }
     heat = float(one["chosen_temperature_deep"])
-    solution = sma.solve(problem.train, problem.labels, width=10, temperature=heat)
+    solution = sma.solve(sma.Problem(problem.train, problem.labels, width=10, temperature=heat))
     overlap, paths = np.asarray(solution.order_parameter), np.arange(9).reshape(3, 3)
     through = [*paths, *paths.T]
     lost, aligned = [], []
@@ -144,7 +148,7 @@ def test_scores_by_brute_force(found, problems):
     centred = centring @ problem.labels
     for head, own in enumerate(through):
         smaller = sma.pruning.without_head(problem.train, head)
-        without = sma.solve(smaller, problem.labels, width=10, temperature=heat)
+        without = sma.solve(sma.Problem(smaller, problem.labels, width=10, temperature=heat))
         lost.append(float(solution.log_evidence() - without.log_evidence()))
         flat = np.asarray(problem.train.values)[:, own].reshape(30, -1)
         gram = centring @ flat @ flat.T @ centring
@@ -172,6 +176,6 @@ def test_what_is_stored_is_what_was_solved(found, problems):
     kept = stored_inputs(found)
     np.testing.assert_array_equal(kept.train.values, problems["deep"].train.values)
     np.testing.assert_array_equal(kept.test.values, problems["deep"].test.keep_heads(kept.kept).values)
-    assert kept.train.heads == (3, 3) and sum(map(len, kept.kept)) == 3
+    assert kept.train.layers == (3, 3) and sum(map(len, kept.kept)) == 3
     with pytest.raises(ValueError, match="recorded: wanted a record with a task stored"):
         stored_inputs(found.drop_vars("stored_inputs"))

@@ -33,7 +33,7 @@ def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
     read = words("made", 0, 60, 40)
     parts = read.tokens[np.arange(20)], read.tokens[np.arange(60, 100)]
     wanted = tasks.encoded_sentences(read.encoder, *parts, [0, 1], directions=6, skips=True)
-    assert problem.train.heads == wanted.train.heads == (sma.SkipHeads(3),) * 2
+    assert problem.train.layers == wanted.train.layers == (sma.SkipHeads(3),) * 2
     assert problem.train.values.shape == (30, 16, 6) and problem.validation.values.shape == (20, 16, 6)
     # A path through one head of three has a third of the weight, one through two a ninth: (2) with unit variances.
     weights = np.outer([1, 1 / 3, 1 / 3, 1 / 3], [1, 1 / 3, 1 / 3, 1 / 3]).ravel()
@@ -53,7 +53,7 @@ def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
 def test_points_are_those_of_solver_and_predictor(found, problem):
     assert found["temperature"].values.tolist() == [0.1, 1.0] and sorted(found["width"].values) == [10, np.inf]
     for width in (10, np.inf):
-        solution = sma.solve(problem.train, problem.labels, width=width, temperature=0.1)
+        solution = sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=0.1))
         here = found.sel(width=width, temperature=0.1)
         assert float(here["log_evidence"]) == pytest.approx(float(solution.log_evidence()), abs=1e-5)
         np.testing.assert_allclose(here["score"].sel(definition="both"), solution.head_scores(), atol=1e-3)

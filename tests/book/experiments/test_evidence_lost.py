@@ -47,13 +47,13 @@ def test_every_number_is_that_of_the_solver(recorded, found, suite):
             temperature = TEMPERATURES[number, place]
             here = found.sel(draw=number, width=width)
             assert here["temperature"] == temperature
-            whole = sma.solve(xi, train.labels, width=width, temperature=temperature)
+            whole = sma.solve(sma.Problem(xi, train.labels, width=width, temperature=temperature))
             np.testing.assert_allclose(here["action"], whole.action, rtol=1e-8)
             np.testing.assert_allclose(here["log_evidence"], pruning.log_evidence(whole), rtol=1e-8)
             for coefficients in pruning.COEFFICIENTS:
                 for head in range(4):
                     less = pruning.without_head(xi, head, coefficients=coefficients)
-                    one = sma.solve(less, train.labels, width=width, temperature=temperature)
+                    one = sma.solve(sma.Problem(less, train.labels, width=width, temperature=temperature))
                     lost = pruning.log_evidence(whole) - pruning.log_evidence(one)
                     np.testing.assert_allclose(here["lost"].sel(coefficients=coefficients)[head], lost, atol=1e-6)
     assert (found["outcome"] == 0).all() and (found["whole_outcome"] == 0).all()

@@ -22,18 +22,18 @@ def test_the_record_has_evidence_and_accuracy(recorded, found):
     assert found.width.values.tolist() == [10, 30] and found.temperature.values.tolist() == [0.1, 0.3]
     trial = experiments.sampling_trial(2, examples=12, test_examples=20)
     one = found.sel(draw=1, width=30, temperature=0.3)
-    solved = sma.solve(trial.train, trial.labels, width=30, temperature=0.3)
+    solved = sma.solve(sma.Problem(trial.train, trial.labels, width=30, temperature=0.3))
     assert float(one.accuracy) == float(sma.accuracy(solved.predict(trial.test).mean, trial.test_labels))
     key = jax.random.split(jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 1), 30), 2)[1]
     options = dict(width=30, temperatures=[0.3], points=8, warn=False)
-    wanted = sampling.evidence_by_temperature(trial.train, trial.labels, key=key, **options)
+    wanted = sampling.evidence_by_temperature(sma.Problem(trial.train, trial.labels, **options), key=key)
     for name in wanted:
         np.testing.assert_array_equal(one[name], wanted[name][0])
 
 
 def test_the_gp_limit_is_that_of_scipy(found):
     trial = experiments.sampling_trial(1, examples=12, test_examples=20)
-    overlap, *_ = sma.gp_order_parameters((2, 2))
+    overlap, *_ = sma.theory.gp_order_parameters((2, 2))
     gram = np.asarray(sma.kernel(trial.train, trial.train, overlap)) + 0.1 * np.eye(12)
     wanted = multivariate_normal.logpdf(np.asarray(trial.labels), np.zeros(12), gram)
     assert float(found.gp_log_evidence[0, 0]) == pytest.approx(wanted, rel=1e-10)

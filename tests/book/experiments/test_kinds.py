@@ -7,6 +7,7 @@ import pytest
 import statmech_attention as sma
 from attention_book import experiments
 from attention_book.experiments import reading
+from attention_book.training import load_network
 from statmech_attention import results
 from statmech_attention.layers import SkipHeads
 
@@ -41,30 +42,32 @@ def test_records_say_their_kind(folder, small):
 
 
 def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
-    network = sma.load_network(folder / "network-2x2-skip-seed1.nc")
+    network = load_network(folder / "network-2x2-skip-seed1.nc")
     found = results.load(folder / "theory-2x2-skip-seed1.nc")
-    assert network.heads == SKIPS and found.sizes["path"] == 9
+    assert network.layers == SKIPS and found.sizes["path"] == 9
     key = jax.random.fold_in(jax.random.key(1), 0)
     train_key, _, test_key, _ = jax.random.split(key, 4)
     train, test = suite.train(train_key, 30), suite.test(test_key, 40, "new")
     xi, seen = (
-        sma.attentioned_inputs(one.inputs, network.attention, readout="mean", heads=network.heads)
+        sma.attentioned_inputs(one.inputs, network.attention, readout="mean", layers=network.layers)
         for one in (train, test)
     )
     temperature = found["best_temperature"].sel(draw=0, width=20).item()
     one = found.sel(draw=0, width=20)
-    solution = sma.solve(xi, train.labels, width=20, temperature=temperature)
+    solution = sma.solve(sma.Problem(xi, train.labels, width=20, temperature=temperature))
     np.testing.assert_allclose(one["action"].sel(temperature=temperature), solution.action, rtol=1e-8)
     np.testing.assert_allclose(one["order_parameter"], solution.order_parameter, atol=1e-6)
     wanted = sma.accuracy(solution.predict(seen).mean, test.labels)
     assert one["accuracy"].sel(temperature=temperature, test_set="new").item() == pytest.approx(
         float(wanted), abs=1e-12
     )
-    np.testing.assert_allclose(one["alignment"], sma.centred_alignment(solution.kernel(), train.labels), rtol=1e-5)
+    np.testing.assert_allclose(
+        one["alignment"], sma.theory.centred_alignment(solution.kernel(), train.labels), rtol=1e-5
+    )
 
 
 def test_the_pruning_is_that_of_smaller_networks(folder, suite):
-    network = sma.load_network(folder / "network-2x2-skip-seed1.nc")
+    network = load_network(folder / "network-2x2-skip-seed1.nc")
     found = results.load(folder / "pruning-2x2-skip-seed1.nc")
     # All heads of a layer with a skip may go.
     assert found["removed"].values.tolist() == [0, 1, 2, 3, 4] and found.sizes["head"] == 4
@@ -74,9 +77,9 @@ def test_the_pruning_is_that_of_smaller_networks(folder, suite):
         smaller = sma.prune(network, order[:removed])
         right = []
         for sample in samples:
-            xi = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean", heads=smaller.heads)
+            xi = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean", layers=smaller.layers)
             right.append(np.sign(smaller.outputs(xi)) == np.asarray(sample.labels))
         assert np.mean(right) == pytest.approx(wanted, abs=1e-12)
     theory = results.load(folder / "theory-2x2-skip-seed1.nc")["order_parameter"].values
-    wanted = sma.head_scores(theory[0, 0].astype(float), heads=SKIPS, definition="either")
+    wanted = sma.head_scores(theory[0, 0].astype(float), layers=SKIPS, definition="either")
     np.testing.assert_allclose(found["theory_score"].sel(definition="either")[0, 0], wanted)

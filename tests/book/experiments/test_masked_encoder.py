@@ -130,7 +130,7 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     parts = read.tokens[np.arange(30)], read.tokens[np.arange(30, 100)]
     seen = tasks.encoded_sentences(encoder, *parts, [range(2)], directions=6)
     labels = read.labels[:30]
-    solved = [sma.solve(seen.train, labels, width=10, temperature=heat) for heat in (0.1, 1.0)]
+    solved = [sma.solve(sma.Problem(seen.train, labels, width=10, temperature=heat)) for heat in (0.1, 1.0)]
     best = max(solved, key=lambda solution: float(solution.log_evidence()))
     assert float(one["temperature"]) == float(best.temperature)
     # Those of the record were rounded to sixteenths.
@@ -138,9 +138,9 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     accuracy = float(sma.accuracy(best.predict(seen.test).mean, read.labels[30:]))
     assert float(one["theory_accuracy"]) == pytest.approx(accuracy, abs=0.05)
     contributions = pruning.predictor_contributions(
-        seen.train, labels, seen.train, best.order_parameter, temperature=float(best.temperature)
+        sma.Problem(seen.train, labels, temperature=float(best.temperature)), seen.train, best.order_parameter
     )
-    taylor = pruning.taylor_importance(contributions, labels, heads=(6,))
+    taylor = pruning.taylor_importance(contributions, labels, layers=(6,))
     np.testing.assert_allclose(one["score"].sel(criterion="Taylor"), taylor, rtol=0.1)
 
 

@@ -33,7 +33,7 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, found, suite):
         )
 
         def told(one, heads, width, temperature, number=number, xi=xi, seen=seen, train=train, test=test):
-            solution = sma.solve(xi, train.labels, heads=heads, width=width, temperature=temperature)
+            solution = sma.solve(sma.Problem(xi, train.labels, layers=heads, width=width, temperature=temperature))
             wanted = float(sma.accuracy(solution.predict(seen).mean, test.labels))
             one = one.sel(temperature=temperature, draw=number)
             return one, wanted, solution
@@ -47,7 +47,7 @@ def test_every_point_is_that_of_solver_and_predictor(recorded, found, suite):
                 np.testing.assert_allclose(one["order_parameter"], solution.order_parameter, atol=1e-5)
         assert found["stage"].values.tolist() == ["U^(1)", "G^(1)", "U^(2)", "G^(2)", "U^(3)"]
         heads = 2 * (sma.Heads(2, values=7),)
-        wanted = sma.evidence_slopes(xi, train.labels, heads=heads, temperature=0.5)
+        wanted = sma.theory.evidence_slopes(sma.Problem(xi, train.labels, layers=heads, temperature=0.5))
         np.testing.assert_allclose(found["gp_evidence_slope"].sel(draw=number, temperature=0.5), wanted, rtol=1e-9)
         one, wanted, solution = told(found, (2, 2), np.inf, 0.5)
         assert one["gp_accuracy"].sel(test_set="new").item() == pytest.approx(wanted, abs=1e-12)

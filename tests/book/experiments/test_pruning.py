@@ -11,11 +11,10 @@ import xarray as xr
 import statmech_attention as sma
 from attention_book import experiments
 from attention_book.tasks import one_shot_suite
-from attention_book.training import trained_network
+from attention_book.training import save_network, trained_network
 from attention_book.training.path_form import initial
 from statmech_attention import pruning, results
 from statmech_attention.results import digest
-from statmech_attention.training import save_network
 
 from .shared import test_it_is_done_once_and_known_by_its_record, test_wrong_parameters_are_refused  # noqa: F401
 
@@ -121,12 +120,12 @@ def test_weighted_scores_take_the_size_of_the_path_path_kernels(recorded, found,
     for one, other in itertools.product(range(4), repeat=2):
         size[one, other] = np.trace(centring @ values[:, one] @ values[:, other].T @ centring) / (70 * 192)
     for draw, width in itertools.product(range(2), range(2)):
-        wanted = sma.head_scores(theory[draw, width] * size, heads=(2, 2), definition="either")
+        wanted = sma.head_scores(theory[draw, width] * size, layers=(2, 2), definition="either")
         scores = found["theory_score"].sel(definition="weighted")[draw, width]
         np.testing.assert_allclose(scores, wanted, rtol=1e-8)
-    wanted = sma.head_scores(network.order_parameters[0] * size, heads=(2, 2), definition="either")
+    wanted = sma.head_scores(network.order_parameters[0] * size, layers=(2, 2), definition="either")
     np.testing.assert_allclose(found["score"].sel(criterion="trained, weighted"), wanted, rtol=1e-8)
-    wanted = sma.head_scores(np.diag(np.diag(size)), heads=(2, 2))
+    wanted = sma.head_scores(np.diag(np.diag(size)), layers=(2, 2))
     np.testing.assert_allclose(found["score"].sel(criterion="kernels"), wanted, rtol=1e-8)
 
 
@@ -151,7 +150,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(recorded, foun
     seen = sma.attentioned_inputs(inputs, network.attention, readout="mean")
 
     def share(train, answers, test, overlap, heat):
-        mean = sma.predict(train, answers, test, overlap, temperature=heat).mean
+        mean = sma.predict(sma.Problem(train, answers, temperature=heat), test, overlap).mean
         return float(np.mean(np.sign(mean) == labels))
 
     for draw, width in itertools.product(range(2), range(2)):
@@ -162,7 +161,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(recorded, foun
         assert found["theory_accuracy"][0, draw, width] == pytest.approx(whole)
         for head in range(4):
             without = pruning.without_head(seen, head)
-            left = np.flatnonzero(sma.path_indices((2, 2))[:, head // 2] != head % 2)
+            left = np.flatnonzero(sma.model.path_indices((2, 2))[:, head // 2] != head % 2)
             # Cut: test inputs that do not come through the head.
             silent = sma.AttentionedInputs(seen.values.at[:, np.setdiff1d(range(4), left)].set(0.0), (2, 2))
             cut = share(train, sample.labels, silent, overlap, heat)
@@ -172,7 +171,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(recorded, foun
             assert found["theory_drop_fitted"][0, draw, width, head] == pytest.approx(whole - fitted, abs=1e-12)
             if width == 0:
                 options = {"width": WIDTHS[0], "temperature": heat}
-                anew = sma.solve(smaller, sample.labels, **options).order_parameter
+                anew = sma.solve(sma.Problem(smaller, sample.labels, **options)).order_parameter
                 again = share(smaller, sample.labels, without, anew, heat)
                 assert found["theory_anew_accuracy"][0, draw, head] == pytest.approx(again, abs=1e-12)
 
@@ -190,15 +189,15 @@ def test_scores_are_those_of_theory_and_weights(recorded, found, network):
     np.testing.assert_array_equal(found["definition"], ["both", "either", "weighted"])
     for kind, draw, width in itertools.product(["both", "either"], range(2), WIDTHS):
         scores = found["theory_score"].sel(definition=kind, width=width)[draw]
-        wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), heads=(2, 2), definition=kind)
+        wanted = sma.head_scores(theory.sel(width=width)[draw].values.astype(float), layers=(2, 2), definition=kind)
         np.testing.assert_allclose(scores, wanted)
         order = found["theory_order"].sel(definition=kind, width=width)[draw]
-        np.testing.assert_array_equal(order, pruning.removal_order(wanted, heads=(2, 2)))
+        np.testing.assert_array_equal(order, pruning.removal_order(wanted, layers=(2, 2)))
         np.testing.assert_allclose(
             found["score"].sel(criterion=f"trained, {kind}"),
-            sma.head_scores(network.order_parameters[0], heads=(2, 2), definition=kind),
+            sma.head_scores(network.order_parameters[0], layers=(2, 2), definition=kind),
         )
-    np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.head_weight_norms(network))
+    np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.network.head_weight_norms())
 
 
 def test_the_share_of_parameters_is_that_of_arrays_counted(found, network):

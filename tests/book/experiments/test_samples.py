@@ -21,7 +21,7 @@ WRONG = [
     {"widths": (10.5,)},
     ({"widths": (10, 11)}, r"widths: wanted some of the theory's, \[10.0, 50.0\], got also \[11\]"),
     ({"number": 2}, "number: wanted a draw of the theory's 2, from 0, got 2"),
-    {"chains": 1},
+    {"count": 1},
     {"draws": 2},
 ]
 

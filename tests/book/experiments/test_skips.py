@@ -25,7 +25,7 @@ def test_the_two_networks_see_the_same_chains(recorded):
     for kind, heads in module.KINDS.items():
         for name, key, count in (("train", keys[0], 6), ("test", keys[1], 8)):
             sample = task.sample(key, count)
-            wanted = sma.attentioned_inputs(sample.inputs, attention, readout="last", heads=heads)
+            wanted = sma.attentioned_inputs(sample.inputs, attention, readout="last", layers=heads)
             np.testing.assert_allclose(getattr(trials[kind], name).values, wanted.values, rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(trials[kind].labels, task.sample(keys[0], 6).labels)
 
@@ -34,13 +34,13 @@ def test_the_two_networks_see_the_same_chains(recorded):
 def test_the_record_is_what_solver_and_predictor_give(recorded, kind):
     found, trial = results.load(recorded), experiment_of(recorded).trials(0)[kind]
     assert found.width.values.tolist() == [12, 20] and found.temperature.values.tolist() == [0.5, 1.0]
-    solution = sma.solve(trial.train, trial.labels, width=20, temperature=0.5)
+    solution = sma.solve(sma.Problem(trial.train, trial.labels, width=20, temperature=0.5))
     point = found.isel(draw=0, width=1, temperature=0)
     np.testing.assert_allclose(point[f"order_parameter_{kind}"], solution.order_parameter, rtol=1e-6, atol=1e-7)
     mean = solution.predict(trial.test).mean
     assert float(point[f"accuracy_{kind}"]) == pytest.approx(float(sma.accuracy(mean, trial.test_labels)))
-    limit = sma.gp_order_parameters(trial.train.heads)[0]
-    mean = sma.predict(trial.train, trial.labels, trial.test, limit, temperature=0.5).mean
+    limit = sma.theory.gp_order_parameters(trial.train.layers)[0]
+    mean = sma.predict(sma.Problem(trial.train, trial.labels, temperature=0.5), trial.test, limit).mean
     assert float(point[f"gp_accuracy_{kind}"]) == pytest.approx(float(sma.accuracy(mean, trial.test_labels)))
 
 
@@ -48,11 +48,11 @@ def test_the_exact_posterior_is_that_of_weighted_points(recorded):
     """Importance sampling shares the density with the Markov chain and nothing else."""
     found, trial = results.load(recorded).isel(draw=0), experiment_of(recorded).trials(0)["skip"]
     options = dict(width=12, temperature=1.0, key=jax.random.key(9), points=64, attentioned_test=trial.test, warn=False)
-    exact = sampling.importance(trial.train, trial.labels, **options)
+    exact = sampling.importance(sma.Problem(trial.train, trial.labels, **options))
     point = found.sel(temperature=1.0)
     spread = np.hypot(point["exact_order_parameter_error_skip"], exact.order_parameter.error)
     apart = np.abs(point["exact_order_parameter_skip"] - exact.order_parameter.mean) / np.maximum(spread, 1e-9)
     assert float(apart.max()) < 6
-    theory = sma.solve(trial.train, trial.labels, width=12, temperature=1.0).predict(trial.test).mean
+    theory = sma.solve(sma.Problem(trial.train, trial.labels, width=12, temperature=1.0)).predict(trial.test).mean
     distance = np.sqrt(np.mean((theory - exact.output.mean) ** 2))
     assert float(point["distance_skip"]) == pytest.approx(distance, abs=4 * float(point["distance_error_skip"]))

@@ -47,7 +47,7 @@ def test_every_point_is_that_of_solver_and_predictor(found, suite):
             here = found.sel(draw=number, width=width)
             for temperature in (0.05, 0.5):
                 one = here.sel(temperature=temperature)
-                solution = sma.solve(xi, train.labels, width=width, temperature=temperature)
+                solution = sma.solve(sma.Problem(xi, train.labels, width=width, temperature=temperature))
                 np.testing.assert_allclose(one["action"], solution.action, rtol=1e-8)
                 for name, test in tests.items():
                     wanted = sma.accuracy(solution.predict(seen[name]).mean, test.labels)
@@ -55,12 +55,12 @@ def test_every_point_is_that_of_solver_and_predictor(found, suite):
                 if one["best_temperature"] == temperature:
                     np.testing.assert_allclose(here["order_parameter"], solution.order_parameter, atol=1e-6)
                     gram = solution.kernel()
-                    wanted = sma.centred_alignment(gram, train.labels)
+                    wanted = sma.theory.centred_alignment(gram, train.labels)
                     np.testing.assert_allclose(here["alignment"], wanted, rtol=1e-5)
         temperature = found["gp_best_temperature"].sel(draw=number).item()
-        identity = sma.gp_order_parameters((2, 2))[0]
+        identity = sma.theory.gp_order_parameters((2, 2))[0]
         for name, test in tests.items():
-            mean = sma.predict(xi, train.labels, seen[name], identity, temperature=temperature).mean
+            mean = sma.predict(sma.Problem(xi, train.labels, temperature=temperature), seen[name], identity).mean
             one = found["gp_accuracy"].sel(draw=number, test_set=name, temperature=temperature)
             assert one.item() == pytest.approx(float(sma.accuracy(mean, test.labels)), abs=1e-12)
 

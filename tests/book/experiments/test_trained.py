@@ -7,10 +7,9 @@ import pytest
 
 from attention_book import experiments
 from attention_book.experiments import trained
-from attention_book.training import train
+from attention_book.training import load_network, train
 from statmech_attention import results
 from statmech_attention.results.atomic import Busy
-from statmech_attention.training import load_network
 
 from .shared import *  # noqa: F403
 

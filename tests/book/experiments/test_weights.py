@@ -13,7 +13,7 @@ from .shared import *  # noqa: F403
 EXPERIMENT = "HiddenMarkovWeights"
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
 SETTINGS |= dict(chains=2, warmup=60, draws=60, thinning=1)
-WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"chains": 1}]
+WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"count": 1}]
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,9 @@ def direct():
     trial = experiments.sampling_trial(3, network="good and denoising", noise=0.5, examples=6, test_examples=5)
     options = dict(width=2, temperature=1.0, chains=2, warmup=60, draws=60, warn=False)
     key = jax.random.fold_in(jax.random.key(3), 2)
-    return sampling.weights_posterior(trial.train, trial.labels, key=key, attentioned_test=trial.test, **options), trial
+    return sampling.weights_posterior(
+        sma.Problem(trial.train, trial.labels, **options), key=key, test=trial.test
+    ), trial
 
 
 def test_the_record_is_a_summary_of_the_draws(found, direct):
@@ -66,7 +68,7 @@ def test_the_opening_is_what_the_sampler_draws_first(recorded):
     options = dict(
         width=2, temperature=1.0, chains=2, warmup=2, draws=4, warn=False, key=jax.random.fold_in(jax.random.key(3), 2)
     )
-    wanted = sampling.weights_posterior(trial.train, trial.labels, **options)
+    wanted = sampling.weights_posterior(sma.Problem(trial.train, trial.labels, **options))
     np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)
 
 

@@ -108,31 +108,31 @@ def close(artist, wanted):
 def test_order_parameters_are_centred_at_zero_and_named_by_heads():
     matrix = np.diag([11.7, 0.43, 5.73, 0.46])
     matrix[0, 2] = matrix[2, 0] = -4.1
-    axes = plotting.order_parameter(matrix, heads=PAIR)
+    axes = plotting.order_parameter(matrix, layers=PAIR)
     np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
     assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
     assert names(axes) == ["(1,1)", "(1,2)", "(2,1)", "(2,2)"]
     assert [text.get_text() for text in axes.texts][:4] == ["12", "0", "-4.1", "0"]
     chain = (sma.SkipHeads(1), sma.Linear(), 2, sma.Outputs(2))
-    axes = plotting.chain_order_parameter(np.eye(8), heads=chain)
+    axes = plotting.chain_order_parameter(np.eye(8), layers=chain)
     assert names(axes) == [f"({skip},·,{head};{output})" for skip in "·1" for head in "12" for output in "12"]
     (frame,) = axes.patches  # of what a skip keeps
     assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((-0.5, -0.5), 4, 4)
-    assert names(plotting.chain_order_parameter(np.eye(2), heads=chain, layer=4)) == ["(;1)", "(;2)"]
+    assert names(plotting.chain_order_parameter(np.eye(2), layers=chain, layer=4)) == ["(;1)", "(;2)"]
     borders = [line.get_ydata()[0] for line in drawn("output_order_parameter").lines if np.ptp(line.get_ydata()) == 0]
     assert sorted(borders) == [2.5, 5.5, 8.5]
-    axes = plotting.path_blocks(np.eye(9), heads=(sma.SkipHeads(2), sma.SkipHeads(2)))
+    axes = plotting.path_blocks(np.eye(9), layers=(sma.SkipHeads(2), sma.SkipHeads(2)))
     assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
 
 
 def test_correlations_are_those_of_numpy_and_a_kernel_is_sorted_by_class():
     draws = RANDOM.normal(size=(4, 50)) * [[1], [10], [0.1], [3]]
     draws -= draws.mean(axis=1, keepdims=True)
-    shown, off = plotting.path_correlations(draws @ draws.T, heads=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
+    shown, off = plotting.path_correlations(draws @ draws.T, layers=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
     np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
     assert (shown.mask == ~off).all()
     with pytest.raises(ValueError, match="matrix: wanted a positive diagonal"):
-        plotting.path_correlations(np.zeros((4, 4)), heads=PAIR)
+        plotting.path_correlations(np.zeros((4, 4)), layers=PAIR)
     labels, block = np.array([-1.0, 1, -1, 1]), np.array([1, 1, -1, -1])
     axes = plotting.kernel_matrix(np.outer(labels, labels), labels)
     np.testing.assert_array_equal(axes.images[0].get_array(), np.outer(block, block))

@@ -34,14 +34,14 @@ def test_the_share_of_a_layer_is_that_of_pairs_with_a_head_of_it(overlap):
     )
     np.testing.assert_allclose(layer_shares(overlap, heads=HEADS), [with_head / size.sum(), 1], rtol=1e-12)
     np.testing.assert_allclose(
-        layer_shares(sma.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], heads=(sma.SkipHeads(2),) * 2), 0.5
+        layer_shares(sma.theory.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], heads=(sma.SkipHeads(2),) * 2), 0.5
     )
 
 
 def test_the_share_of_a_head_is_its_score_before_that_is_normalised(overlap):
     found = head_shares(overlap, heads=HEADS)
     np.testing.assert_allclose(
-        found / found.max(), sma.head_scores(overlap, heads=HEADS, definition="either"), rtol=1e-10
+        found / found.max(), sma.head_scores(overlap, layers=HEADS, definition="either"), rtol=1e-10
     )
     size = np.abs(np.outer(COEFFICIENTS, COEFFICIENTS) * overlap)
     gone = sum(

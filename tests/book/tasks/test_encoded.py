@@ -82,13 +82,13 @@ def test_padding_and_test_sentences_decide_nothing(encoder):
 
 def test_heads_are_spelled_for_the_theory(encoder):
     options = {"directions": 2}
-    assert encoded_sentences(encoder, TRAIN, TEST, (0, 2), **options).train.heads == (HEADS, HEADS)
-    assert encoded_sentences(encoder, TRAIN, TEST, (range(DEPTH),), **options).test.heads == (DEPTH * HEADS,)
+    assert encoded_sentences(encoder, TRAIN, TEST, (0, 2), **options).train.layers == (HEADS, HEADS)
+    assert encoded_sentences(encoder, TRAIN, TEST, (range(DEPTH),), **options).test.layers == (DEPTH * HEADS,)
     found = encoded_sentences(encoder, TRAIN, TEST, (0, 2), skips=True, outputs=3, **options)
-    assert found.test.heads == (SkipHeads(HEADS), SkipHeads(HEADS), Outputs(3))
+    assert found.test.layers == (SkipHeads(HEADS), SkipHeads(HEADS), Outputs(3))
     assert found.train.values.shape == (7, (HEADS + 1) ** 2, 2)
     labels = np.eye(3)[np.arange(7) % 3] - 1 / 3
-    solution = sma.solve(found.train, labels, width=20, temperature=0.1)
+    solution = sma.solve(sma.Problem(found.train, labels, width=20, temperature=0.1))
     assert solution.predict(found.test).mean.shape == (5, 3)
 
 

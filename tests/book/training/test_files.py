@@ -6,10 +6,9 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from attention_book.training import trained_network
+from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
 from statmech_attention.layers import Linear, SkipHeads
-from statmech_attention.training import load_network, save_network
 
 from .conftest import parameters_of, relative
 
@@ -21,13 +20,15 @@ def test_stored_network_is_small_and_gives_the_same_outputs(task, tmp_path):
     path = save_network(network, tmp_path / "network.nc", parameters={"heads": [4, 4]}, seed=2, wall_seconds=1.5)
     assert path.stat().st_size < 2e6
     loaded = load_network(path)
-    assert loaded.heads == (4, 4) and loaded.width == 64 and loaded.best_step == 7
+    assert loaded.layers == (4, 4) and loaded.width == 64 and loaded.best_step == 7
     np.testing.assert_array_equal(loaded.curve, curve)
     sample = task.sample(jax.random.key(4), 6, classes=range(24))
     attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, readout="mean")
     wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, readout="mean")
     assert relative(loaded.outputs(attentioned), wanted) < 1e-5
-    for found, overlap in zip(loaded.order_parameters, sma.weights_order_parameters(parameters.weights()), strict=True):
+    for found, overlap in zip(
+        loaded.order_parameters, sma.model.weights_order_parameters(parameters.weights()), strict=True
+    ):
         np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
     assert loaded.value_norms[1] == pytest.approx(np.linalg.norm(parameters.weights().values[1], axis=(1, 2)), rel=1e-5)
     with pytest.raises(ValueError, match="attentioned: wanted heads"):
@@ -44,7 +45,7 @@ def test_biases_are_stored(tmp_path):
 def test_stored_networks_of_unequal_layers(tmp_path):
     network = trained_network(parameters_of((3, 1, 2)))
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.heads == (3, 1, 2) and [len(u) for u in loaded.order_parameters[:-1]] == [6, 2, 2]
+    assert loaded.layers == (3, 1, 2) and [len(u) for u in loaded.order_parameters[:-1]] == [6, 2, 2]
     np.testing.assert_array_equal(loaded.vectors, network.vectors)
 
 
@@ -53,16 +54,16 @@ def test_stored_networks_with_skips_and_linear_blocks(task, tmp_path):
     parameters = parameters_of(heads)
     network = trained_network(parameters, heads=heads)
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.heads == heads and [len(norms) for norms in loaded.value_norms] == [2, 3, 1]
+    assert loaded.layers == heads and [len(norms) for norms in loaded.value_norms] == [2, 3, 1]
     for name in ("queries", "keys", "order_parameters", "value_norms"):
         for found, wanted in zip(getattr(loaded, name), getattr(network, name), strict=True):
             np.testing.assert_array_equal(found, wanted)
     sample = task.sample(jax.random.key(4), 6, classes=range(24))
-    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, readout="mean", heads=heads)
-    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, readout="mean", heads=heads)
+    attentioned = sma.attentioned_inputs(sample.inputs, loaded.attention, readout="mean", layers=heads)
+    wanted = sma.forward(parameters.weights(), sample.inputs, loaded.attention, readout="mean", layers=heads)
     assert relative(loaded.outputs(attentioned), wanted) < 1e-5
     for found, overlap in zip(
-        loaded.order_parameters, sma.weights_order_parameters(parameters.weights(), heads=heads), strict=True
+        loaded.order_parameters, sma.model.weights_order_parameters(parameters.weights(), layers=heads), strict=True
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
 

@@ -185,7 +185,7 @@ def test_a_network_with_skips_and_narrow_heads_is_trained_interrupted_and_gone_o
     train(task, split, **options, stop_after=5, checkpoint=path)
     parts = train(task, split, **options, stop_after=4, checkpoint=path)
     written = ["SkipHeads(count=2)", "Heads(count=2, values=3)"]
-    assert whole.heads == options["heads"] and whole.settings["heads"] == written
+    assert whole.layers == options["heads"] and whole.settings["heads"] == written
     assert whole.parameters.values[1].outputs.shape == (2, 16, 3)
     assert_same(parts, whole)
     with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):

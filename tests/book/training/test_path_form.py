@@ -30,7 +30,7 @@ def both_outputs(task, heads, examples=9):
         inputs, parameters = sample.inputs, jax.tree.map(lambda array: array.astype(jnp.float64), parameters)
         sides = ([layer for layer in side if len(layer)] for side in (parameters.queries, parameters.keys))
         attention = sma.attention_from_queries_and_keys(*sides)
-        return sma.forward(parameters.weights(), inputs, attention, readout="mean", heads=heads)
+        return sma.forward(parameters.weights(), inputs, attention, readout="mean", layers=heads)
 
     return by_paths, by_layers, sample
 
@@ -68,7 +68,7 @@ def test_effective_vectors_are_those_of_equation_5(heads):
     parameters = parameters_of(heads)
     weights = parameters.weights()
     paths = int(np.prod(heads))
-    wanted = sma.effective_weights(weights) @ weights.projection / np.float32(np.sqrt(20 * 192 * paths))
+    wanted = sma.model.effective_weights(weights) @ weights.projection / np.float32(np.sqrt(20 * 192 * paths))
     assert relative(effective_vectors(parameters), wanted) < 1e-5
 
 
@@ -103,8 +103,8 @@ def test_biases_are_those_of_a_network_with_one_more_feature(task, heads):
     wider = parameters._replace(projection=jnp.column_stack([parameters.projection, parameters.projection_bias]))
     inputs = jnp.concatenate([sample.inputs, jnp.ones((*sample.inputs.shape[:2], 1))], axis=2)
     attention = sma.attention_from_queries_and_keys(*blind)
-    wanted = sma.forward(wider.weights(), inputs, attention, readout="mean", heads=heads) + parameters.readout_bias
+    wanted = sma.forward(wider.weights(), inputs, attention, readout="mean", layers=heads) + parameters.readout_bias
     assert relative(found, wanted) < 1e-5
     network = trained_network(parameters, heads=heads)
-    seen = sma.attentioned_inputs(sample.inputs, network.attention, readout="mean", heads=heads)
+    seen = sma.attentioned_inputs(sample.inputs, network.attention, readout="mean", layers=heads)
     assert relative(network.outputs(seen), wanted) < 1e-5
