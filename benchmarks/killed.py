@@ -21,11 +21,10 @@ import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import train, trained_network
 from attention_book.training.path_form import initial
-from statmech_attention import results
 from statmech_attention.sampling import posterior
 from statmech_attention.training import save_network
 

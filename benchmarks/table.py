@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from benchmarks.checksums import CHECKSUMS
-from statmech_attention import results
 
 _UNITS = {
     "seconds": ("s", "a solve after compilation, the fastest of several"),

@@ -10,9 +10,10 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention

@@ -6,8 +6,9 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments import evidence_lost as module
-from statmech_attention import pruning, results
+from statmech_attention import pruning
 
 from .conftest import network_in
 

@@ -9,12 +9,12 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
+from attention_book.results import digest
 from attention_book.tasks import one_shot_suite
 from attention_book.training import trained_network
 from attention_book.training.path_form import initial
-from statmech_attention import pruning, results
-from statmech_attention.results import digest
+from statmech_attention import pruning
 from statmech_attention.training import save_network
 
 NETWORK = dict(data="glyphs", layers=2, heads=2, kind="heads", seed=3)
