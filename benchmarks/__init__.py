@@ -1,5 +1,1 @@
-"""Speed and memory of the saddle point beside the usual minimisers. Run it with `python -m benchmarks`.
-
-`plan` says what is measured, `problems` makes the problems, `minimisers` holds ours and the others, `worker` measures one
-case in a process of its own, `table` keeps the results.
-"""
+"""Speed and memory of the package, random problems and kills; each module is a command, as in `python -m benchmarks.dmft`."""

@@ -1,8 +1,8 @@
-"""What the first call of everything costs: `python -m benchmarks.calls`. Leave the machine alone meanwhile.
+"""Measure what the first call of everything costs: `python -m benchmarks.calls`. Leave the machine alone meanwhile.
 
-Every case is a process of its own, without a cache of compiled programs. The call is made three times: cold; with other numbers
-(prior variances, widths, temperature, key), which must find everything compiled; and warm. Compilations are counted. The example
-of the README is timed as the process it is for a newcomer.
+Every case is a process of its own without a cache of compiled programs. The call is made cold; with other numbers (prior
+variances, widths, temperature, key), which must find everything compiled; and warm. The example of the README is timed as
+the process that it is for a newcomer.
 """
 
 import argparse
@@ -11,20 +11,19 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import jax
 import numpy as np
+from tqdm import tqdm
 
 import statmech_attention as sma
-from benchmarks import table
+from benchmarks import problems, table
 from statmech_attention import dmft
 from statmech_attention.compiling import compilations
 
-ROOT = Path(__file__).resolve().parents[1]
-RECORDED = ROOT / "results" / "benchmarks_calls.nc"
+RECORDED = table.RESULTS / "benchmarks_calls.nc"
 README = "the README's lines, as a process"
-_UNITS = {
+UNITS = {
     "cold": ("s", "the first call in its process; of the README's lines the whole process, imports included"),
     "other": ("s", "the same with other numbers of the same shapes"),
     "warm": ("s", "the fastest of three more calls"),
@@ -35,12 +34,12 @@ _UNITS = {
 
 @functools.cache
 def trial():
-    """Data that the calls are made on."""
+    """Return the data that the calls are made on."""
     return sma.tasks.HiddenMarkov().trial(jax.random.key(0), 100, 1000)
 
 
 def calls() -> dict:
-    """By name functions of a number, 0, 1, ..; another number makes other data of the same shapes."""
+    """Return functions of a number by name; another number makes other data of the same shapes."""
 
     def theory(number):
         return {"variance": (1.0, 1.0 + 0.1 * number, 1.0, 1.0)}
@@ -90,77 +89,56 @@ def calls() -> dict:
     }
 
 
-def example() -> str:
-    """The first Python block of the README."""
-    return (ROOT / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
-
-
 def measure(name: str) -> dict:
-    """One row, measured in this process."""
+    """Return the row of a call, measured in this process."""
     sma.enable_x64()
     compilations()  # begins to count
     call = calls()[name]
     if not name.startswith("task"):
         trial()
-    found = {}
-    for which, number in (("cold", 0), ("other", 1)):
-        before = compilations()
+    counts, found = [compilations()], {"what": name}
+    for number, which in enumerate(("cold", "other")):
         found[which] = _timed(call, number)
-        found[{"cold": "compilations", "other": "compilations_other"}[which]] = compilations() - before
-    return {"what": name, **found, "warm": min(_timed(call, 1) for _ in range(3))}
+        counts.append(compilations())
+    found |= dict(zip(("compilations", "compilations_other"), map(int, np.diff(counts)), strict=True))
+    return {**found, "warm": min(_timed(call, 1) for _ in range(3))}
 
 
-def main() -> int:
-    """Measure every call in a process of its own, print and record; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__.split("\n\n")[0])
+def newcomer() -> dict:
+    """Return the row of the README's first Python block, run as a process."""
+    example = (table.ROOT / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    count = "from statmech_attention.compiling import compilations"
+    compiled = int(_run(f"{count}\ncompilations()\n{example}\nprint(compilations())").split()[-1])
+    cold, never = min(_timed(_run, example) for _ in range(3)), float("nan")
+    row = {"what": README, "cold": cold, "other": never, "warm": never}
+    return row | {"compilations": compiled, "compilations_other": 0}
+
+
+def main() -> None:
+    """Measure every call in a process of its own, record and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__)
     parser.add_argument("--one", metavar="CALL", help="measure one in this process and print it as JSON")
-    parser.add_argument("--output", type=Path, metavar="FILE.nc", help="where to write (results/benchmarks_calls.nc)")
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(options.one)))
-        return 0
+        return
     sma.enable_x64()  # for the checksum
-    rows = []
-    print(f"{'what':36s} {'cold s':>8s} {'other s':>8s} {'warm s':>9s} {'compiled':>9s} {'again':>6s}")
-    for name in (README, *calls()):
-        rows.append(_process() if name == README else _alone(name))
-        numbers = [rows[-1][column] for column in _UNITS]
-        print("{:36s} {:8.2f} {:8.3f} {:9.4f} {:9d} {:6d}".format(name, *numbers), flush=True)
-    path = options.output or RECORDED
-    table.write(path, rows, _UNITS, maker="benchmark of the first calls")
-    print(f"\nWritten to {path}")
-    return 0
+    began = time.monotonic()
+    rows = [newcomer(), *(table.alone("benchmarks.calls", name) for name in tqdm(calls(), unit="call"))]
+    about = {"maker": "benchmark of the first calls", "checksum": problems.checksum(), "began": began}
+    table.show(table.write(RECORDED, rows, UNITS, **about), ["what", *UNITS])
 
 
-def _process() -> dict:
-    seconds = [_timed(lambda _: _run([sys.executable, "-c", example()]), 0) for _ in range(3)]
-    counted = (
-        f"from statmech_attention.compiling import compilations\ncompilations()\n{example()}\nprint(compilations())"
-    )
-    compiled = int(_run([sys.executable, "-c", counted]).split()[-1])
-    return {
-        "what": README,
-        "cold": min(seconds),
-        "other": float("nan"),
-        "compilations": compiled,
-        "compilations_other": 0,
-        "warm": float("nan"),
-    }
+def _run(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=table.ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def _alone(name: str) -> dict:
-    return json.loads(_run([sys.executable, "-m", "benchmarks.calls", "--one", name]).splitlines()[-1])
-
-
-def _run(command: list[str]) -> str:
-    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def _timed(call, number: int) -> float:
+def _timed(call, argument) -> float:
     start = time.perf_counter()
-    jax.block_until_ready(call(number))
+    jax.block_until_ready(call(argument))
     return time.perf_counter() - start
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,7 +1,7 @@
-"""Runs that are killed: do they come to the same end as one that is left alone? `python -m benchmarks.killed`.
+"""Kill runs at random moments: do they come to the same end as one that is left alone? `python -m benchmarks.killed`.
 
-A recorded experiment, a recorded sweep over widths, a training and a sampling are killed with SIGKILL at random moments and started
-again, until they end. Every attempt is a process of its own, forked from one that has imported everything and computed nothing.
+A recorded experiment, a recorded sweep over widths, a training and a sampling are killed with SIGKILL and started again until
+they end. Every attempt is a process of its own, forked from one that has imported everything and computed nothing.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
@@ -25,11 +24,11 @@ from attention_book import experiments, results
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import train, trained_network
 from attention_book.training.path_form import initial
+from benchmarks import table
 from statmech_attention.sampling import posterior
 from statmech_attention.training import save_network
 
-RECORDED = Path(__file__).resolve().parents[1] / "results" / "killed.nc"
-MAKER, REVISION = "benchmark of the kills", 1
+RECORDED, MAKER = table.RESULTS / "killed.nc", "benchmark of the kills"
 SAME = "same end"
 UNITS = {
     "run": ("", "several kills hit a run before it ends"),
@@ -42,13 +41,7 @@ UNITS = {
 
 
 class Task(NamedTuple):
-    """What is killed.
-
-    Attributes:
-        work: goes on with what is in a folder, to the end.
-        kept: how much of the work is kept in a folder.
-        double: whether in double precision.
-    """
+    """Work that continues in a folder to its end, a count of what is kept of it there, and whether in double precision."""
 
     work: Callable[[Path], object]
     kept: Callable[[Path], int]
@@ -102,7 +95,7 @@ def _parts(folder: Path) -> int:
 
 
 def _state(leaf: int, count: Callable[[np.ndarray], int]) -> Callable[[Path], int]:
-    """What a state says of how far it is: the leaf, counted from the end where it is negative."""
+    """Return a count of what a state holds, from one leaf of it."""
 
     def kept(folder: Path) -> int:
         if not (folder / "state.npz").exists():
@@ -123,62 +116,41 @@ TASKS = {
 
 
 def series(name: str, kills: int, folder: Path, seed: int = 0) -> Iterator[dict]:
-    """Kill runs of a task and let each come to its end.
-
-    Args:
-        name: of the task.
-        kills: how many.
-        folder: an empty one, for the runs.
-        seed: of the moments, which lie anywhere in the time that a run takes that is left alone.
-
-    Yields:
-        A row for each kill, as its run has ended.
-
-    Raises:
-        RuntimeError: the run that is left alone fails, or two of them have not the same end.
-    """
+    """Kill runs of a task and let each come to its end; yield a row per kill once its run has ended."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"  # XLA warns of every program that it reads
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([part.__module__ for part in (experiments.Theory, posterior, train)])
-    random, task = np.random.default_rng([seed, len(name)]), TASKS[name]
+    random, task, number, done = np.random.default_rng([seed, len(name)]), TASKS[name], 0, 0
     # The first compiles; those that follow read what it compiled.
-    again = folder / "again"
-    for place in (folder / "alone", again):
+    for place in (folder / "alone", folder / "again"):
         code, alone = attempt(context, task, place, folder / "programs", None)
         if code:
-            raise RuntimeError(f"{name}: ended with {code} though nobody killed it")
-    wanted = end(again)
+            raise RuntimeError(f"{name}: ended with {code} though nothing killed it")
+    wanted = end(place)
     if end(folder / "alone") != wanted:
-        raise RuntimeError(f"{name}: two runs that nobody killed have not the same end")
-    number = done = 0
+        raise RuntimeError(f"{name}: two runs that nothing killed have different ends")
     while done < kills:
-        place, rows, outcome = folder / f"run{number}", [], SAME
-        while True:
+        place, rows, code, lost = folder / f"run{number}", [], None, False
+        while code is None:
             moment = random.uniform(0, alone) if done + len(rows) < kills else None
             code, seconds = attempt(context, task, place, folder / "programs", moment)
-            if code is not None:
-                break
-            writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
-            # Of a run that has ended but for what it is to remove, nothing need be kept.
-            kept = max(before, task.kept(place)) if _ended(place, wanted) else task.kept(place)
-            if kept < before:
-                outcome = "lost what was kept"
-            facts = {"task": name, "run": number, "moment": seconds, "alone": alone}
-            rows.append(facts | {"kept": kept, "writing": writing})
-        if code:
-            outcome = f"ended with {code}"
-        elif end(place) != wanted:
-            outcome = "another end"
+            if code is None:
+                writing, before = any(place.rglob("*.part")), rows[-1]["kept"] if rows else 0
+                # If the result is there and only what it was made of is still to be removed, nothing need be kept.
+                ended = wanted.items() <= end(place).items()
+                kept = max(before, task.kept(place)) if ended else task.kept(place)
+                lost |= kept < before
+                facts = {"task": name, "run": number, "moment": seconds, "alone": alone}
+                rows.append(facts | {"kept": kept, "writing": writing})
+        outcome = "lost what was kept" if lost else SAME
+        if code or end(place) != wanted:
+            outcome = f"ended with {code}" if code else "another end"
         yield from ({**row, "outcome": outcome} for row in rows)
         number, done = number + 1, done + len(rows)
 
 
 def attempt(context, task: Task, folder: Path, programs: Path, moment: float | None) -> tuple[int | None, float]:
-    """A process at a task, killed after so many seconds.
-
-    Returns:
-        How it ended by itself, None where it was killed; and the seconds.
-    """
+    """Run a task in a process, killed after so many seconds; return its exit code, None if it was killed, and its seconds."""
     begun = context.Event()
     process = context.Process(target=_work, args=(task.work, task.double, folder, programs, begun))
     process.start()
@@ -202,58 +174,31 @@ def _work(work, double: bool, folder: Path, programs: Path, begun) -> None:
 
 
 def end(folder: Path) -> dict[str, str]:
-    """All files of a folder, and what is in the records among them, but for the times."""
+    """Return the files of a folder, with the digest of each record, which leaves out times."""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): results.digest(file) if file.suffix == ".nc" else "" for file in files}
 
 
-def _ended(folder: Path, wanted: dict[str, str]) -> bool:
-    """True where the result is there and only what it was made of is still to be removed."""
-    return wanted.items() <= end(folder).items()
-
-
-def record(kills: int, path: Path, names=tuple(TASKS)) -> xr.Dataset:
-    """Kill runs of every task and record how they end.
-
-    Args:
-        kills: of every task.
-        path: of the record.
-        names: of the tasks.
-
-    Returns:
-        What is recorded.
-    """
-    began, rows = time.monotonic(), []
-    with tqdm(total=kills * len(names), unit="kill", disable=None) as bar:
-        for name in names:
-            with tempfile.TemporaryDirectory(prefix="killed-") as folder:
-                for row in series(name, kills, Path(folder)):
-                    rows.append(row)
-                    bar.update()
-    dataset = xr.Dataset({name: ("kill", np.array([row[name] for row in rows])) for name in rows[0]})
-    for name, (unit, text) in UNITS.items():
-        dataset[name].attrs.update(units=unit, long_name=text)
-    from benchmarks.checksums import CHECKSUMS  # which reads this module
-
-    dataset.attrs["checksum"] = CHECKSUMS[MAKER]().ravel()
-    about = {"parameters": {"kills": kills}, "revision": REVISION, "maker": MAKER, "seed": 0}
-    results.save(dataset, path, **about, wall_seconds=time.monotonic() - began)
-    return dataset
+def checksum() -> np.ndarray:
+    """Actions of the sweep that is killed, left alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        return results.load(sweep(Path(folder)))["action"].values
 
 
 def main() -> int:
-    """Run the command line; returns 1 if a run that was killed did not come to the same end."""
+    """Kill, record and count; return 1 if a run that was killed did not come to the same end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.killed", description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=20, help="of every task (20)")
-    parser.add_argument("--output", type=Path, default=RECORDED, metavar="FILE.nc", help="where to write")
-    options = parser.parse_args()
+    parser.add_argument("--kills", type=int, default=20, help="number of kills of each task (20)")
+    kills, began, rows = parser.parse_args().kills, time.monotonic(), []
     sma.enable_x64()
-    dataset = record(options.kills, options.output)
-    outcomes = zip(dataset["task"].values.tolist(), dataset["outcome"].values.tolist(), strict=True)
-    for (task, outcome), number in Counter(outcomes).items():
+    for name in TASKS:
+        with tempfile.TemporaryDirectory(prefix="killed-") as folder:
+            rows += tqdm(series(name, kills, Path(folder)), total=kills, desc=name, unit="kill")
+    about = {"dimension": "kill", "parameters": {"kills": kills}, "revision": 1}
+    table.write(RECORDED, rows, UNITS, maker=MAKER, checksum=checksum(), began=began, **about)
+    for (task, outcome), number in Counter((row["task"], row["outcome"]) for row in rows).items():
         print(f"{number:5d} kills of the {task}: {outcome}")
-    print(f"{int(dataset['writing'].sum()):5d} of them in the middle of a file")
-    return 0 if (dataset["outcome"] == SAME).all() else 1
+    return int(any(row["outcome"] != SAME for row in rows))
 
 
 if __name__ == "__main__":

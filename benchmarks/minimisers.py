@@ -1,7 +1,7 @@
 """The minimisers that are compared: ours and its rivals, all on the same action, in the same coordinates unless said otherwise.
 
 Each is made once for a problem and then called with a width. All stop once the largest entry of the gradient is at most
-`SMALL`; nobody is told the minimum. The rivals get the kernels of the pairs of paths where ours keeps them.
+`SMALL`; none is given the minimum. The rivals get the kernels of the pairs of paths where ours keeps them.
 """
 
 from functools import partial
@@ -20,12 +20,12 @@ from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import action_of, prepared, problem_of
 
 SMALL = 1e-8
-RATES = (0.3, 0.1, 0.03, 0.01)
 OURS = ("auto", "dense", "products")
+RATES = (0.3, 0.1, 0.03, 0.01)
 
 
 class Run(NamedTuple):
-    """What a minimiser did: evaluations of the action (or trial steps), the action and largest gradient entry it reached."""
+    """Evaluations of the action (or trial steps) of a minimiser, and the action and largest gradient entry it reached."""
 
     evaluations: int
     action: float
@@ -33,14 +33,9 @@ class Run(NamedTuple):
 
 
 def make(name: str, attentioned, labels, temperature: float):
-    """A function of (width, most evaluations) that returns a `Run`.
+    """Return a function of (width, most evaluations) that returns a `Run`.
 
-    Args:
-        name: one of `OURS`; or a key of `RIVALS`, with ", plain coordinates" after it for Cholesky factors of every order
-            parameter by itself.
-        attentioned: `AttentionedInputs`.
-        labels: `(examples,)`.
-        temperature: $T$.
+    The name is one of `OURS`, or a key of `RIVALS`, with ", plain coordinates" after it for separate Cholesky factors.
     """
     if name in OURS:
         return partial(_ours, name, attentioned, labels, temperature)
@@ -67,7 +62,7 @@ def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
 
 
 def _good_coordinates(point, chain):
-    """From Cholesky factors of every U^(l) by itself (diagonals in logarithms) to the coordinates of the package."""
+    """Turn a Cholesky factor per U^(l) (diagonals in logarithms) into the coordinates of the package."""
     factors, start = [], 0
     for size in chain.partial_paths:
         below = np.tril_indices(size, -1)
@@ -85,7 +80,7 @@ def _good_coordinates(point, chain):
 
 
 def _descent(action, size: int, optimiser, advance):
-    """A loop of optax until the gradient is small."""
+    """Loop over steps of optax until the gradient is small."""
 
     def minimise(problem, most):
         def body(state):

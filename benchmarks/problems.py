@@ -1,5 +1,6 @@
-"""The problems that are solved: the hidden Markov chain task, and random inputs of any size."""
+"""The problems that are solved: the hidden Markov chain task, one-shot images, and random inputs of any size."""
 
+import functools
 from pathlib import Path
 
 import jax
@@ -13,25 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
-    """Attentioned inputs and labels.
-
-    Args:
-        name: "hidden Markov" for the task of the book, "images" for one-shot images seen by a recorded network, both of fixed
-            heads and features, or "random".
-        examples: $P$.
-        heads: $(H_1, .., H_L)$.
-        features: $N_0$.
-
-    Returns:
-        `AttentionedInputs` and labels `(examples,)`.
-    """
+    """Return attentioned inputs and labels of "hidden Markov", "images" (both of fixed heads) or a "random" problem."""
     if name == "hidden Markov":
         return _hidden_markov(examples, heads, features)
     return _images(examples, heads) if name == "images" else _random(examples, heads, features)
 
 
 def _images(examples: int, heads):
-    """The first training sequences of the recorded theory of the one-shot network of 16 paths."""
+    """Return the first training sequences of the recorded theory of the one-shot network of 16 paths."""
     theory = experiment_of(ROOT / "results" / "one_shot" / "theory-2x4-seed0.nc")
     train = theory.draw(0).train
     if train.inputs.heads != tuple(heads) or len(train.labels) != examples:
@@ -52,10 +42,17 @@ def _hidden_markov(examples: int, heads, features: int):
 
 
 def _random(examples: int, heads, features: int):
-    """Gaussian inputs, correlated across paths; the labels are those of a linear teacher on the first path, one in ten wrong."""
+    """Return Gaussian inputs, correlated across paths, and labels by a linear teacher on the first path, one in ten wrong."""
     random = np.random.default_rng(0)
     shared = random.normal(size=(examples, 1, features))
     inputs = shared + random.normal(size=(examples, int(np.prod(heads)), features))
     labels = np.sign(inputs[:, 0] @ random.normal(size=features))
     labels *= np.where(random.random(examples) < 0.1, -1.0, 1.0)
     return sma.AttentionedInputs(jnp.asarray(inputs), tuple(heads)), jnp.asarray(labels)
+
+
+@functools.cache
+def checksum() -> np.ndarray:
+    """Actions at the saddle points of the hidden Markov problem."""
+    inputs, labels = make("hidden Markov", examples=100, heads=(2, 2), features=231)
+    return np.array([sma.solve(inputs, labels, width=width, temperature=0.01).action for width in (1000, 100, 10)])

@@ -1,4 +1,4 @@
-"""Random problems, harmless and not: does the saddle point converge, or say why it does not? `python -m benchmarks.robustness`.
+"""Solve random problems, harmless and not: does each converge, or say why not? `python -m benchmarks.robustness`.
 
 Layers, heads, examples and features come in a few combinations, since each is compiled once; all else is drawn for every problem.
 """
@@ -10,17 +10,14 @@ import sys
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
-import xarray as xr
 from tqdm import tqdm
 
 import statmech_attention as sma
-from statmech_attention import results
+from benchmarks import table
 
-RECORDED = Path(__file__).resolve().parents[1] / "results" / "robustness.nc"
-MAKER, REVISION = "benchmark of the robustness", 1
+RECORDED, MAKER = table.RESULTS / "robustness.nc", "benchmark of the robustness"
 # Heads of each layer, examples, features.
 SHAPES = (
     ((1,), 2, 1),
@@ -55,14 +52,7 @@ UNITS = {
 
 
 def draw(seed: int) -> dict:
-    """A problem.
-
-    Args:
-        seed: the same one gives the same problem.
-
-    Returns:
-        `kind`, `heads`, `width`, `temperature`, `scale`, `inputs` (examples, paths, features) and `labels` (examples,).
-    """
+    """Return a problem: `kind`, `heads`, `width`, `temperature`, `scale`, `inputs` and `labels`."""
     random = np.random.default_rng([18, seed])
     heads, examples, features = SHAPES[seed % len(SHAPES)]
     kind = KINDS[random.integers(len(KINDS))]
@@ -80,21 +70,12 @@ def draw(seed: int) -> dict:
     elif kind == "a feature of zero":
         inputs[..., 0] = 0
     width, temperature = 10.0 ** random.uniform(0, 6), 10.0 ** random.uniform(-6, 1)
-    return {"kind": kind, "heads": heads, "width": width, "temperature": temperature, "scale": scale} | {
-        "inputs": inputs,
-        "labels": labels,
-    }
+    numbers = {"width": width, "temperature": temperature, "scale": scale}
+    return {"kind": kind, "heads": heads, "inputs": inputs, "labels": labels} | numbers
 
 
 def solve(problem: dict) -> dict:
-    """What became of a problem.
-
-    Args:
-        problem: of `draw`.
-
-    Returns:
-        A row: `outcome`, `said`, `action`, and the fields of the problem that are numbers or texts.
-    """
+    """Return the row of a problem: `outcome`, `said`, `action`, and the fields of the problem that are numbers or texts."""
     row = {name: problem[name] for name in ("kind", "width", "temperature", "scale")}
     row |= {"heads": json.dumps(problem["heads"]), "examples": len(problem["labels"])}
     row |= {"features": problem["inputs"].shape[-1], "said": "", "action": math.nan, "steps": 0}
@@ -108,7 +89,7 @@ def solve(problem: dict) -> dict:
         return row | {"outcome": SAID, "said": sma.Outcome(int(error.solution.outcome)).name}
     except ValueError as error:
         return row | {"outcome": SAID, "said": str(error)[:60]}
-    except Exception as error:  # nobody is told what to do by these
+    except Exception as error:  # these do not say what to do
         return row | {"outcome": OTHER, "said": f"{type(error).__name__}: {error}"[:60]}
     row |= {"action": float(solution.action), "steps": int(solution.steps)}
     wrong = _wrong(solution, np.asarray(mean), np.asarray(variance))
@@ -116,7 +97,7 @@ def solve(problem: dict) -> dict:
 
 
 def _wrong(solution, mean, variance) -> str:
-    """What a solution that says it converged cannot be."""
+    """Return what is impossible about a solution that is said to have converged; empty if nothing is."""
     matrix = np.asarray(solution.order_parameter)
     if not (np.isfinite(matrix).all() and np.isfinite(mean).all() and np.isfinite(variance).all()):
         return "not finite"
@@ -125,53 +106,25 @@ def _wrong(solution, mean, variance) -> str:
     return "" if (variance >= 0).all() else "a negative variance"
 
 
-def record(count: int, path: Path) -> xr.Dataset:
-    """Solve problems and record what became of them.
-
-    Args:
-        count: how many.
-        path: of the record.
-
-    Returns:
-        What is recorded.
-    """
-    began = time.monotonic()
-    # Those of one shape after one another.
-    seeds = sorted(range(count), key=lambda seed: seed % len(SHAPES))
-    rows = [solve(draw(seed)) for seed in tqdm(seeds, unit="problem", disable=None)]
-    dataset = xr.Dataset({name: ("problem", np.array([row[name] for row in rows])) for name in rows[0]})
-    for name, (unit, text) in UNITS.items():
-        dataset[name].attrs.update(units=unit, long_name=text)
-    from benchmarks.checksums import CHECKSUMS  # which reads this module
-
-    dataset.attrs["checksum"] = CHECKSUMS[MAKER]().ravel()
-    parameters = {"problems": count}
-    results.save(
-        dataset,
-        path,
-        parameters=parameters,
-        revision=REVISION,
-        maker=MAKER,
-        seed=0,
-        wall_seconds=time.monotonic() - began,
-    )
-    return dataset
+def checksum() -> np.ndarray:
+    """Actions of the first random problems; minus one where there is none."""
+    rows = (solve(draw(seed)) for seed in range(4))
+    return np.array([row["action"] if row["outcome"] == CONVERGED else -1.0 for row in rows])
 
 
 def main() -> int:
-    """Run the command line; returns 1 if anything but an answer or a reason came out."""
+    """Solve, record and count; return 1 if anything but an answer or a reason came out."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.robustness", description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", type=int, default=500, help="how many (500)")
-    parser.add_argument("--output", type=Path, default=RECORDED, metavar="FILE.nc", help="where to write")
-    options = parser.parse_args()
+    parser.add_argument("--problems", type=int, default=500, help="number of problems (500)")
+    count, began = parser.parse_args().problems, time.monotonic()
     sma.enable_x64()
-    dataset = record(options.problems, options.output)
-    found = Counter(dataset["outcome"].values.tolist())
-    for outcome in (CONVERGED, SAID, OTHER):
-        print(f"{found[outcome]:5d} {outcome}")
-    for said, number in Counter(filter(None, dataset["said"].values.tolist())).most_common():
-        print(f"{number:5d} {said}")
-    return 1 if found[OTHER] else 0
+    seeds = sorted(range(count), key=lambda seed: seed % len(SHAPES))  # those of one shape after one another
+    rows = [solve(draw(seed)) for seed in tqdm(seeds, unit="problem")]
+    about = {"dimension": "problem", "parameters": {"problems": count}, "revision": 1}
+    table.write(RECORDED, rows, UNITS, maker=MAKER, checksum=checksum(), began=began, **about)
+    for (outcome, said), number in Counter((row["outcome"], row["said"]) for row in rows).most_common():
+        print(f"{number:5d} {outcome}  {said}")
+    return int(any(row["outcome"] == OTHER for row in rows))
 
 
 if __name__ == "__main__":

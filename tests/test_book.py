@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = """\
@@ -30,7 +29,7 @@ kernelspec: {{display_name: Python 3, language: python, name: python3}}
 def test_every_page_of_the_table_of_contents_is_there():
     import check_book
 
-    pages = check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    pages = check_book.page_names(ROOT)
     assert pages[0] == "book/index"
     assert [name for name in pages if not (ROOT / f"{name}.md").is_file()] == []
 
@@ -39,7 +38,7 @@ def test_links_between_pages_lead_to_pages_of_the_book():
     import check_book
 
     # Sphinx says so too, but after all pages were executed.
-    pages = [ROOT / f"{name}.md" for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text()))]
+    pages = [ROOT / f"{name}.md" for name in check_book.page_names(ROOT)]
     for page in pages:
         links = re.findall(r"\]\((?!\w+:)([^)#\s]+\.(?:md|ipynb))[^)]*\)", page.read_text())
         assert [link for link in links if (page.parent / link).resolve() not in pages] == [], page
@@ -57,7 +56,7 @@ def test_every_page_that_reads_records_says_how_they_were_made():
     import check_book
 
     reads = re.compile(r"results\.load\(|results\.record\(|\brecorded_\w+\(|\bload_network\(")
-    for name in check_book.page_names(yaml.safe_load((ROOT / "_toc.yml").read_text())):
+    for name in check_book.page_names(ROOT):
         text = (ROOT / f"{name}.md").read_text()
         assert not reads.search(text) or "pages.made(" in text, (
             f"{name}: wanted a line by pages.made below the first figure"
@@ -86,17 +85,17 @@ def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
     from attention_book.results import hash_files
 
     first, second = tmp_path / "a.py", tmp_path / "b.py"
-    first.write_bytes(b"x = 1\n")
-    second.write_bytes(b"y = 2\n")
-    before = hash_files([first, second], tmp_path)
-    assert hash_files([second, first], tmp_path) == before
-    first.write_bytes(b"x = 1\r\n")
-    assert hash_files([first, second], tmp_path) == before
-    first.write_bytes(b"x = 2\n")
-    assert hash_files([first, second], tmp_path) != before
-    first.write_bytes(b"y = 2\n")
-    second.write_bytes(b"x = 1\n")
-    assert hash_files([first, second], tmp_path) != before
+    found = []
+    for contents in (
+        (b"x = 1\n", b"y = 2\n"),
+        (b"x = 1\r\n", b"y = 2\n"),
+        (b"y = 2\n", b"x = 1\n"),
+        (b"x = 2\n", b"y = 2\n"),
+    ):
+        for path, content in zip((first, second), contents, strict=True):
+            path.write_bytes(content)
+        found.append(hash_files([second, first], tmp_path))
+    assert found[0] == found[1] and len(set(found)) == 3
 
 
 @pytest.fixture
@@ -109,7 +108,6 @@ def tiny_book(tmp_path, monkeypatch):
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
     shutil.copy(ROOT / "_config.yml", tmp_path)
     shutil.copytree(ROOT / "_ext", tmp_path / "_ext")
-    (tmp_path / "requirements.txt").write_text("jax\n")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["build_book"])
     return tmp_path
@@ -124,24 +122,31 @@ def more_pages(root, *names):
 
 
 def executed(said):
-    """The pages that a build says it executed, each on a line of its own where nobody watches."""
-    return sorted(re.findall(r"^book/(\S+): \d+ s \(", said, flags=re.MULTILINE))
+    """The pages that a build says it executed, each on a line of its own."""
+    return sorted(re.findall(r"^book/(\S+): \d+ s$", said, flags=re.MULTILINE))
 
 
-def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
+def test_broken_pages_are_all_named_until_they_are_mended_and_the_others_are_kept(tiny_book, monkeypatch, capfd):
     import build_book
     import check_book
 
-    page = tiny_book / "book" / "index.md"
-    page.write_text(PAGE.format("1 / 0"))
-    for _ in range(2):
+    more_pages(tiny_book, "other", "third")
+    cells = {"index": "print(6 * 7)", "other": "1 / 0", "third": "raise ValueError('third')"}
+    for name, source in cells.items():
+        (tiny_book / "book" / f"{name}.md").write_text(PAGE.format(source))
+    monkeypatch.setattr("sys.argv", ["build_book", "--jobs", "2"])
+    for wanted in (["index"], []):
         assert build_book.main() != 0
-        assert "ZeroDivisionError: division by zero" in capsys.readouterr().err
-    page.write_text(PAGE.format("print(6 * 7)"))
+        said = capfd.readouterr()
+        assert executed(said.out) == wanted and "book/other: CellExecutionError" in said.out
+        assert "ZeroDivisionError: division by zero" in said.err and "ValueError: third" in said.err
+    for name in ("other", "third"):
+        (tiny_book / "book" / f"{name}.md").write_text(PAGE.format("print(6 * 8)"))
     assert build_book.main() == 0
-    said = capsys.readouterr().out
-    assert str(tiny_book / "_build" / "html" / "index.html") in said and len(said.splitlines()) < 10
-    assert check_book.check(tiny_book) == (1, 0, [])
+    said = capfd.readouterr().out
+    assert executed(said) == ["other", "third"] and str(tiny_book / "_build" / "html" / "index.html") in said
+    assert "48" in (tiny_book / "_build" / "html" / "book" / "other.html").read_text()
+    assert check_book.check(tiny_book) == (3, 0, [])
     # Interactive figures ask for the one, formulas for the other, which is MathJax as its makers ship it.
     static = tiny_book / "_build" / "html" / "_static"
     assert (static / "plotly.min.js").is_file()
@@ -152,52 +157,37 @@ def test_a_broken_page_breaks_every_build_until_it_is_mended(tiny_book, capsys):
     assert "build succeeded" in log and "Executing notebook" not in log
 
 
-def test_a_page_is_executed_anew_only_if_what_it_read_has_changed(tiny_book, capsys, monkeypatch):
+def test_a_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_changed(tiny_book, capsys):
     import build_book
 
-    more_pages(tiny_book, "reads", "lists", "imports")
-    (tiny_book / "src").mkdir()
-    (tiny_book / "results").mkdir()
-    (tiny_book / "src" / "mine.py").write_text("def answer():\n    return 42\n")
-    monkeypatch.setenv("PYTHONPATH", str(tiny_book / "src"), prepend=os.pathsep)
-    start = "from pathlib import Path\nfolder = Path('../results')\n"
-    sources = {
-        "index": "print('nothing')",
-        "reads": start + "print((folder / 'a.nc').exists() and (folder / 'a.nc').read_text())",
-        "lists": start + "print(len(list(folder.glob('b*.nc'))))",
-        "imports": "import mine\nprint(mine.answer())",
-    }
-    for name, source in sources.items():
-        (tiny_book / "book" / f"{name}.md").write_text(PAGE.format(source))
-
-    (tiny_book / "_build").mkdir()
-    (tiny_book / "_build" / ".done").write_text("1cb2e538f7cee787")  # as an earlier version left it
+    page, record = tiny_book / "book" / "index.md", tiny_book / "results" / "a.nc"
+    record.parent.mkdir()
+    page.write_text(PAGE.format(f"from pathlib import Path\nprint(Path({str(record)!r}).exists())"))
 
     def built():
         assert build_book.main() == 0
-        return executed(capsys.readouterr().out)
+        shown = (tiny_book / "_build" / "html" / "book" / "index.html").read_text()
+        return executed(capsys.readouterr().out), re.findall(r">(True|False)\n<|Another (title)", shown)[0]
 
-    def shows(name, text):
-        return f">{text}\n<" in (tiny_book / "_build" / "html" / "book" / f"{name}.html").read_text()
-
-    assert built() == sorted(sources)
-    assert shows("reads", "False") and shows("lists", "0") and shows("imports", "42")
-    assert built() == []
-    (tiny_book / "results" / "a.nc").write_text("seen")
-    assert built() == ["reads"] and shows("reads", "seen")
-    (tiny_book / "results" / "a.nc").write_text("other")
-    assert built() == ["reads"] and shows("reads", "other")
-    (tiny_book / "results" / "b1.nc").write_text("")
-    assert built() == ["lists"] and shows("lists", "1") and shows("reads", "other")
-    (tiny_book / "src" / "mine.py").write_text("def answer():\n    return 43\n")
-    assert built() == ["imports"] and shows("imports", "43") and shows("lists", "1")
-    # Text that is no cell is rendered, not executed; the versions are everybody's.
-    page = tiny_book / "book" / "index.md"
+    assert built() == (["index"], ("False", ""))
+    assert built() == ([], ("False", ""))
+    record.write_text("seen")
+    assert built() == (["index"], ("True", ""))
+    # Text that is no cell is rendered, not executed.
     page.write_text(page.read_text().replace("# A page", "# Another title"))
-    assert built() == []
-    assert "Another title" in (tiny_book / "_build" / "html" / "book" / "index.html").read_text()
-    (tiny_book / "requirements.txt").write_text("jax<1\n")
-    assert built() == sorted(sources)
+    assert built() == ([], ("", "title"))
+
+
+def test_whatever_a_page_may_read_is_in_its_fingerprint(tiny_book):
+    import build_book
+
+    wanted = dict.fromkeys(("constraints/python3.13.txt", "src/package/module.py", "results/folder/a.nc"), True)
+    for name, changes in (wanted | {"_static/book.css": False, "book/text.md": False}).items():
+        before = [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
+        (tiny_book / name).parent.mkdir(parents=True, exist_ok=True)
+        (tiny_book / name).write_text(name)
+        now = [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
+        assert [one != other for one, other in zip(before, now, strict=True)] == [changes, True], name
 
 
 def test_as_many_pages_at_a_time_as_there_are_cores_and_memory(monkeypatch):
@@ -209,57 +199,6 @@ def test_as_many_pages_at_a_time_as_there_are_cores_and_memory(monkeypatch):
         monkeypatch.setattr("os.sysconf", lambda name, size=gibibytes: {"SC_PAGE_SIZE": 4096}.get(name, size * 2**18))
         pages.append(build_book.pages_at_a_time())
     assert pages == [4, 2, 1]
-
-
-def test_the_longest_page_is_first_and_one_that_starts_another_python_depends_on_the_whole_package(tiny_book, capsys):
-    from execute_pages import execute
-    from page_cache import PageCache
-
-    source = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'pass'], check=True)"
-    (tiny_book / "book" / "index.md").write_text(PAGE.format(source))
-    (tiny_book / "book" / "longer.md").write_text(PAGE.format("print(6)\n" * 20))
-    more_pages(tiny_book, "longer")
-    (tiny_book / "src").mkdir()
-    (tiny_book / "src" / "unseen.py").write_text("")
-    with open(tiny_book / "log", "w") as log:
-        cache = PageCache(tiny_book)
-        assert execute(cache, cache.stale(), 1, 60, dict(os.environ), log) == {}
-    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["book/longer", "book/index"]
-    assert cache.stale() == {}
-    (tiny_book / "src" / "unseen.py").write_text("changed = True\n")
-    assert cache.stale() == {"book/index": "src/unseen.py changed"}
-
-
-def test_what_changes_while_a_page_is_executed_is_not_taken_for_what_it_read(tmp_path):
-    from page_cache import state
-
-    path = tmp_path / "module.py"
-    path.write_text("before")
-    began = path.stat().st_mtime + 1
-    known = state(path, began)
-    assert known == state(path) and len(known) == 16
-    os.utime(path, (began + 1, began + 1))
-    assert state(path, began) == "changed meanwhile" != state(path)
-    assert (state(tmp_path), state(tmp_path / "gone")) == ("folder", "nothing")
-
-
-def test_broken_pages_are_all_named_and_the_others_are_kept(tiny_book, monkeypatch, capfd):
-    import build_book
-
-    more_pages(tiny_book, "other", "third")
-    (tiny_book / "book" / "index.md").write_text(PAGE.format("print(6 * 7)"))
-    (tiny_book / "book" / "other.md").write_text(PAGE.format("1 / 0"))
-    (tiny_book / "book" / "third.md").write_text(PAGE.format("raise ValueError('third')"))
-    monkeypatch.setattr("sys.argv", ["build_book", "--jobs", "2"])
-    assert build_book.main() != 0
-    said = capfd.readouterr()
-    assert executed(said.out) == ["index"] and "book/other: CellExecutionError" in said.out
-    assert "ZeroDivisionError" in said.err and "ValueError: third" in said.err
-    for name in ("other", "third"):
-        (tiny_book / "book" / f"{name}.md").write_text(PAGE.format("print(6 * 8)"))
-    assert build_book.main() == 0
-    assert executed(capfd.readouterr().out) == ["other", "third"]
-    assert "48" in (tiny_book / "_build" / "html" / "book" / "other.html").read_text()
 
 
 def test_a_reference_that_leads_nowhere_any_more_breaks_the_build(tiny_book, capfd):
@@ -274,29 +213,6 @@ def test_a_reference_that_leads_nowhere_any_more_breaks_the_build(tiny_book, cap
     for _ in range(2):
         assert build_book.main() != 0
         assert "book/index.md" in capfd.readouterr().err
-
-
-def test_progress_is_one_line_where_somebody_watches(monkeypatch):
-    import io
-
-    from progress import Progress
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    monkeypatch.setenv("COLUMNS", "100")
-    terminal, log = Terminal(), io.StringIO()
-    for file in (terminal, log):
-        progress = Progress(3, "pages", file)
-        for name in ("a", "b"):
-            progress.begin(name)
-        progress.end("a", "5 s")
-        progress.show()
-        assert re.fullmatch(r"\d:\d\d  1 of 3 pages done, 1 left; running: b \d:\d\d", progress.line())
-        progress.close()
-    assert terminal.getvalue().count("\n") == 1 and "1 of 3 pages done" in terminal.getvalue()
-    assert log.getvalue() == "a: 5 s (1 of 3)\n"
 
 
 def test_compiled_programs_are_kept_apart_by_processor(tmp_path, monkeypatch):
@@ -367,7 +283,7 @@ def test_the_check_finds_what_is_broken(tmp_path):
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
         <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
-        <a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
+        <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl><a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
     )
     pages, figures, problems = check_book.check(tmp_path)
     assert (pages, figures) == (2, 1)
@@ -377,6 +293,7 @@ def test_the_check_finds_what_is_broken(tmp_path):
         "an error in a cell",
         "messages on standard error",
         "left unresolved: 'As in {numref}",
+        "left unresolved: '$x$'",
         "no caption with a number",
         "the file is not there",
         "no alternative text",

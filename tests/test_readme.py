@@ -5,10 +5,10 @@ import sys
 import nbformat.v4 as v4
 import pytest
 import readme
+from execute_pages import READER
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
-from page_cache import READER
 
 from attention_book.notebooks.pages import AGREEMENT
 from statmech_attention import results

@@ -1,9 +1,5 @@
-"""Check the built book: every page and figure is there, nothing is broken, no link leads nowhere.
+"""Check the built book for what Sphinx does not warn about: missing pages and figures, broken output, dead links."""
 
-The build refuses what Sphinx warns about; this looks for what a reader would stumble over all the same.
-"""
-
-import argparse
 import re
 import sys
 from pathlib import Path
@@ -20,17 +16,15 @@ BROKEN = {
     ".system-message": "a message of the parser",
     ".problematic": "a role or reference that was not understood",
 }
-# Roles that were left as they were written, and references without a target.
+# Roles that were left as they were written, references without a target, and formulas and code of docstrings.
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
+UNMARKED = re.compile(r"[$`]|:math:")
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
 
 
 def main() -> int:
-    """Run the command line; returns 1 if anything is wrong."""
-    parser = argparse.ArgumentParser(description="Check the pages under _build/html.")
-    parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
-    root = parser.parse_args().root
-    pages, figures, problems = check(root)
+    """Run the command line; return 1 if anything is wrong."""
+    pages, figures, problems = check(ROOT)
     for problem in problems:
         print(f"check_book: {problem}", file=sys.stderr)
     print(f"check_book: {pages} pages, {figures} figures, {len(problems)} problems")
@@ -38,16 +32,8 @@ def main() -> int:
 
 
 def check(root: Path) -> tuple[int, int, list[str]]:
-    """Look at every page of the table of contents.
-
-    Args:
-        root: the project's folder, with `_toc.yml` and `_build/html`.
-
-    Returns:
-        The number of pages, the number of figures, and one line for every problem.
-    """
-    names = page_names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
-    html = root / "_build" / "html"
+    """Check every page of the table of contents; return the numbers of pages and figures, and a line per problem."""
+    names, html = page_names(root), root / "_build" / "html"
     built, problems, figures = {}, [], 0
     for name in names:
         path = html / f"{name}.html"
@@ -66,27 +52,24 @@ def check(root: Path) -> tuple[int, int, list[str]]:
     return len(names), figures, problems
 
 
-def page_names(toc: dict) -> list[str]:
-    """The pages of a table of contents, in its order.
+def page_names(root: Path) -> list[str]:
+    """Return the pages of a project's table of contents in its order, such as "book/theory/model"."""
 
-    Args:
-        toc: what `_toc.yml` holds, or a part of it.
+    def names(entry) -> list[str]:
+        if isinstance(entry, list):
+            return [name for one in entry for name in names(one)]
+        parts = entry.items() if isinstance(entry, dict) else ()
+        return [name for key, one in parts for name in ([one] if key in ("root", "file") else names(one))]
 
-    Returns:
-        Names such as "book/theory/model".
-    """
-    names = [toc[key] for key in ("root", "file") if key in toc]
-    for key in ("parts", "chapters", "sections"):
-        for entry in toc.get(key, []):
-            names += page_names(entry)
-    return names
+    return names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
 
 
 def _broken(article: Tag):
     for selector, meaning in BROKEN.items():
         for tag in article.select(selector):
             yield f"{meaning}: {tag.get_text(' ', strip=True)[:120]!r}"
-    for text in article.find_all(string=UNRESOLVED):
+    unmarked = [text for entry in article.select("dl.py") for text in entry.find_all(string=UNMARKED)]
+    for text in [*article.find_all(string=UNRESOLVED), *unmarked]:
         if not text.find_parent(["code", "pre", "script", "style"]) and not text.find_parent(class_="math"):
             yield f"left unresolved: {text.strip()[:120]!r}"
 
@@ -119,7 +102,7 @@ def _links(article: Tag, path: Path, built: dict[Path, BeautifulSoup]):
 
 
 def _missing(root: Path, name: str, page: BeautifulSoup):
-    """Figures that the source of the page names and the page does not have."""
+    """Yield the figures that the page's source names and the page lacks."""
     source = root / f"{name}.md"
     for figure in FIGURE_NAME.findall(source.read_text(encoding="utf-8")) if source.is_file() else []:
         if not page.find(id=re.sub(r"[_:]", "-", figure.lower())):

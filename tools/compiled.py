@@ -1,4 +1,4 @@
-"""What processes of a checkout share: one cache of compiled programs, JAX's own, kept apart by machine and versions; and the cores.
+"""Share one cache of compiled programs, kept apart by machine and versions, and the cores among a checkout's processes.
 
 This imports nothing of the project, so that tests can use it before the package may be imported.
 """
@@ -21,15 +21,7 @@ _HALF_WRITTEN = "ignore:Error reading persistent compilation cache"
 
 
 def share(environment: MutableMapping[str, str], folder: Path) -> None:
-    """Let JAX keep what it compiles, and find what others compiled on this machine with these versions; and compile sooner.
-
-    Args:
-        environment: environment variables of the processes; changed in place. What they say already is kept.
-        folder: of the compiled programs of all machines.
-
-    Returns:
-        Nothing.
-    """
+    """Let JAX keep what it compiles, find what was compiled before on this machine, and compile sooner; what is set stays."""
     environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder / machine()))
     # Everything: hundreds of small programs are most of a page, and each takes longer to compile than to read.
     environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
@@ -55,33 +47,19 @@ def share(environment: MutableMapping[str, str], folder: Path) -> None:
 
 
 def share_cores(environment: MutableMapping[str, str], processes: int) -> None:
-    """Give each of several processes its part of the cores.
-
-    Their linear algebra has threads that wait by spinning, and would take the cores from each other.
-
-    Args:
-        environment: environment variables of the processes; changed in place. What they say already is kept.
-        processes: how many there are at a time.
-    """
+    """Give each of several processes its part of the cores; their spinning threads would take them from each other."""
     threads = str(max(1, cores() // processes))
     for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # XLA reads the first
         environment.setdefault(name, threads)
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What a compiled program depends on besides its source and options, as a short hash.
-
-    Args:
-        cpuinfo: where Linux describes the processors. Elsewhere the machine's name stands for them.
-
-    Returns:
-        16 hexadecimal digits: of the kind of processor, of its instructions, and of the versions of Python and JAX.
-    """
+    """Return a short hash of what a compiled program depends on besides its source and options."""
     try:
         described = sorted(set(_PROCESSOR.findall(cpuinfo.read_text(encoding="utf-8"))))
     except OSError:

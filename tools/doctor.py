@@ -1,16 +1,11 @@
-"""Say what this machine gives the project, and whether JAX works on it: `make doctor`. Fails where it does not.
-
-The check takes half a minute and says nothing about this project's code, so the tests leave it out; `.ci/run` makes it.
-"""
+"""Print what this machine gives the project and check that JAX works on it: `make doctor`."""
 
 import os
 import platform
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from importlib import metadata
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("jax", "jaxlib", "numpyro", "numpy", "scipy", "xarray", "jupyter-book")
 PATIENCE = 300  # seconds
 # JAX 0.10 and 0.11.0 wait for ever here: batched factorisations hold every thread of the pool that they wait for.
@@ -39,17 +34,18 @@ print(f"{kinds}; numbers are {jax.numpy.ones(1).dtype}")
 
 
 def main() -> int:
-    """Print the findings; returns 1 if JAX hangs or does not run."""
+    """Print the findings; return 1 if JAX hangs or does not run."""
+    installed = {found.name: found.version for found in metadata.distributions()}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     print(f"Python    {platform.python_version()} on {platform.system()} {platform.machine()}")
-    print(f"packages  {', '.join(f'{name} {_version(name)}' for name in PACKAGES)}")
-    print(f"cores     {os.cpu_count()}, memory {_memory()}")
+    print(f"packages  {', '.join(f'{name} {installed.get(name)}' for name in PACKAGES)}")
+    print(f"cores     {os.cpu_count()}, memory {memory:.0f} GB")
     print(f"images    {images()}")
     print(f"text      {text()}")
-    print(f"compiled  {compiled()}")
     good = True
     for name, code, threads, remedy in (
         ("devices", DEVICES, None, "`make distclean`, then `make venv`, installs the tested versions"),
-        ("JAX", FACTORISATIONS, "2", "take another version of JAX: requirements.txt says which"),
+        ("JAX", FACTORISATIONS, "2", "take another version of JAX: pyproject.toml says which"),
     ):
         fine, said = run(code, threads)
         print(f"{name:9s} {said}" + ("" if fine else f": {remedy}"), flush=True)
@@ -58,16 +54,7 @@ def main() -> int:
 
 
 def run(code: str, threads: str | None, patience: float = PATIENCE) -> tuple[bool, str]:
-    """Whether a program comes to its end in a process of its own, and what it said.
-
-    Args:
-        code: the program.
-        threads: how many threads XLA may use, on the processor then; None leaves both open.
-        patience: how long it may take, in seconds.
-
-    Returns:
-        Whether it ended well, and its output, its last complaint or how long it was waited for.
-    """
+    """Run a program in a process of its own, on so many threads; return whether it ended well and what it printed."""
     environment = {**os.environ, **({} if threads is None else {"NPROC": threads, "JAX_PLATFORMS": "cpu"})}
     command = [sys.executable, "-c", code]
     try:
@@ -75,12 +62,12 @@ def run(code: str, threads: str | None, patience: float = PATIENCE) -> tuple[boo
     except subprocess.TimeoutExpired:
         return False, f"hangs: no end after {patience:g} s"
     if done.returncode:
-        return False, f"fails: {(done.stderr.strip().splitlines() or ['without a word'])[-1]}"
+        return False, f"fails: {(done.stderr.strip().splitlines() or ['without a message'])[-1]}"
     return True, done.stdout.strip() or "does not hang"
 
 
 def images() -> str:
-    """Which data sets of images are at hand, and where."""
+    """Return the data sets of images that are at hand, and where."""
     from attention_book.tasks.images import DATA_SETS, data_root
 
     place = data_root()
@@ -90,33 +77,11 @@ def images() -> str:
 
 
 def text() -> str:
-    """Whether the pretrained encoder and the sentences are installed, and what reads them."""
+    """Return whether the pretrained encoder, the sentences and what reads them are installed."""
     from attention_book.tasks._installed import missing
 
     absent = ", ".join(missing())
     return f"without {absent}; `make text` installs it" if absent else "an encoder and sentences are installed"
-
-
-def compiled(folder: Path = ROOT / ".cache" / "compiled") -> str:
-    """How many compiled programs are kept for this machine, their size, and where."""
-    from compiled import machine
-
-    sizes = [file.stat().st_size for file in (folder / machine()).glob("*-cache")]
-    return f"{len(sizes)} programs, {sum(sizes) / 2**20:.0f} MB in {folder / machine()}"
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
-
-
-def _memory() -> str:
-    try:
-        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB"
-    except (AttributeError, OSError, ValueError):  # not on Windows
-        return "unknown"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The pages as notebooks, for Binder, Colab and a reader's own machine: the first cell gets what is missing there.
+"""The pages as notebooks for Binder, Colab and a reader's own machine; the first cell installs what is missing there.
 
-They are written to `_build/notebooks`, and beside the sources of the built pages, from where they are downloaded. The workflow of the
-book puts them on a branch of the repository, beside everything else, and the pages' buttons open them there.
+They are written to `_build/notebooks` and beside the sources of the built pages, from where they are downloaded. The book's
+workflow puts them on a branch of the repository, where the pages' buttons open them.
 """
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-# A web address, as it stands in the settings, or as Git has it, for some with a name, a password or the port of a shell in it.
+# A web address as it stands in the settings or in Git, there perhaps with a name, a password or the port of a shell.
 ADDRESS = re.compile(
     r"(?:https://|ssh://|git@)(?:[^/@]+@)?(github\.com|gitlab\.com)(?::\d+)?[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?"
 )
@@ -38,16 +38,7 @@ if importlib.util.find_spec("attention_book") is None:
 
 
 def address(settings: dict, root: Path) -> str | None:
-    """Where the repository is on the web.
-
-    Args:
-        settings: of the book.
-        root: the project's folder.
-
-    Returns:
-        `repository: url` of the settings; where that is empty, where the checkout was cloned from; None where that is no
-        public place.
-    """
+    """Return the repository's web address, from the settings or from where the checkout was cloned; None if neither is public."""
     said = settings.get("repository", {}).get("url")
     if not said:
         command = ["git", "-C", str(root), "remote", "get-url", "origin"]
@@ -61,12 +52,7 @@ def address(settings: dict, root: Path) -> str | None:
 
 
 def launch(settings: dict, where: str | None) -> None:
-    """Point the pages' buttons to the repository; without one there are none.
-
-    Args:
-        settings: of the book, changed in place.
-        where: `address`.
-    """
+    """Point the pages' buttons to the repository; without one, remove them."""
     if where is None:
         settings.pop("repository", None)
         for name in BUTTONS:
@@ -77,15 +63,7 @@ def launch(settings: dict, where: str | None) -> None:
 
 
 def export(root: Path, names: list[str], build: Path, where: str | None, branch: str) -> None:
-    """Write the notebooks.
-
-    Args:
-        root: the project's folder.
-        names: of the pages with cells, such as "book/theory/model".
-        build: the folder of what is built.
-        where: `address`.
-        branch: on which the notebooks lie.
-    """
+    """Write the named pages as notebooks, which will lie on a branch of the repository."""
     shutil.rmtree(build / "notebooks", ignore_errors=True)
     for name in names:
         notebook = jupytext.read(root / f"{name}.md")

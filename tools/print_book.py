@@ -1,11 +1,11 @@
-"""Print the whole book as one PDF: the built pages in the order of the contents, by Chromium; no LaTeX.
+"""Print the whole book as one PDF with Chromium: the built pages in the order of the contents, without LaTeX.
 
-The articles of all pages stand in one document, so that links between pages lead to pages of the PDF, which has an outline, too.
-Code that a page folds away is left out; figures with a slider are pictures.
+The articles of all pages stand in one document, so that links between pages lead to pages of the PDF.
+Folded code is left out; figures with a slider are pictures.
 """
 
 import argparse
-import base64
+import asyncio
 import copy
 import re
 import sys
@@ -14,25 +14,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import yaml
-from browse import READY
-from browser import Browser, Unavailable
+from browse import Unavailable, chromium, opened
 from bs4 import BeautifulSoup, Tag
 from check_book import ROOT, page_names
+from pypdf import PdfWriter
+from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 PRINTED, LINK = "book.pdf", "the-book-as-a-pdf"
-PATIENCE = 900  # seconds for thousands of formulas
 # No script of a page, no mark that is for a screen alone.
 LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style, #{LINK}"
-PAPER = {
-    "paperWidth": 8.27,
-    "paperHeight": 11.69,
-    "marginTop": 0.75,
-    "marginBottom": 0.75,
-    "marginLeft": 0.7,
-    "marginRight": 0.7,
-}
 FOOT = '<div style="width:100%;text-align:center;font-size:8px;color:#555"><span class="pageNumber"></span></div>'
+PAPER = {
+    "format": "A4",
+    "margin": {"top": "0.75in", "bottom": "0.75in", "left": "0.7in", "right": "0.7in"},
+    "print_background": True,
+    "display_header_footer": True,
+    "header_template": "<span></span>",
+    "footer_template": FOOT,
+    "tagged": True,
+    "outline": True,
+}
 STYLE = """
 html, body { background: white; overflow: visible; height: auto; }
 article.bd-article { padding: 0; break-before: page; }
@@ -54,84 +55,75 @@ a { text-decoration: none; }
 
 
 def main() -> int:
-    """Run the command line; returns 0 as well where nothing could be printed."""
+    """Run the command line; return 0 also if nothing could be printed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--html", type=Path, default=ROOT / "_build" / "html", help="the built book")
     options = parser.parse_args()
     began = time.monotonic()
     try:
-        path = print_book(options.html, page_names(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))))
+        path = print_book(options.html, page_names(ROOT))
     except Unavailable as reason:
         print(f"print_book: skipped, {reason}")
         return 0
-    print(
-        f"The book is printed, {path.stat().st_size / 2**20:.0f} MB, {time.monotonic() - began:.0f} s:\n\n    {path}\n"
-    )
+    seconds, size = time.monotonic() - began, path.stat().st_size / 2**20
+    print(f"The book is printed, {size:.0f} MB, {seconds:.0f} s:\n\n    {path}\n")
     return 0
 
 
 def print_book(html: Path, names: list[str]) -> Path:
-    """Print pages of a built book and link the PDF from the first of them.
-
-    Args:
-        html: the folder of the built book.
-        names: of the pages, in order.
-
-    Returns:
-        The PDF.
-
-    Raises:
-        Unavailable: no Chromium, or no built book.
-    """
+    """Print pages of a built book, link the PDF from the first of them and return its path."""
     if not (html / "index.html").is_file():
         raise Unavailable("the book is not built: make book")
-    whole, printed = html / ".printed.html", html / PRINTED
+    whole, path, document = html / ".printed.html", html / PRINTED, together(html, names)
+    whole.write_text(str(document), encoding="utf-8")
     try:
-        with Browser(PATIENCE) as browser:
-            document = together(html, names)
-            whole.write_text(str(document), encoding="utf-8")
-            browser.open(whole)
-            wrong = [*browser.evaluate(READY), *browser.faults]
-            if wrong:
-                raise RuntimeError(f"the book cannot be printed: {'; '.join(wrong[:5])}")
-            settings = {"printBackground": True, "displayHeaderFooter": True, "headerTemplate": "<span></span>"}
-            outline = {"generateTaggedPDF": True, "generateDocumentOutline": True}
-            told = browser.call("Page.printToPDF", footerTemplate=FOOT, **PAPER, **settings, **outline)
+        asyncio.run(_print(whole.absolute().as_uri(), path))
     finally:
         whole.unlink(missing_ok=True)
-    printed.write_bytes(titled(base64.b64decode(told["data"]), headings(document)))
-    link(html / f"{names[0]}.html")
-    return printed
+    # Chromium joins the last word of a line of a heading with the first one of the next.
+    titles = [
+        re.sub(r"\\[()]", "", " ".join(one.get_text().split())) for one in document.select("h1, h2, h3, h4, h5, h6")
+    ]
+    writer = PdfWriter(clone_from=path)
+    entries = list(_entries(writer.root_object["/Outlines"]))
+    for entry, title in zip(entries, titles, strict=True) if len(entries) == len(titles) else ():
+        entry[NameObject("/Title")] = TextStringObject(title)
+    writer.write(path)
+    link(html / f"{names[0]}.html", html)
+    return path
+
+
+async def _print(address: str, path: Path) -> None:
+    async with chromium() as browser, opened(browser, address) as (page, faults):
+        if wrong := [*await page.evaluate("look.ready()"), *faults]:
+            raise RuntimeError(f"the book cannot be printed: {'; '.join(wrong[:5])}")
+        await page.pdf(path=path, **PAPER)
+
+
+def _entries(above: DictionaryObject) -> Iterator[DictionaryObject]:
+    """Yield the entries of a PDF's outline below one of them, in order."""
+    entry = above.get("/First")
+    while entry is not None:
+        entry = entry.get_object()
+        yield entry
+        yield from _entries(entry)
+        entry = entry.get("/Next")
 
 
 def together(html: Path, names: list[str]) -> BeautifulSoup:
-    """All pages in one document, which stands in the folder of the built book.
-
-    Args:
-        html: the folder of the built book.
-        names: of the pages, in order.
-
-    Returns:
-        The document.
-    """
+    """Return all pages as one document, which is to stand in the folder of the built book."""
     pages = {name: BeautifulSoup((html / f"{name}.html").read_text(encoding="utf-8"), "html.parser") for name in names}
-    first = pages[names[0]]
-    whole = BeautifulSoup(
-        '<!DOCTYPE html><html lang="en" data-theme="light"><head></head><body></body></html>', "html.parser"
-    )
-    title = first.find("title")
-    whole.head.append(copy.copy(title))
-    for one in first.head.select("link[rel=stylesheet]"):
+    start = '<!DOCTYPE html><html lang="en" data-theme="light"><head></head><body></body></html>'
+    whole = BeautifulSoup(start, "html.parser")
+    first = names[0]
+    formulas = next((name for name, page in pages.items() if "window.MathJax" in str(page.head)), first)
+    scripts = [one for one in pages[formulas].head.select("script") if re.search("window.MathJax|tex-svg", str(one))]
+    head = [(first, one) for one in pages[first].head.select("title, link[rel=stylesheet]")]
+    for name, one in [*head, *((formulas, one) for one in scripts)]:
         one = copy.copy(one)
-        one["href"] = _path(one["href"], html, names[0])
+        for kind in {"href", "src"} & one.attrs.keys():
+            one[kind] = _path(one[kind], html, name)
         whole.head.append(one)
-    formulas = next((page for page in pages.values() if "window.MathJax" in str(page.head)), None)
-    for one in formulas.head.select("script") if formulas else ():
-        if "window.MathJax" in one.text or "tex-svg" in one.get("src", ""):
-            one = copy.copy(one)
-            if one.get("src"):
-                one["src"] = _path(one["src"], html, next(name for name in names if pages[name] is formulas))
-            whole.head.append(one)
     style = whole.new_tag("style")
     style.string = STYLE
     whole.head.append(style)
@@ -140,67 +132,17 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     return whole
 
 
-def headings(document: BeautifulSoup) -> list[str]:
-    """The headings of a document, in order, without marks of formulas."""
-    found = document.select("h1, h2, h3, h4, h5, h6")
-    return [re.sub(r"\\[()]", "", " ".join(one.get_text().split())) for one in found]
-
-
-def titled(pdf: bytes, titles: list[str]) -> bytes:
-    """A PDF with other titles in its outline: Chromium's say a word twice, or join two, where a heading was moved or has two lines.
-
-    Args:
-        pdf: as Chromium writes it, with objects and cross-references in plain text.
-        titles: of all entries, in order.
-
-    Returns:
-        The PDF, changed objects appended; as it was where the outline has another number of entries.
-    """
-    entry = re.compile(rb"(?<=\n)(\d+) 0 obj\n<</Title (\((?:\\.|[^\\()])*\)|<[0-9A-Fa-f]*>)(.*?)>>\nendobj", re.DOTALL)
-    entries = {one[1]: one[3] for one in entry.finditer(pdf)}
-    outlines = re.search(rb"/Outlines (\d+) 0 R", pdf)
-    top = outlines and re.search(rb"\n" + outlines[1] + rb" 0 obj\n(.*?)endobj", pdf, re.DOTALL)
-    order = list(_in_order(top[1], entries)) if top else []
-    if len(order) != len(titles):
-        return pdf
-    added, places = bytearray(), {}
-    for number, title in zip(order, titles, strict=True):
-        places[int(number)] = len(pdf) + len(added)
-        written = ("\ufeff" + title).encode("utf-16-be").hex().encode()
-        added += number + b" 0 obj\n<</Title <" + written + b">" + entries[number] + b">>\nendobj\n"
-    table = b"".join(b"%d 1\n%010d 00000 n \n" % place for place in sorted(places.items()))
-    before, trailer = (
-        re.search(rb"startxref\n(\d+)", pdf)[1],
-        re.findall(rb"trailer\n<<(.*?)>>\nstartxref", pdf, re.DOTALL)[-1],
-    )
-    end = b"trailer\n<<" + trailer + b"\n/Prev " + before + b">>\nstartxref\n%d\n%%%%EOF\n" % (len(pdf) + len(added))
-    return pdf + bytes(added) + b"xref\n" + table + end
-
-
-def _in_order(entry: bytes, entries: dict[bytes, bytes]) -> Iterator[bytes]:
-    """The numbers of the entries below one of an outline."""
-    found = re.search(rb"/First (\d+) 0 R", entry)
-    while found:
-        yield found[1]
-        yield from _in_order(entries[found[1]], entries)
-        found = re.search(rb"/Next (\d+) 0 R", entries[found[1]])
-
-
-def link(page: Path) -> None:
-    """Put a link to the PDF below the title of a page, once.
-
-    Args:
-        page: the first page of the built book.
-    """
+def link(page: Path, html: Path) -> None:
+    """Put a link to the PDF below the title of a page of the built book, once."""
     text = page.read_text(encoding="utf-8")
     if LINK not in text:
-        depth = "../" * (len(page.relative_to(page.parents[1]).parts) - 1)
+        depth = "../" * (len(page.relative_to(html).parts) - 1)
         said = f'<p id="{LINK}"><a href="{depth}{PRINTED}">The whole book as a PDF</a></p>'
         page.write_text(re.sub(r"</h1>", lambda found: found[0] + said, text, count=1), encoding="utf-8")
 
 
 def _article(article: Tag, html: Path, name: str, names: list[str]) -> Tag:
-    """The article of a page, what it names and points to seen from the whole."""
+    """Return the article of a page with its identifiers and links as they are in the whole document."""
     for one in article.select(LEFT_OUT):
         one.decompose()
     for one in article.select("details"):
@@ -229,7 +171,7 @@ def _place(name: str, anchor: str = "") -> str:
 
 
 def _path(link: str, html: Path, name: str) -> str:
-    """A link of a page as it is written in the folder of the built book."""
+    """Return a page's link relative to the folder of the built book."""
     if urlsplit(link).scheme:
         return link
     file = ((html / name).parent / unquote(urlsplit(link).path)).resolve()

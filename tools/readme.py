@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup
 from check_book import ROOT
-from page_cache import PageCache
+from execute_pages import Pages
 
 from attention_book.notebooks.pages import AGREEMENT
 from statmech_attention import results
@@ -26,26 +26,22 @@ COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
 
 class Unready(Exception):
-    """The README cannot be written yet, and why."""
+    """The README cannot be written yet, as the message says."""
 
 
 def main() -> int:
-    """Run the command line; returns 1 if the book is not built, or if the README is checked and says something else."""
+    """Run the command line; return 1 if the book is not built or if a checked README is out of date."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the README is out of date")
     parser.add_argument("--root", type=Path, default=ROOT, help="the project's folder")
     options = parser.parse_args()
     readme = options.root / "README.md"
-    said = readme.read_text(encoding="utf-8")
+    text = said = readme.read_text(encoding="utf-8")
     try:
         notebooks = executed(options.root)
-        text = said
-        for name, block in (
-            ("figure", figure(notebooks[PAGE])),
-            ("agreement", agreement(notebooks)),
-            ("recorded", recorded(options.root / "results")),
-        ):
-            text = put(text, name, block)
+        text = put(text, "figure", figure(notebooks[PAGE]))
+        text = put(text, "agreement", agreement(notebooks))
+        text = put(text, "recorded", recorded(options.root / "results"))
     except Unready as error:
         print(f"readme: {error.args[0]}", file=sys.stderr)
         return 1
@@ -61,21 +57,11 @@ def main() -> int:
 
 
 def executed(root: Path) -> dict:
-    """The executed notebooks of the built book.
-
-    Args:
-        root: the project's folder.
-
-    Returns:
-        By page, such as "book/hidden_markov/theory", in the order of the table of contents.
-
-    Raises:
-        Unready: the book is not built, or a page has changed since.
-    """
+    """Return the executed notebooks of the built book by page, in the order of the table of contents."""
     if not (root / "_build" / ".done").is_file():
         raise Unready("the book is not built. Run `make book` first.")
-    cache = PageCache(root)
-    found = {name: cache.executed(name) for name in cache.notebooks}
+    pages = Pages(root)
+    found = {name: pages.executed(name) for name in pages.notebooks}
     for name, notebook in found.items():
         if notebook is None:
             raise Unready(f"{name}: has changed since the book was built. Run `make book` first.")
@@ -83,14 +69,7 @@ def executed(root: Path) -> dict:
 
 
 def agreement(notebooks: dict) -> str:
-    """The table of what is reproduced, in the order of the paper's figures.
-
-    Args:
-        notebooks: of `executed`.
-
-    Returns:
-        A Markdown table.
-    """
+    """Return the table of what is reproduced, in the order of the paper's figures, in Markdown."""
     rows = []
     for name, notebook in notebooks.items():
         page = name.removeprefix("book/")
@@ -103,14 +82,7 @@ def agreement(notebooks: dict) -> str:
 
 
 def figure(notebook) -> str:
-    """The picture with its caption.
-
-    Args:
-        notebook: the executed page that draws it.
-
-    Returns:
-        Markdown.
-    """
+    """Return the figure with its caption, from the executed page that draws it, in Markdown."""
     glued = {facts["scrapbook"]["name"]: data for data, facts in _outputs(notebook) if "scrapbook" in facts}
     # A value that is glued without being shown has a prefix before its kind.
     texts = (glued[f"hmc_{name}"]["application/papermill.record/text/plain"] for name in ("solves", "steps", "draws"))
@@ -124,14 +96,7 @@ def figure(notebook) -> str:
 
 
 def recorded(folder: Path) -> str:
-    """What is recorded: the trained networks, what was computed of each, and the samples.
-
-    Args:
-        folder: of the results.
-
-    Returns:
-        A paragraph.
-    """
+    """Return a paragraph on what is recorded: networks, what was computed of each, and samples."""
     files = sorted((folder / "one_shot").glob("network-*.nc"))
     kinds = Counter(_kind(results.record(path)["parameters"]) for path in files)
     networks = []
@@ -157,19 +122,7 @@ def recorded(folder: Path) -> str:
 
 
 def put(text: str, name: str, block: str) -> str:
-    """A text with another block between two marks.
-
-    Args:
-        text: of the README.
-        name: of the block.
-        block: what is to stand there.
-
-    Returns:
-        The text.
-
-    Raises:
-        Unready: the marks are not there.
-    """
+    """Return a text with another block between its two marks."""
     begin, end = BEGIN.format(name), END.format(name)
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
@@ -179,11 +132,7 @@ def put(text: str, name: str, block: str) -> str:
 
 
 def copy_picture(root: Path) -> None:
-    """Copy the figure out of the built book, without the date, so that the same picture is the same file.
-
-    Args:
-        root: the project's folder.
-    """
+    """Copy the figure out of the built book without its date, so that the same figure is the same file."""
     page = root / "_build" / "html" / f"{PAGE}.html"
     image = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser").find(id=FIGURE).find("img")
     target = root / PICTURE
@@ -193,25 +142,25 @@ def copy_picture(root: Path) -> None:
 
 
 def _outputs(notebook) -> Iterable[tuple[dict, dict]]:
-    """What the cells of a notebook displayed, and what is said about it."""
+    """Yield the data and metadata of everything that the cells of a notebook displayed."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             yield output.get("data", {}), output.get("metadata", {})
 
 
 def _number(row: str) -> tuple[int, str]:
-    """The first figure that a row names."""
+    """Return the first figure that a row names."""
     number, letter = re.match(r"(\d+)(?:\((\w)\))?", row).groups("")
     return int(number), letter
 
 
 def _kind(asked: dict) -> tuple[bool, int, int]:
-    """Whether a network has skips, its layers and heads."""
+    """Return whether a network has skips, its layers and its heads."""
     return asked.get("kind") == "skip", asked["layers"], asked["heads"]
 
 
 def _beside(path: Path, part: str) -> Path:
-    """Where another experiment on a recorded network is recorded."""
+    """Return the place of another experiment's record on the same network."""
     return path.with_name(path.name.replace("network", part, 1))
 
 

@@ -1,4 +1,4 @@
-"""Compute a part of every record again and compare: `make verify`. One line each; fails if one differs or is out of date.
+"""Compute a part of every record again and compare: `make verify`. It fails if one differs or is out of date.
 
 python tools/verify.py                       all records below results/
 python tools/verify.py --quick               one of each kind, those that take seconds
@@ -41,11 +41,11 @@ QUICK = (
 
 
 def main() -> int:
-    """Run the command line; returns 1 if a record differs or is out of date."""
+    """Run the command line; return 1 if a record differs or is out of date."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("records", nargs="*", type=Path, help="records; all where none is named")
+    parser.add_argument("records", nargs="*", type=Path, help="records; all if none is named")
     parser.add_argument("--quick", action="store_true", help="a few records, under two minutes")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="so many at a time (2)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of records at a time (2)")
     options = parser.parse_args()
     records = options.records or (
         [RESULTS / name for name in QUICK] if options.quick else sorted(RESULTS.rglob("*.nc"))
@@ -66,26 +66,26 @@ def main() -> int:
 
 
 def verify(path: Path) -> tuple[bool, str]:
-    """Whether a record stands, and what was found."""
+    """Return whether a record stands, and what was found."""
     import jax
 
     from statmech_attention import results
 
-    sys.path.insert(0, str(ROOT))  # for the benchmarks
-    from attention_book.experiments import experiment_of
-    from attention_book.notebooks import pages
-    from benchmarks import checksums
-
     began = time.monotonic()
     try:
-        if results.record(path)["maker"] in checksums.CHECKSUMS:
+        if results.record(path)["maker"].startswith("benchmark"):
+            sys.path.insert(0, str(ROOT))
+            from benchmarks import checksums
+
             jax.config.update("jax_enable_x64", True)
             found = checksums.again(path)
         else:
+            from attention_book.experiments import experiment_of
+            from attention_book.notebooks import pages
+
             experiment = experiment_of(path)
             jax.config.update("jax_enable_x64", experiment.double)
-            reason = experiment.reason
-            if reason:
+            if reason := experiment.reason:
                 return False, f"out of date: {reason}"
             if getattr(experiment, "data", "glyphs") != "glyphs" and not pages.images_at_hand():
                 return True, "not looked at: it needs the images"

@@ -17,14 +17,7 @@ examples:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line.
-
-    Args:
-        arguments: what stands behind the command's name; by default the process's own.
-
-    Returns:
-        The exit status: 0 done, 1 the notebook failed, 2 nothing was started.
-    """
+    """Run the command line."""
     options = _parser().parse_args(arguments)
     everything = options.command == "list" and not options.chapters
     try:

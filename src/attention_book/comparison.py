@@ -1,7 +1,7 @@
-r"""Order parameters beside each other: how much lies in blocks of a head, and how two of them agree.
+"""Comparison of order parameters: shares in blocks of a head, and agreement of two of them.
 
-Entries of an order parameter are not independent samples. What can be exchanged are heads: a theory and a network that
-have nothing to do with each other would agree no worse if the heads of one of them were numbered otherwise, within
+Entries of an order parameter are not independent samples. Heads can be exchanged: an unrelated
+theory and network would agree no worse after a renumbering of the heads of one of them, within
 every layer. So agreement is judged against all renumberings, under which blocks stay blocks.
 """
 
@@ -27,48 +27,26 @@ _MOST_RENUMBERINGS = 5000
 
 
 class BlockShare(NamedTuple):
-    """How much of the off-diagonal lies in the blocks of a layer.
+    """Share of the off-diagonal in the blocks of a layer."""
 
-    Attributes:
-        value: share of the sum of absolute values; NaN where all of the off-diagonal is zero.
-        even: the share if all off-diagonal entries were equally large.
-    """
-
-    value: float
-    even: float
+    value: float  # of the sum of absolute values; NaN if it is zero
+    even: float  # the share if all entries were equally large
 
 
 class Agreement(NamedTuple):
-    """How two order parameters agree, and how they would with heads numbered otherwise.
+    """Agreement of two order parameters, and its distribution over renumberings of heads."""
 
-    Attributes:
-        value: rank correlation, or agreement of signs, between -1 and 1.
-        null_low: lower end of the central 95 % over renumberings of the heads.
-        null_high: upper end.
-        p_value: share of renumberings, the given one included, that agree at least as well.
-    """
-
-    value: float
-    null_low: float
+    value: float  # rank correlation, or agreement of signs, between -1 and 1
+    null_low: float  # of the central 95 % over renumberings of the heads
     null_high: float
-    p_value: float
+    p_value: float  # share of renumberings, with the given one, that agree at least as well
 
 
 def block_share(order_parameter: Numbers, *, heads: Layers, layer: int = 1) -> BlockShare:
-    r"""$\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$: pairs of paths through the same head of layer $l$.
+    r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
 
-    Args:
-        order_parameter: $U$, `(paths, paths)`.
-        heads: $(H_1, .., H_L)$.
-        layer: $l$, from 1 to $L$.
-
-    Returns:
-        `BlockShare`.
-
-    Raises:
-        ValueError: a matrix that does not fit the heads, NaN or infinity, a layer that is not there, a single path.
-
-    Source: ours; the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
+    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$; ours,
+    the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
     """
     matrix, paths = _matrix("order_parameter", order_parameter, heads)
     if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
@@ -91,25 +69,13 @@ def agreement(
     compared: str = "ranks",
     renumber: bool = True,
 ) -> Agreement:
-    r"""Rank correlation of the entries of two order parameters, or how far their signs agree.
+    r"""Rank correlation of the entries of two order parameters, or agreement of their signs.
 
-    Pairs of paths count once. For signs it is $\sum U^{\pi\pi'} \tilde U^{\pi\pi'} / \sum |U^{\pi\pi'} \tilde U^{\pi\pi'}|$:
-    1 where all signs are the same, -1 where all are opposite, large entries count more.
-
-    Args:
-        order_parameter: $U$, `(paths, paths)`, symmetric.
-        other: $\tilde U$, the same shape.
-        heads: $(H_1, .., H_L)$, or layers of other kinds among them; a skip is no head, and not renumbered.
-        seed: of the renumberings, which are drawn where there are too many to try all.
-        entries: "all"; "diagonal"; "off-diagonal"; "blocks", the off-diagonal ones with the same head in layer 1.
-        compared: "ranks" or "signs".
-        renumber: False for the value alone, which takes thousands of times less; the rest is then NaN.
-
-    Returns:
-        `Agreement`; NaN where all entries of one matrix are equal.
-
-    Raises:
-        ValueError: matrices that do not fit the heads or are not symmetric, NaN or infinity, a choice that is not there.
+    Pairs of paths count once. For signs it is $\sum U^{\pi\pi'} \tilde U^{\pi\pi'} / \sum
+    |U^{\pi\pi'} \tilde U^{\pi\pi'}|$: 1 where all signs are the same, -1 where all are opposite,
+    large entries count more. `entries` "blocks" are the off-diagonal ones with the same head in
+    layer 1; a skip is not renumbered. Without `renumber` only the value is computed, in a small
+    part of the time. The result is NaN where all entries of one matrix are equal.
 
     Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
     """
@@ -122,7 +88,7 @@ def agreement(
     taken = _taken(entries, paths)
     if compared == "ranks":
         one, two = _ranked(one, taken), _ranked(two, taken)
-    # A renumbering carries the chosen entries into each other: each pair once on one side is enough.
+    # A renumbering maps the chosen entries to each other: each pair once on one side is enough.
     once = np.triu(taken)
     orders = _renumberings(Chain.of(heads), np.random.default_rng(seed)) if renumber else [np.arange(len(paths))]
     left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
@@ -170,7 +136,7 @@ def _taken(entries: str, paths) -> Bool[np.ndarray, "paths paths"]:
 
 
 def _ranked(matrix, taken) -> Float[np.ndarray, "paths paths"]:
-    """Centred ranks in place of the chosen entries, a pair of paths counted once."""
+    """Replace the chosen entries by centred ranks, each pair of paths counted once."""
     once = np.triu(taken)
     ranks = np.zeros_like(matrix)
     values = rankdata(matrix[once])
@@ -188,7 +154,7 @@ def _renumberings(chain: Chain, random) -> list[Int[np.ndarray, " paths"]]:
         chosen = itertools.chain([tuple(range(count) for count in counts)], drawn)
 
     def branches(layer: Layer, order) -> Int[np.ndarray, " branches"]:
-        """The branch that takes the place of each; a skip stays where it is."""
+        """Branch in the place of each; a skip keeps its place."""
         heads = layer.branch_heads
         return np.array([branch if head < 0 else heads.index(order[head]) for branch, head in enumerate(heads)])
 

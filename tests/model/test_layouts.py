@@ -1,6 +1,7 @@
 """Attention with queries before keys, as PyTorch and Hugging Face give it."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
@@ -25,6 +26,13 @@ TAKE = {
 }
 
 
+def padded(matrices, lengths):
+    """Softmax matrices of sequences of these lengths: zeros where key or query is padding."""
+    token = np.arange(TOKENS)[None] < np.array(lengths)[:, None]
+    kept = [np.where(token[:, None, :, None] & token[:, None, None, :], one, 0) for one in matrices]
+    return [one / np.maximum(one.sum(axis=2, keepdims=True), 1e-300) for one in kept], token
+
+
 @pytest.mark.parametrize("take", TAKE)
 def test_queries_before_keys_give_the_same_where_it_is_said(take):
     function, name = TAKE[take]
@@ -35,6 +43,35 @@ def test_queries_before_keys_give_the_same_where_it_is_said(take):
         function(OURS, layout="query_key")
     with pytest.raises(ValueError, match="layout: wanted one of key_query, query_key, got 'torch'"):
         function(OURS, layout="torch")
+
+
+@pytest.mark.parametrize("take", TAKE)
+def test_lines_of_padding_hide_no_order(take):
+    function, name = TAKE[take]
+    ours, token = padded(OURS, (4, 2, 3))
+    theirs = [np.swapaxes(matrix, 2, 3) for matrix in ours]
+    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got queries before keys.* Pass layout='query_key'"):
+        function(theirs)
+    jax.tree.map(
+        np.testing.assert_array_equal, function(theirs, layout="query_key", mask=token), function(ours, mask=token)
+    )
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("converted", [False, True])
+def test_nor_does_the_rounding_of_any_precision(precision, converted):
+    logits = 3 * np.random.default_rng(1).normal(size=(20, 2, 60, 60))
+    softmax = jax.nn.softmax(jnp.asarray(logits, precision), axis=3)  # rounded at every step
+    inputs = RNG.normal(size=(20, 60, 2))
+    given = softmax.astype("float32") if converted else softmax
+    with pytest.raises(ValueError, match="got queries before keys"):
+        sma.attentioned_inputs(inputs, [given])
+    turned = jnp.swapaxes(given, 2, 3)
+    sma.attentioned_inputs(inputs, [turned])
+    labels = np.tile([1.0, -1.0], 10)
+    sma.select_heads(inputs, [turned], labels, keep=1, directions=2, folds=2)
+    with pytest.raises(ValueError, match="got other sums"):
+        sma.select_heads(inputs, [0.98 * turned.astype("float64")], labels, keep=1, directions=2, folds=2)
 
 
 def test_heads_are_selected_alike():

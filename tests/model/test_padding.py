@@ -190,6 +190,53 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
 
+WEIGHTS = sma.sample_weights(jax.random.key(0), heads=(2,), width=4, features=FEATURES)
+LABELS = np.array([1.0, -1, 1, -1, 1])
+READ = {
+    "attentioned_inputs": sma.attentioned_inputs,
+    "forward": lambda inputs, given, **how: sma.forward(WEIGHTS, inputs, given, **how),
+    "select_heads": lambda inputs, given, **how: sma.select_heads(
+        inputs, given, LABELS, keep=1, directions=2, folds=2, **how
+    ),
+    "head_confidence": lambda inputs, given, **how: pruning.head_confidence(given, **how),
+}
+
+
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("layout", ["key_query", "query_key"])
+def test_padding_without_a_mask_is_refused(inputs, read, layout):
+    single = [reference.random_attention(np.random.default_rng(2), (2,), 1, length)[0][0] for length in LENGTHS]
+    given = [np.stack([np.pad(one, ((0, 0), *((0, TOKENS - one.shape[1]),) * 2)) for one in single])]
+    if layout == "query_key":
+        given = [np.swapaxes(given[0], 2, 3)]
+    message = "attention of layer 1: wanted attention .* zeros alone from token [34] of example 0.* Pass mask="
+    READ[read](inputs, given, layout=layout, mask=ENDS)
+    with pytest.raises(ValueError, match=message):
+        READ[read](inputs, given, layout=layout)
+    with pytest.raises(ValueError, match=message):  # nor is a mask too wide
+        READ[read](inputs, given, layout=layout, mask=np.ones_like(ENDS))
+
+
+def test_zeros_are_let_through_where_nothing_is_read_or_a_function_returns_them(inputs):
+    rng = np.random.default_rng(2)
+    low, top = reference.random_attention(rng, (2, 1), len(LENGTHS), TOKENS)
+    low[..., 2], top[..., 2] = 0, 0
+    sma.attentioned_inputs(inputs, [low, top])
+    with pytest.raises(ValueError, match="attention of layer 2: .* from token 2 of example 0"):
+        sma.attentioned_inputs(inputs, [low, top], readout="mean")
+    low[..., -1] = 0
+    sma.attentioned_inputs(inputs, [low, top])
+    top[..., -1] = 0
+    with pytest.raises(ValueError, match="attention of layer 2: .* from token 4 of example 0"):
+        sma.attentioned_inputs(inputs, [low, top])
+    found = sma.attentioned_inputs(inputs, lambda _: [low, top]).values
+    np.testing.assert_array_equal(found, 0)
+    sma.attentioned_inputs(inputs[:, :1], [np.zeros((5, 2, 1, 1))])  # no padding, since nothing is left beside it
+    top[:] = reference.random_attention(rng, (1,), len(LENGTHS), TOKENS)[0]
+    low[:, 0] = 0  # one head of two
+    sma.attentioned_inputs(inputs, [top, low[..., ::-1]])
+
+
 @pytest.mark.parametrize(
     ("sequences", "message"),
     [

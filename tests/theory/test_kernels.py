@@ -2,12 +2,14 @@
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
 
 import statmech_attention as sma
+from statmech_attention import pruning
 
 
 @pytest.mark.parametrize("heads", [(1,), (3,), (2, 2), (2, 1, 3)])
@@ -84,3 +86,51 @@ def test_a_constant_kernel_aligns_with_nothing(constant):
 def test_centred_alignment_is_one_for_the_labels_own_kernel():
     labels = np.array([1.0, 1, -1, 1, -1, -1])
     assert sma.centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
+
+
+XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))
+LABELS = np.array([1.0, -1, 1, 1, -1])
+UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
+# What takes an order parameter; `predict` is in `test_predictor.py`.
+TAKE = {
+    "kernel": lambda u: sma.kernel(XI, XI, u),
+    "energy": lambda u: sma.energy(XI, LABELS, u, temperature=0.3),
+    "predictor_vectors": lambda u: pruning.predictor_vectors(XI, LABELS, u, temperature=0.3),
+    "predictor_contributions": lambda u: pruning.predictor_contributions(XI, LABELS, XI, u, temperature=0.3),
+    "head_scores": lambda u: sma.head_scores(u, heads=(2, 2)),
+}
+
+
+@pytest.mark.parametrize("take", TAKE)
+def test_an_order_parameter_of_no_weights_is_refused(take):
+    function, right = TAKE[take], reference.random_order_parameters(np.random.default_rng(38), (2, 2))[0]
+    wanted = function(right)
+    with pytest.raises(ValueError, match=r"order_parameter: wanted a symmetric matrix.* Take 0.5 \* \(U \+ U.T\)"):
+        function(right + 1e-5 * UPPER)
+    with pytest.raises(ValueError, match="order_parameter: wanted a positive semi-definite matrix"):
+        function(right - 1.0001 * np.linalg.eigvalsh(right)[0] * np.eye(4))
+    # Not for rounding, of its own precision or of one that it had before, and not where values cannot be seen.
+    np.testing.assert_allclose(function(right + 1e-9 * UPPER), wanted, rtol=1e-5)
+    narrow = np.random.default_rng(39).normal(size=(4, 2)).astype("float32")
+    assert np.all(np.isfinite(function((narrow @ narrow.T).astype(float))))
+    assert np.all(np.isfinite(jax.jit(function)(right + 1e-5 * UPPER)))
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16", "float32"])
+def test_an_order_parameter_may_be_off_by_its_precision(precision):
+    factor = np.random.default_rng(40).normal(size=(16, 3))
+    rounded = jnp.asarray(factor @ factor.T, precision)  # of rank 3: some eigenvalues become negative
+    assert np.linalg.eigvalsh(np.asarray(rounded, float))[0] < 0
+    assert np.all(np.isfinite(sma.head_scores(rounded, heads=(4, 4))))
+    for wrong in (-rounded, jnp.triu(rounded)):
+        with pytest.raises(ValueError, match="order_parameter: wanted a"):
+            sma.head_scores(wrong, heads=(4, 4))
+
+
+def test_nor_is_there_an_entropy_of_what_is_not_symmetric():
+    overlaps = reference.random_order_parameters(np.random.default_rng(41), (2, 2))
+    for number in (0, 1):
+        wrong = [np.array(one) for one in overlaps]
+        wrong[number][0, 1] += 1e-5
+        with pytest.raises(ValueError, match=rf"order_parameters\[{number}\]: wanted a symmetric matrix"):
+            sma.entropy(tuple(wrong), heads=(2, 2), width=5)

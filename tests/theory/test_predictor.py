@@ -182,10 +182,10 @@ def test_accuracy_counts_signs_and_half_of_the_ties(mean, labels, wanted):
 def test_an_order_parameter_of_no_weights_is_refused():
     train, labels, test, order_parameter = draw(90)
     for wrong, message in (
-        (-order_parameter, "a positive semi-definite U, got one with negative eigenvalues"),
+        (-order_parameter, "a positive semi-definite matrix, got one with negative eigenvalues"),
         (
             order_parameter + np.triu(np.ones((6, 6)), 1),
-            r"a symmetric U, got one that is not. Take 0.5 \* \(U \+ U.T\)",
+            r"a symmetric matrix, got one that is not. Take 0.5 \* \(U \+ U.T\)",
         ),
     ):
         with pytest.raises(ValueError, match=f"order_parameter: wanted {message}"):

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
+from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.again import Again, largest_difference
 from attention_book.experiments.experiment import Part, axis, different
@@ -18,7 +19,6 @@ from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
-from statmech_attention.training.network import TrainedNetwork
 
 PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 import xarray as xr
+from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.again import Again, difference
 from attention_book.experiments.experiment import Part, axis
@@ -20,7 +21,6 @@ from attention_book.tasks.one_shot_sets import OneShotSuite
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning import head_confidence, head_drops, path_contributions, path_covariance
-from statmech_attention.training.network import TrainedNetwork
 
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000

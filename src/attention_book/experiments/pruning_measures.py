@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from statmech_attention.training.network import TrainedNetwork
 
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning import (
@@ -20,7 +21,6 @@ from statmech_attention.pruning import (
     removal_order,
     taylor_importance,
 )
-from statmech_attention.training.network import TrainedNetwork
 
 _RANDOM_ORDERS = 100
 _SHARE = 0.25  # of the heads, of which every choice is tried

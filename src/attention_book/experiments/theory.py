@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import xarray as xr
+from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.again import Again, largest_difference
 from attention_book.experiments.experiment import Part, axis, different
@@ -13,7 +14,6 @@ from attention_book.experiments.networks import OnNetwork
 from attention_book.experiments.theory_points import Draw, draw_of, gp_limit, one_width
 from attention_book.tasks.one_shot_sets import OneShotSuite
 from statmech_attention import checks, results
-from statmech_attention.training.network import TrainedNetwork
 
 _STARTS = "start_"  # what is kept for narrower widths only
 

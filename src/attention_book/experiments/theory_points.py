@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
+from statmech_attention.training.network import TrainedNetwork
 
 from attention_book.experiments.networks import seen_by
 from attention_book.tasks.one_shot import OneShotSample
@@ -20,7 +21,6 @@ from statmech_attention.theory.kernels import centred_alignment, kernel, princip
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
-from statmech_attention.training.network import TrainedNetwork
 
 _BATCH = 250
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from statmech_attention.training.files import network_dataset
 
 from attention_book.experiments.again import Again, difference
 from attention_book.experiments.experiment import Part
@@ -11,7 +12,6 @@ from attention_book.experiments.networks import OnNetwork
 from attention_book.training import Training, train
 from statmech_attention import results
 from statmech_attention.training import CURVE
-from statmech_attention.training.files import network_dataset
 
 OPENING = 20  # steps
 

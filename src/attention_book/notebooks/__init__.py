@@ -1,1 +1,1 @@
-"""The book's own machinery: what its pages call, their parameters, and how they are executed with others."""
+"""Code of the pages: their helpers, parameters and execution."""

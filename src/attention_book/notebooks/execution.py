@@ -10,11 +10,7 @@ from typing import Any
 
 
 class RunFailed(RuntimeError):
-    """A notebook that was started and did not come to its end.
-
-    Attributes:
-        path: the notebook as far as it was executed, with the error in it.
-    """
+    """Raised when a started notebook stops early; `path` is its executed part, with the error in it."""
 
     def __init__(self, message: str, path: Path):
         super().__init__(message)
@@ -22,19 +18,7 @@ class RunFailed(RuntimeError):
 
 
 def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target: Path, *, progress: bool) -> None:
-    """Execute a notebook in a kernel of the running Python.
-
-    Args:
-        notebook: the notebook that was read from `source`.
-        source: its file; its folder is the kernel's working folder.
-        given: parameters that replace defaults, plain Python values.
-        partial: where the notebook is written, after every cell.
-        target: where it will be in the end, for the error message.
-        progress: a progress bar; otherwise cells and their output are logged.
-
-    Raises:
-        RunFailed: a cell raised an error, or the kernel died in the middle of one.
-    """
+    """Execute a notebook in a kernel of the running Python."""
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -74,14 +58,7 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
 
 
 def kernel_environment(environment: MutableMapping[str, str]) -> None:
-    """Make `python3` mean the kernel of the running Python, in `environment` itself.
-
-    Args:
-        environment: environment variables; changed in place.
-
-    Returns:
-        Nothing.
-    """
+    """Make `python3` mean the kernel of the running Python, in `environment` itself."""
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
     environment.pop("JUPYTER_PATH", None)
 

@@ -1,4 +1,4 @@
-"""Helpers for the pages of the book. They work outside it too, where they have nothing to do."""
+"""Helpers for the pages of the book; outside a notebook they do nothing."""
 
 import importlib.util
 import numbers
@@ -13,16 +13,12 @@ if TYPE_CHECKING:
     from IPython.display import Markdown
 
 _LABELS = {"package": "statmech_attention", "python": "Python"}
-# The kind of output that holds a row of the README's table; no page shows it.
+# MIME type of a row of the README's table; no page shows it.
 AGREEMENT = "application/vnd.statmech-attention.agreement+json"
 
 
 def begin() -> None:
-    """Set up a chapter: double precision, the book's figure style, sharp figures. Call it first.
-
-    Returns:
-        Nothing; JAX, Matplotlib and, inside a notebook, IPython's display of figures are set.
-    """
+    """Set up a chapter: double precision, the book's figure style, sharp figures."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -38,20 +34,7 @@ def begin() -> None:
 
 
 def glue(name: str, value: Any, *, display: bool = False) -> None:
-    """Keep a plain number or text under `name`, for use in the running text.
-
-    Args:
-        name: the key; unique in the book.
-        value: a number, a text, a truth value, or an array of one number. It is kept as a plain Python value, because
-            a NumPy or JAX scalar cannot be formatted in the text. A figure or other object is kept as it is.
-        display: show the value below the cell too.
-
-    Returns:
-        Nothing. Outside a notebook, and where `myst_nb` is not installed, nothing happens.
-
-    Raises:
-        ValueError: an array of several numbers, which has no place in a sentence.
-    """
+    """Keep a plain number or text under `name`, for use in the running text."""
     value = _plain(name, value)
     if not _in_notebook():
         return
@@ -63,18 +46,7 @@ def glue(name: str, value: Any, *, display: bool = False) -> None:
 
 
 def glue_mean(name: str, values) -> tuple[float, float]:
-    """Keep the mean over draws under `name`, and its standard error under `name_error`.
-
-    Args:
-        name: as for `glue`.
-        values: `(draws,)`.
-
-    Returns:
-        Mean and standard error.
-
-    Raises:
-        ValueError: as `glue`.
-    """
+    """Keep the mean over draws under `name`, its standard error under `name_error`; return both."""
     from attention_book import plotting
 
     mean, error = plotting.mean_and_error(values)
@@ -84,21 +56,7 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 
 
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
-    """Leave a row for the README's table of reproduced figures.
-
-    Args:
-        figure: of the paper, such as "3(b), 3(d)".
-        what: the figure shows.
-        says: how well it is reproduced: a sentence written by a person, with numbers filled in by the page. As few digits as
-            it needs, so that another machine writes the same.
-        recorded: the page rests on records of heavy runs.
-
-    Returns:
-        Nothing. Outside a notebook nothing happens.
-
-    Raises:
-        ValueError: an upright stroke or a line break in a text, which would break the table.
-    """
+    """Leave a row for the README's table of reproduced figures."""
     row = {"figure": figure, "what": what, "says": says}
     for name, text in row.items():
         if "|" in text or "\n" in text:
@@ -112,17 +70,7 @@ def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> N
 
 
 def made(*paths: str | os.PathLike) -> "Markdown":
-    """Return a line on dates, versions and machines of records; of several, with a folded list.
-
-    Args:
-        paths: of records; those that are not there are left out.
-
-    Returns:
-        What a cell displays: one sentence; for several records a summary, with a line for each of them folded below.
-
-    Raises:
-        ValueError: as `results.record`.
-    """
+    """Return a line on dates, versions and machines of records; of several, with a folded list."""
     from IPython.display import Markdown
 
     from statmech_attention import results
@@ -155,11 +103,7 @@ def made(*paths: str | os.PathLike) -> "Markdown":
 
 
 def images_at_hand() -> bool:
-    """True if all image data sets can be read here without a download.
-
-    Returns:
-        True or False; pages that show real images show drawn glyphs instead where it is False.
-    """
+    """True if all image data sets can be read here without a download."""
     from attention_book.tasks.images import DATA_SETS, data_root
 
     root = data_root()
@@ -170,11 +114,7 @@ def images_at_hand() -> bool:
 
 
 def versions() -> dict[str, str]:
-    """What this page was computed with, for display in a table.
-
-    Returns:
-        Texts by label: package version, Python, libraries, platform, device.
-    """
+    """Versions of package, Python and libraries, platform and device, for a table."""
     # Only here: what reads records is slow to import, and most pages read none.
     from statmech_attention.results.provenance import provenance
 
@@ -197,13 +137,13 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _title(path: Path) -> str:
-    """A record's name in words: network-2x4-seed0.nc is "network 2x4, seed 0"."""
+    """Name of a record in words: network-2x4-seed0.nc is "network 2x4, seed 0"."""
     parts = re.split(r"-(?=[a-z])", path.stem)
     return ", ".join(re.sub(r"^([a-z_]+)-?(?=\d)", r"\1 ", part).replace("_", " ") for part in parts)
 
 
 def _all(records: Iterable[dict], name: str) -> str:
-    """The distinct values of one entry, in the order of the records."""
+    """Distinct values of one entry, in the order of the records."""
     *first, last = dict.fromkeys(one[name] for one in records)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -215,7 +155,7 @@ def _duration(seconds: float) -> str:
 
 
 def _in_notebook() -> bool:
-    """True in a Jupyter kernel, without loading IPython where nobody uses it."""
+    """True in a Jupyter kernel; does not load IPython."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return shell is not None and hasattr(shell, "kernel")

@@ -1,8 +1,9 @@
 """Parameters of a notebook: read by papermill, checked by pydantic, without running any of it.
 
-One line of the cell is one parameter, and its comment is the help. What is allowed stands in the cell's metadata, under
-the arguments of a pydantic field or as a list of words or numbers; for a list it holds for every entry. A text that is
-`path` names a file or folder: one given with a run is seen from where it is run, the default from the notebook.
+One line of the cell is one parameter, and its comment is the help. The cell's metadata may limit
+the values, or the entries of a list, by the arguments of a pydantic field or by a list of words or
+numbers. A text that is `path` names a file or folder: one given with a run is relative to the
+current folder, the default to the notebook.
 
     ---
     tags: [parameters]
@@ -19,10 +20,10 @@ the arguments of a pydantic field or as a list of words or numbers; for a list i
 """
 
 import ast
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from statmech_attention.installed import need
@@ -33,7 +34,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
 _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
-_WANTED = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
 _BOUNDS = {"gt", "ge", "lt", "le", "allow_inf_nan", "multiple_of"}
 _PATH = "path"
 # A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
@@ -41,40 +41,21 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class Refused(ValueError):
-    """A run that was not started, because of its chapter, its parameters or its output file."""
+    """Raised before a run starts, for its chapter, its parameters or its output file."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a notebook.
-
-    Attributes:
-        name: its name in the notebook.
-        type: "int", "float", "bool", "str", or "list[...]" of one of these.
-        default: the value that the notebook has by itself.
-        help: the comment beside it.
-        allowed: of a number the bounds `gt`, `ge`, `lt`, `le`, `multiple_of`, or a list of numbers; of a text the words, or
-            "path"; None for any.
-    """
+    """One parameter of a notebook."""
 
     name: str
-    type: str
+    type: str  # "int", "float", "bool", "str", or "list[...]" of one of these
     default: Any
-    help: str = ""
-    allowed: dict[str, Any] | list[str] | list[int] | str | None = None
+    help: str = ""  # the comment beside it
+    allowed: Any = None  # the entry of the cell's metadata
 
     def convert(self, value: Any) -> Any:
-        """`value`, a text from the command line or a Python value, as this parameter's type.
-
-        Args:
-            value: for a list also a text such as "1000,500" or "[1000, 500]".
-
-        Returns:
-            A plain Python value that may be given to the notebook.
-
-        Raises:
-            Refused: a value of another type, or one that is not allowed.
-        """
+        """Return a text from the command line, or a Python value, as this parameter's type."""
         if hasattr(value, "tolist"):  # of NumPy or JAX
             value = value.tolist()
         if not self.type.startswith("list"):
@@ -83,7 +64,7 @@ class Parameter:
             inside = value.strip().removeprefix("[").removesuffix("]")
             value = [entry.strip().strip("\"'") for entry in inside.split(",")] if value.strip() != "[]" else []
         if not isinstance(value, list | tuple):
-            raise Refused(f"{self.name}: wanted a list, each entry {self._wanted}, as in 1,2,3, got {value!r}.")
+            raise Refused(f"{self.name}: wanted a list as in 1,2,3, got {value!r}.")
         return [self._entry(entry) for entry in value]
 
     @property
@@ -102,35 +83,34 @@ class Parameter:
 
     @property
     def is_path(self) -> bool:
-        """Whether its value names a file or a folder."""
+        """True if its value names a file or a folder."""
         return self.allowed == _PATH
-
-    @property
-    def _wanted(self) -> str:
-        return f"{_WANTED[self._entry_type]} {self.allowed_text}".strip()
 
     @property
     def _entry_type(self) -> str:
         return self.type.removeprefix("list[").removesuffix("]")
 
-    def _entry(self, value: Any) -> Any:
-        spelled: Any = _SCALARS[self._entry_type]
+    @cached_property
+    def _adapter(self) -> TypeAdapter:
+        kind: Any = _SCALARS[self._entry_type]
         if isinstance(self.allowed, dict):
-            spelled = Annotated[spelled, Field(**self.allowed)]
+            kind = Annotated[kind, Field(**self.allowed)]
         elif self.allowed and not self.is_path:
-            spelled = Literal[tuple(self.allowed)]
+            kind = Literal[tuple(self.allowed)]
+        return TypeAdapter(kind, config=_STRICT)
+
+    def _entry(self, value: Any) -> Any:
         read = _whole(value) if self._entry_type == "int" and isinstance(value, str) else value
-        adapter: TypeAdapter = TypeAdapter(spelled, config=_STRICT)
+        as_text = isinstance(read, str) and self._entry_type != "str"
         try:
-            if isinstance(read, bool) and self._entry_type != "bool":  # equal to 1 in a list of numbers
-                raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.")
-            return adapter.validate_strings(read) if isinstance(read, str) else adapter.validate_python(read)
+            return self._adapter.validate_strings(read) if as_text else self._adapter.validate_python(read)
         except ValidationError:
-            raise Refused(f"{self.name}: wanted {self._wanted}, got {value!r}.") from None
+            wanted = f"{self._entry_type} {self.allowed_text}".strip()
+            raise Refused(f"{self.name}: wanted {wanted}, got {value!r}.") from None
 
 
 def _whole(text: str) -> int | str:
-    """A text such as 1e2 as the whole number that it is; others as they are."""
+    """Convert a text such as 1e2 to the whole number that it is; return others as they are."""
     try:
         return int(float(text)) if "e" in text.lower() and float(text).is_integer() else int(text)
     except ValueError:
@@ -138,62 +118,28 @@ def _whole(text: str) -> int | str:
 
 
 def read_parameters(cell) -> dict[str, Parameter]:
-    """The parameters that a parameters cell defines, in its order.
-
-    Args:
-        cell: the cell of the notebook; nothing of it is executed.
-
-    Returns:
-        `Parameter` by name.
-
-    Raises:
-        Refused: a line that is not `name: type = literal  # help`, one whose default is not allowed, or metadata under
-            `allowed` that fit no parameter.
-    """
+    """Read the parameters of a parameters cell, in its order, without executing it."""
     from papermill.translators import PythonTranslator
 
     try:
-        statements = ast.parse(cell.source).body
+        lines = len(ast.parse(cell.source).body)
     except SyntaxError as error:
         raise Refused(f"parameters cell: wanted Python, got a syntax error in line {error.lineno}.") from None
-    read = PythonTranslator.inspect(cell)
-    names = [one.name for one in read]
-    for statement in statements:  # papermill skips what it does not understand
-        match statement:
-            case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]) if name in names:
-                if names.count(name) > 1:
-                    raise Refused(f"parameters cell: {name} is defined twice.")
-            case _:
-                raise Refused(
-                    f"parameters cell, line {statement.lineno}: wanted name: type = value  # help, without another =, "
-                    f"got {ast.unparse(statement).splitlines()[0]!r}."
-                )
+    read = {one.name: one for one in PythonTranslator.inspect(cell)}
+    if len(read) < lines:  # papermill skips other lines
+        raise Refused(f"parameters cell: wanted {lines} different lines `name: type = value  # help`, got {len(read)}.")
     allowed = cell.metadata.get("allowed", {})
-    if unknown := set(allowed) - set(names):
+    if unknown := set(allowed) - set(read):
         raise Refused(f"parameters cell: allowed values of {', '.join(sorted(unknown))}, which it does not define.")
-    return {one.name: _parameter(one, allowed.get(one.name)) for one in read}
+    return {name: _parameter(one, allowed.get(name)) for name, one in read.items()}
 
 
 def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given values, converted to the types of the known parameters.
-
-    Args:
-        known: what the notebook has.
-        given: values by name, as texts or Python values.
-
-    Returns:
-        Plain Python values by name, only of the given names.
-
-    Raises:
-        Refused: an unknown name (with the nearest known one), an ill-typed value, or one that is not allowed.
-    """
+    """Convert given values to the types of the known parameters, or refuse them."""
     for name in given:
         if name not in known:
-            if not known:
-                raise Refused(f"{name}: this notebook takes no parameters.")
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
-            raise Refused(f"{name}: no such parameter. {hint}")
+            takes = f"It takes {', '.join(known)}." if known else "This notebook takes no parameters."
+            raise Refused(f"{name}: no such parameter. {takes}")
     return {name: known[name].convert(value) for name, value in given.items()}
 
 
@@ -203,27 +149,15 @@ def _parameter(read, allowed) -> Parameter:
         default = ast.literal_eval(read.default)
     except (ValueError, SyntaxError):
         raise Refused(f"{where}: wanted a literal without a #, got {read.default!r}.") from None
-    spelled = read.inferred_type_name
-    if spelled == "None":  # not said
-        spelled = (
-            f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
-        )
-    entry = spelled.removeprefix("list[").removesuffix("]")
-    if spelled not in (entry, f"list[{entry}]") or entry not in _SCALARS:
-        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {spelled}.")
-    if entry == "str":
-        fits = allowed == _PATH or isinstance(allowed, list) and all(isinstance(word, str) for word in allowed)
-    elif isinstance(allowed, list):
-        fits = entry == "int" and all(type(number) is int for number in allowed)
-    else:
-        fits = isinstance(allowed, dict) and set(allowed) <= _BOUNDS and entry != "bool"
-    if allowed is not None and not fits:
-        raise Refused(
-            f"{where}: wanted {{ge: 1, lt: 10}} or the like, a list of words or "
-            f"path for a str, or a list of numbers for an int, got {allowed!r}."
-        )
+    kind = read.inferred_type_name
+    if kind == "None":  # without a type
+        kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
+    one = Parameter(read.name, kind, default, read.help, allowed)
+    if one._entry_type not in _SCALARS or kind not in (one._entry_type, f"list[{one._entry_type}]"):
+        raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
+    if isinstance(allowed, dict) and not set(allowed) <= _BOUNDS:
+        raise Refused(f"{where}: wanted bounds out of {', '.join(sorted(_BOUNDS))}, got {allowed!r}.")
     try:
-        one = Parameter(read.name, spelled, default, read.help, allowed)
         return replace(one, default=one.convert(default))
-    except (Refused, SchemaError) as error:
+    except (Refused, SchemaError, TypeError) as error:
         raise Refused(f"{where}: the default does not fit. {error}") from None

@@ -1,17 +1,17 @@
 """Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
 
-The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a kernel of the Python that
-runs this. What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
+The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a
+kernel of the Python that runs this. What is wrong with the chapter, its parameters or the output
+file is refused before a kernel starts.
 """
 
 import contextlib
-import difflib
 import errno
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from statmech_attention.results.atomic import replacing
 __all__ = ["Parameter", "Refused", "RunFailed", "chapters", "find_chapter", "parameters_of", "run"]
 
 _SUFFIXES = (".md", ".ipynb")
+_GLUED = re.compile(r"\{glue:text\}`([^`:]+):?([^`]*)`")
 
 
 def run(
@@ -34,24 +35,7 @@ def run(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Path:
-    """Execute a notebook with other parameters and keep the executed notebook.
-
-    Args:
-        chapter: a path, or a name below the book folder such as "hidden_markov/theory".
-        parameters: values by name; those not named keep the notebook's own.
-        output: where the executed notebook goes. Without it, `executed/NAME-001.ipynb` below the current folder, with
-            the first number that is free.
-        overwrite: replace `output` if it is there.
-        progress: True for a progress bar, False for none; by default a bar if standard error is a terminal.
-
-    Returns:
-        The path of the executed notebook. While it runs, it lies beside that, as `.partial-NAME.ipynb`.
-
-    Raises:
-        Refused: an unknown chapter; an unknown, ill-typed or out-of-range parameter; an output that is there already.
-        RunFailed: a cell raised an error, or the kernel died. The notebook is kept up to there.
-    """
-    need_packages()
+    """Execute a notebook with other parameters and keep the executed notebook."""
     source = find_chapter(chapter)
     notebook = _read(source)
     known = _parameters(notebook, source)
@@ -69,63 +53,27 @@ def run(
             raise
         raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
     finally:
-        # Whatever happened, an interrupt included: what was computed is evidence and is kept.
-        _publish(partial, target, source)
+        # Also after an error or an interrupt: the computed part is evidence.
+        _publish(partial, target, source, _notice(known, given))
     return target
 
 
-def need_packages() -> None:
-    """Refuse to go on without the packages that notebooks are read and executed with.
-
-    Raises:
-        Refused: some are not installed; says how they are.
-    """
-    missing = [name for name in ("jupytext", "nbformat", "papermill", "pydantic", "ipykernel") if not find_spec(name)]
-    if missing:
-        raise Refused(f"{', '.join(missing)} not installed. Write pip install 'statmech-attention[book]'.")
-
-
 def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
-    """The parameters that a notebook takes.
-
-    Args:
-        chapter: a path, or a name below the book folder.
-
-    Returns:
-        `Parameter` (type, default, help, allowed values) by name; empty if the notebook has no parameters cell.
-
-    Raises:
-        Refused: an unknown chapter, or a parameters cell that cannot be read.
-    """
-    need_packages()
+    """Return the parameters of a notebook by name."""
     source = find_chapter(chapter)
     return _parameters(_read(source), source)
 
 
 def chapters() -> list[str]:
-    """Names of the notebooks that take parameters.
-
-    Returns:
-        Names below the book folder, without suffix, sorted.
-
-    Raises:
-        Refused: there is no book folder above the current folder, and the package is not in a checkout either.
-    """
+    """Names of the notebooks that take parameters."""
     book = book_folder()
-    # Looking for the word first keeps this quick: few pages have such a cell.
+    # The search for the word is quick: few pages have such a cell.
     sources = [path for path in book.rglob("*.md") if "parameters" in path.read_text(encoding="utf-8")]
     return sorted(_name(path) for path in sources if parameters_of(path))
 
 
 def book_folder() -> Path:
-    """Return the folder of the book, above the current folder or in this checkout.
-
-    Returns:
-        An absolute path.
-
-    Raises:
-        Refused: neither is there.
-    """
+    """Return the folder of the book, above the current folder or in this checkout."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / "_toc.yml").is_file() and (folder / "book").is_dir():
@@ -134,17 +82,7 @@ def book_folder() -> Path:
 
 
 def find_chapter(chapter: str | Path) -> Path:
-    """The file of a chapter.
-
-    Args:
-        chapter: a path, or a name below the book folder.
-
-    Returns:
-        An absolute path of a `.md` or `.ipynb` file.
-
-    Raises:
-        Refused: no such file or name (with the nearest known name), or a file of another kind.
-    """
+    """Return the file of a chapter, given as a path or as a name below the book folder."""
     path = Path(chapter)
     if not path.name:
         raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")
@@ -156,9 +94,7 @@ def find_chapter(chapter: str | Path) -> Path:
     named = book_folder() / path.with_suffix(".md")
     if named.is_file():
         return named.resolve()
-    near = difflib.get_close_matches(str(chapter), chapters(), n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}?" if near else "The command `list` shows those that take parameters."
-    raise Refused(f"{chapter}: no such file, and no such chapter of the book. {hint}")
+    raise Refused(f"{chapter}: no such file, and no such chapter of the book; the command `list` shows them.")
 
 
 def _read(source: Path):
@@ -166,7 +102,7 @@ def _read(source: Path):
 
     try:
         return jupytext.read(source)
-    except Exception as error:  # whatever the reader stumbles over, it is this file that must be mended
+    except Exception as error:
         raise Refused(f"{source.name}: cannot be read as a notebook ({error}).") from error
 
 
@@ -181,14 +117,14 @@ def _parameters(notebook, source: Path) -> dict[str, Parameter]:
 
 
 def _name(source: Path) -> str:
-    """The chapter's name below the book folder; of a file that is elsewhere only its own."""
+    """Name of a chapter below the book folder; of a file elsewhere only its stem."""
     with contextlib.suppress(Refused, ValueError):
         return source.resolve().relative_to(book_folder().resolve()).with_suffix("").as_posix()
     return source.stem
 
 
 def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
-    """Where the executed notebook goes. The empty partial file made here keeps two runs from taking the same name."""
+    """Choose the executed notebook's file; an empty partial file keeps two runs from the same name."""
     if output is not None:
         target = Path(output).absolute()
         if target.suffix != ".ipynb":
@@ -211,7 +147,7 @@ def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
 
 
 def _make_folder(folder: Path) -> None:
-    """A folder that can be written to: looked at before anything is computed."""
+    """Make a folder and write to it, so that a refusal comes before any computation."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -220,7 +156,40 @@ def _make_folder(folder: Path) -> None:
         raise Refused(f"output: nothing can be written to {folder} ({error.strerror}).") from error
 
 
-def _publish(partial: Path, target: Path, source: Path) -> None:
+def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
+    """The values that the text was not written for, in a sentence; empty where all are the defaults."""
+    others = {name: value for name, value in given.items() if value != known[name].default}
+    if not others:
+        return ""
+    defaults = {name: known[name].default for name in others}
+    here, before = (", ".join(f"`{name} = {value}`" for name, value in each.items()) for each in (others, defaults))
+    return f"Executed with {here}; the sentences and verdicts were written for the defaults ({before})."
+
+
+def _write_glued(notebook) -> None:
+    """Write glued values into the text, as the build of the book does: Jupyter shows the roles as they are."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    glued = [
+        (output.metadata.scrapbook, output.data) for output in outputs if "scrapbook" in output.get("metadata", {})
+    ]
+    if not glued:
+        return
+    from myst_nb.core.variables import format_plain_text
+
+    values = {key.name: data.get(f"{key.mime_prefix}text/plain", "") for key, data in glued}
+
+    def written(role: re.Match) -> str:
+        try:
+            return format_plain_text(values[role[1]], role[2])
+        except (KeyError, TypeError, ValueError):  # of a cell that was not reached, or of another kind
+            return role[0]
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _GLUED.sub(written, cell.source)
+
+
+def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
     """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
     import nbformat
 
@@ -229,6 +198,9 @@ def _publish(partial: Path, target: Path, source: Path) -> None:
         record = notebook.metadata.setdefault("papermill", {})
         record["input_path"], record["output_path"] = _name(source), target.name
         notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
+        _write_glued(notebook)
+        if notice:
+            notebook.cells.insert(0, nbformat.v4.new_markdown_cell(notice))
         with replacing(target) as temporary:
             nbformat.write(notebook, temporary)
     except nbformat.reader.NotJSONError:  # empty, or cut off by a full disk

@@ -9,8 +9,6 @@ from attention_book.plotting.dynamics import (
     spectrum,
     token_raster,
 )
-from attention_book.plotting.interactive import Panel, Slider, slider
-from attention_book.plotting.knobs import Knob, Matrix, sliders
 from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
@@ -39,6 +37,7 @@ from attention_book.plotting.sampling import (
     traces,
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
+from attention_book.plotting.sliders import Knob, Matrix, Panel, slider, sliders
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,

@@ -5,31 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from attention_book.plotting.interactive import Panel, Slider, slider
-from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS
-from statmech_attention import checks
+from attention_book.plotting.sliders import Panel, Slider, slider
 from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new
 
 
 def token_raster(words: Numbers, *, axes: Axes | None = None):
-    """Tokens side by side in time, a column a token, dark for +1 and light for -1.
-
-    Args:
-        words: `(steps, sites)` of +1 and -1.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: words that are no matrix.
-    """
-    words = np.asarray(words)
-    if words.ndim != 2:
-        raise ValueError(f"words: wanted shape (steps, sites), got {words.shape}.")
-    axes = axes_or_new(axes)
+    """Tokens `(steps, sites)` in time, one column per token, dark for +1 and light for -1."""
+    axes, words = axes_or_new(axes), np.asarray(words)
     axes.imshow(
         words.T, cmap="Greys", vmin=-1.4, vmax=1.2, aspect="auto", extent=(0.5, len(words) + 0.5, words.shape[1], 0)
     )
@@ -46,26 +30,8 @@ def overlap_series(
     alpha: float = 1.0,
     axes: Axes | None = None,
 ):
-    """Overlaps `(steps, features)` against time; without a `symbol` not in the legend.
-
-    Args:
-        values: `(steps, features)`.
-        start: time of the first.
-        symbol: what they are, in mathematics, for the legend; an empty text leaves the lines out of it.
-        style: a Matplotlib format.
-        alpha: of the lines.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: values that are no matrix.
-    """
-    values = np.asarray(values)
-    if values.ndim != 2:
-        raise ValueError(f"values: wanted shape (steps, features), got {values.shape}.")
-    axes = axes_or_new(axes)
+    """Overlaps `(steps, features)` against time; without a `symbol` not in the legend."""
+    axes, values = axes_or_new(axes), np.asarray(values)
     times = start + np.arange(len(values))
     for feature, line in enumerate(values.T):
         label = f"${symbol}_{{{feature + 1}}}$" if symbol else "_"
@@ -76,20 +42,9 @@ def overlap_series(
 
 
 def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None, axes: Axes | None = None):
-    """One overlap against another, one dot per step; larger dots for few points.
-
-    Args:
-        first: `(steps,)`, to the right.
-        second: `(steps,)`, upwards.
-        regime: a name in `REGIME_COLOURS`, for the colour.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
+    """One overlap against another, one dot per step; larger dots for few points."""
     axes = axes_or_new(axes, figsize=(4, 4))
     points = np.stack([first, second], axis=1)
-    # Few points, as on a periodic orbit, get dots that are seen.
     few = len(np.unique(points.round(6), axis=0)) < min(1000, len(points) / 2)
     colour = REGIME_COLOURS.get(regime or "", DARK)
     axes.plot(*points.T, "o" if few else ".", color=colour, markersize=4 if few else 0.8, rasterized=True, linewidth=0)
@@ -101,18 +56,7 @@ def phase_portrait(first: Numbers, second: Numbers, *, regime: str | None = None
 def spectrum(
     frequencies: Numbers, power: Numbers, *, regime: str | None = None, decades: float = 12.0, axes: Axes | None = None
 ):
-    """Power spectrum on a logarithmic axis, without frequency zero.
-
-    Args:
-        frequencies: `(frequencies,)`, from 0.
-        power: `(frequencies,)`.
-        regime: a name in `REGIME_COLOURS`, for the colour.
-        decades: how far below the largest value the axis goes.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
+    """Power spectrum on a logarithmic axis, without frequency zero."""
     axes = axes_or_new(axes)
     frequencies, power = np.asarray(frequencies)[1:], np.asarray(power)[1:]
     top = power.max()
@@ -120,7 +64,7 @@ def spectrum(
     axes.semilogy(
         frequencies, np.maximum(power, top * 10.0 ** -(decades + 1)), color=colour, linewidth=0.7, rasterized=True
     )
-    axes.set(xlabel="frequency $f$ (a step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
+    axes.set(xlabel="frequency $f$ (per step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
     return axes
 
 
@@ -139,44 +83,15 @@ def portrait_slider(
 ) -> Slider:
     r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
 
-    Args:
-        parameter: `(networks,)`.
-        portraits: `(networks, points, 2)`, the two overlaps.
-        frequencies: `(bins,)`.
-        powers: `(networks, bins)`, positive.
-        regimes: `(networks,)` names in `REGIME_COLOURS`.
-        names: `(networks,)`, what is said of each beside the value; the regimes where None.
-        first: the network shown at first.
-        shown: networks in the picture for where no script runs, at most four.
-        decades: how far below each largest value the spectra go.
-        description: alternative text.
-
-    Returns:
-        `Slider`.
-
-    Raises:
-        ValueError: shapes that do not fit each other, an unknown regime, a network that there is not, numbers that are
-            not finite.
+    `names` stand beside the values of $\beta$, by default the regimes; `shown` are at most four
+    networks in the picture.
     """
     parameter = np.asarray(parameter, float)
-    portraits = np.asarray(checks.array("portraits", portraits, "networks points 2"))
-    powers = np.asarray(checks.array("powers", powers, "networks bins"))
-    wanted, got = (len(parameter), 2, len(parameter), np.size(frequencies)), (*portraits.shape[::2], *powers.shape)
-    if got != wanted or len(regimes) != len(parameter):
-        raise ValueError(
-            f"portraits, powers, regimes: wanted one of each for {len(parameter)} values of the parameter, "
-            f"got {portraits.shape}, {powers.shape} and {len(regimes)}."
-        )
-    if not set(regimes) <= set(REGIME_COLOURS):
-        raise ValueError(f"regimes: wanted names out of {list(REGIME_COLOURS)}, got {sorted(set(regimes))}.")
-    if powers.min() <= 0:
-        raise ValueError(f"powers: wanted positive numbers, got {powers.min()}. Give them a floor.")
-    if not all(0 <= place < len(parameter) for place in shown):
-        raise ValueError(f"shown: wanted numbers of networks in 0..{len(parameter) - 1}, got {list(shown)}.")
+    portraits, powers = np.asarray(portraits), np.asarray(powers)
     ends = [(-_limit(points), _limit(points)) for points in portraits]
     frames, bins = [], (0, float(np.max(frequencies)))
     for regime, points, limits, power in zip(regimes, portraits, ends, powers, strict=True):
-        few = len(np.unique(points.round(4), axis=0)) < 400  # periodic orbits have dots that are seen
+        few = len(np.unique(points.round(4), axis=0)) < 400  # a periodic orbit, whose dots are larger
         colours = {"": REGIME_COLOURS[regime]}
         lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
         look: dict[str, Any] = dict(
@@ -184,7 +99,7 @@ def portrait_slider(
         )
         left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, **look)
         look = dict(colours=colours, ticks=(bins[1] / 5, decades / 5))
-        right = Panel(lines, "frequency (a step)", "log₁₀ power", bins, (-decades, 0), **look)
+        right = Panel(lines, "frequency (per step)", "log₁₀ power", bins, (-decades, 0), **look)
         frames.append((left, right))
     shown = list(shown)[:4]
     figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)
@@ -198,7 +113,7 @@ def portrait_slider(
 
 
 def _limit(points) -> float:
-    """The end of an axis that holds all points: 1, 2 or 5 times a power of ten."""
+    """Smallest of 1, 2 or 5 times a power of ten that no coordinate exceeds."""
     largest = max(float(np.max(np.abs(points))), 1e-12)
     power = np.floor(np.log10(largest))
     return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
@@ -214,20 +129,7 @@ def against_sites(
     style: str = "o",
     axes: Axes | None = None,
 ):
-    """A quantity against the number of sites, both logarithmic.
-
-    Args:
-        sites: `(sizes,)`.
-        values: `(sizes,)`.
-        errors: `(sizes,)`, standard errors; none where None.
-        label: for the legend.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-        style: a Matplotlib format.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
+    """A quantity with standard errors against the number of sites, both axes logarithmic."""
     axes = axes_or_new(axes)
     axes.errorbar(sites, values, errors, fmt=style, color=COLOURS.get(colour, colour), label=label, capsize=2)
     axes.set(xscale="log", yscale="log", xlabel="sites $N$")
@@ -244,20 +146,7 @@ def predicted_and_measured(
     colour: str = "theory",
     axes: Axes | None = None,
 ):
-    """A prediction as a line, what is measured as dots of the same colour.
-
-    Args:
-        places: `(places,)`, where there is a prediction.
-        predicted: `(places,)`.
-        measured_at: `(dots,)`.
-        measured: `(dots,)`.
-        label: for the legend, common to both.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; the line, then the dots.
-    """
+    """A prediction as a line and a measurement as dots of the same colour."""
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     axes.plot(places, predicted, "-", color=colour, label=label or "_")
     axes.plot(measured_at, measured, "o", color=colour, markerfacecolor="white", linewidth=0)

@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from attention_book.plotting.interactive import Panel, Slider, slider
+from attention_book.plotting.sliders import Panel, Slider, slider
 from statmech_attention.arguments import Axes, Layers, Numbers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
@@ -20,27 +20,10 @@ _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")
 def against_temperature(
     temperatures: Numbers, values: Mapping, *, limit: Numbers | None = None, axes: Axes | None = None
 ):
-    """Mean accuracy against temperature, from `(draws, temperatures)` per width.
-
-    Args:
-        temperatures: `(temperatures,)`.
-        values: by width `(draws, temperatures)`, drawn as means with standard errors.
-        limit: the same in the Gaussian-process limit, as a dashed line; none where None.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with a logarithmic temperature axis and accuracies in percent.
-
-    Raises:
-        ValueError: values that do not fit the temperatures.
-    """
-    temperatures = np.asarray(temperatures, float)
+    """Mean accuracy against temperature, from `(draws, temperatures)` per width."""
     lines = dict(values) if limit is None else {**values, "GP limit": limit}
     axes, shades = axes_or_new(axes), plt.get_cmap("viridis")(np.linspace(0, 0.9, max(len(values), 2)))
     for place, (width, rows) in enumerate(lines.items()):
-        rows = np.asarray(rows)
-        if rows.ndim != 2 or rows.shape[1] != len(temperatures):
-            raise ValueError(f"values: wanted shape (draws, {len(temperatures)}), got {rows.shape} for {width}.")
         mean, error = mean_and_error(rows)
         last = width == "GP limit"
         style = dict(fmt="--", color=COLOURS["gp"]) if last else dict(fmt="o-", color=shades[place])
@@ -61,23 +44,7 @@ def best_temperatures(
     style: str = "--",
     axes: Axes | None = None,
 ):
-    """Best temperatures `(draws, widths)` against width, with their geometric means.
-
-    Args:
-        widths: `(widths,)`.
-        temperatures: `(draws, widths)`.
-        label: for the legend; that of the limit's line is "GP limit, " and this.
-        limit: `(draws,)`, those of the Gaussian-process limit, whose geometric mean is a horizontal line; none where None.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-        style: Matplotlib line style of the limit.
-        axes: Matplotlib axes, which keep in view what an earlier call has drawn; a new figure where None.
-
-    Returns:
-        The axes, both logarithmic; dots of draws that coincide are larger.
-
-    Raises:
-        ValueError: temperatures that do not fit the widths.
-    """
+    """Best temperatures `(draws, widths)` against width, with their geometric means."""
     temperatures = np.asarray(temperatures, float)
     before = axes.get_ylim() if axes is not None and axes.lines else ()
     axes = against_width(widths, np.log10(temperatures), label=label, colour=colour, axes=axes)
@@ -101,25 +68,9 @@ def best_temperatures(
 
 
 def entries_compared(matrix: Numbers, other: Numbers, *, heads: Layers, axes: Axes | None = None):
-    """Entries of one order parameter against another, in units of the mean diagonal.
-
-    Args:
-        matrix: $U$, `(paths, paths)`, across.
-        other: the same shape, upwards.
-        heads: $(H_1, .., H_L)$.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; scales are linear within a tenth of the mean diagonal and logarithmic beyond.
-
-    Raises:
-        ValueError: matrices of unequal shapes, or that do not fit the heads.
-    """
+    """Entries of one order parameter against another, in units of the mean diagonal."""
     paths = np.asarray(path_indices(heads))
     matrix, other = (np.asarray(one, float) for one in (matrix, other))
-    if not matrix.shape == other.shape == (len(paths),) * 2:
-        wanted = (len(paths),) * 2
-        raise ValueError(f"matrix and other: wanted shape {wanted}, got {matrix.shape} and {other.shape}.")
     axes = axes_or_new(axes, figsize=(4.4, 4.2))
     rows, columns = np.triu_indices(len(paths))
     group = np.where(rows == columns, 0, np.where(paths[rows, 0] == paths[columns, 0], 1, 2))
@@ -141,26 +92,11 @@ def accuracy_slider(
 ) -> Slider:
     """Accuracy against temperature per test set, behind a slider for the width.
 
-    Args:
-        widths: `(widths,)`, in the slider's order.
-        temperatures: `(temperatures,)`.
-        values: by test set `(widths, temperatures)`, mean accuracies.
-        limits: by test set `(temperatures,)`, those of the Gaussian-process limit.
-        first: the width shown at first.
-        description: alternative text.
-
-    Returns:
-        `Slider`; the picture for where no script runs has a line a width, from dark (first) to light (last).
-
-    Raises:
-        ValueError: accuracies that do not fit widths and temperatures, test sets without a limit.
+    `values` has `(widths, temperatures)` per test set, `limits` `(temperatures,)`; the picture has
+    all widths.
     """
     widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
-    wanted = (len(widths), len(temperatures))
     values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
-    for name, one in values.items():
-        if one.shape != wanted or name not in limits or limits[name].shape != wanted[1:]:
-            raise ValueError(f"values, limits: wanted shapes {wanted} and {wanted[1:]} for {name!r}, got {one.shape}.")
     drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])
     ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
     frames = []

@@ -44,28 +44,8 @@ def scores_and_drops(
     axes: Axes | None = None,
     colour: str = "theory",
 ):
-    """Accuracy drops `(heads,)` against mean scores, from `(draws, heads)`.
-
-    Args:
-        scores: `(draws, heads)`, drawn as their mean with its standard error.
-        drops: `(heads,)`, accuracies between -1 and 1.
-        errors: `(heads,)`, standard errors of the drops.
-        layers: `(heads,)`, the layer of every head, counted from 1.
-        axes: Matplotlib axes; a new figure where None.
-        colour: a name in `COLOURS` or a Matplotlib colour.
-
-    Returns:
-        The axes, with drops in percent.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
-    """
+    """Accuracy drops `(heads,)` against mean scores, from `(draws, heads)`."""
     scores, drops, errors, layers = (np.asarray(values) for values in (scores, drops, errors, layers))
-    if scores.ndim != 2 or not scores.shape[1:] == drops.shape == errors.shape == layers.shape:
-        raise ValueError(
-            "scores: wanted shape (draws, heads) and one drop, error and layer a head, "
-            f"got {scores.shape}, {drops.shape}, {errors.shape}, {layers.shape}."
-        )
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, spread = mean_and_error(scores)
     for layer in np.unique(layers):
@@ -89,16 +69,7 @@ def scores_and_drops(
 
 
 def pruning_curves(curves: Mapping, *, random: Numbers | None = None, axes: Axes | None = None):
-    """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion.
-
-    Args:
-        curves: by name `(draws, removals + 1)`, drawn as their mean with its standard error.
-        random: mean and standard deviation over random orders, `(2, removals + 1)`, as a grey band; none where None.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with accuracies in percent.
-    """
+    """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion."""
     axes = axes_or_new(axes)
     if random is not None:
         mean, spread = np.asarray(random)
@@ -122,18 +93,8 @@ def importances_compared(
 ):
     """Rank correlations per measure: a mark per network, and their mean with its interval.
 
-    Args:
-        rows: by measure, the first on top, one coefficient a network, NaN where there is none, and the mean with the two
-            ends of its interval, NaN where there is none.
-        networks: their names, or a group's name for each of its networks, which then share a mark.
-        chance: the two ends of a grey band that holds what chance gives; none where None.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; line `k` of a row is the mark of network `k`, and the one behind these the mean.
-
-    Raises:
-        ValueError: other numbers of coefficients than of networks.
+    A row is the coefficients `(networks,)` and (mean, low, high); NaN is not drawn. Equal names
+    share a mark.
     """
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
@@ -141,11 +102,8 @@ def importances_compared(
         axes.axvspan(low, high, color="0.92", linewidth=0, zorder=0)
     axes.axvline(0, color="0.7", linewidth=0.8, zorder=0)
     for row, (name, (each, (value, low, high))) in enumerate(rows.items()):
-        each = np.asarray(each, float)
-        if each.shape != (len(networks),):
-            raise ValueError(f"rows: wanted {len(networks)} coefficients of {name!r}, one a network, got {each.shape}.")
         colour = _colour(name)
-        # A little below each other, so that equal ones are seen.
+        # A little below each other, so that equal ones do not hide each other.
         places = row + 0.5 * (np.arange(len(each)) - (len(each) - 1) / 2) / max(len(each), 4)
         for place, coefficient, network in zip(places, each, networks, strict=True):
             axes.plot(coefficient, place, marks[network], color=colour, **_OPEN)

@@ -10,7 +10,7 @@ from attention_book.plotting.panels import REGIME_COLOURS, REGIMES
 from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import DARK, MUTED, axes_or_new
 
-_FEW = 80  # values, below which a network counts as periodic where nobody says
+_FEW = 80  # values, below which a network without a regime counts as periodic
 _MANY = 200_000  # dots, above which neighbours are drawn as one
 
 
@@ -25,26 +25,10 @@ def bifurcation(
 ):
     """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
 
-    Periodic networks come first and small, so that they hide neither tori nor chaos.
-
-    Args:
-        parameter: `(networks,)`.
-        visited: `(networks, levels)`, whether a value is taken.
-        values: `(levels,)`.
-        regimes: `(networks,)` numbers of `dmft.Regime`; one dark colour where None.
-        sections: `(networks, levels)`, drawn on top; where None, everything visited is drawn dark. Networks that are periodic are
-            drawn whole; without regimes, those that visit fewer than 80 values.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with one legend entry a regime.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
+    `sections` are drawn dark over pale visited values, but periodic networks in full; periodic ones
+    come first and small, so that they hide neither tori nor chaos.
     """
     parameter, visited, values = np.asarray(parameter), np.asarray(visited), np.asarray(values)
-    if visited.shape != (len(parameter), len(values)):
-        raise ValueError(f"visited: wanted shape {(len(parameter), len(values))}, got {visited.shape}.")
     axes = axes_or_new(axes)
     groups: dict[str | None, np.ndarray] = {None: np.ones(len(parameter), bool)}
     if regimes is not None:
@@ -69,16 +53,7 @@ def bifurcation(
 
 
 def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = None):
-    """The regime of every network as a strip of colours.
-
-    Args:
-        parameter: `(networks,)`, evenly spaced.
-        regimes: `(networks,)` numbers of `dmft.Regime`.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-    """
+    """Regime of each network as a strip of colours."""
     axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
     _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
     axes.set(yticks=[], xlabel=r"inverse temperature $\beta$")
@@ -86,23 +61,8 @@ def regime_ribbon(parameter: Numbers, regimes: Numbers, *, axes: Axes | None = N
 
 
 def regime_map(parameter: Numbers, other: Numbers, regimes: Numbers, *, axes: Axes | None = None):
-    """The regime over two parameters.
-
-    Args:
-        parameter: `(networks,)`, to the right, evenly spaced.
-        other: `(others,)`, upwards, evenly spaced.
-        regimes: `(networks, others)` numbers of `dmft.Regime`.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with one legend entry a regime.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
-    """
+    """Regime over two evenly spaced parameters, from `(networks, others)`."""
     regimes, parameter, other = np.asarray(regimes), np.asarray(parameter), np.asarray(other)
-    if regimes.shape != (len(parameter), len(other)):
-        raise ValueError(f"regimes: wanted shape {(len(parameter), len(other))}, got {regimes.shape}.")
     axes = axes_or_new(axes)
     _colours(regimes.T, parameter, other, axes)
     for number in np.unique(regimes):
@@ -124,12 +84,12 @@ def _colours(table, parameter, other, axes) -> None:
 
 
 def _pale(colour):
-    """A colour mixed with three parts of white."""
+    """Mix a colour with three parts of white."""
     return tuple(0.25 * part + 0.75 for part in to_rgb(colour))
 
 
 def _dots(table):
-    """Row and column of true entries; of very many, one in each cell of a grid finer than a page shows."""
+    """Row and column of true entries; of very many, one per cell of a grid finer than any page."""
     place, level = np.nonzero(table)
     if len(place) > _MANY:
         cells = [numbers * 1000 // size for numbers, size in zip((place, level), table.shape, strict=True)]
@@ -146,24 +106,8 @@ def exponents(
     regimes: Numbers | None = None,
     axes: Axes | None = None,
 ):
-    r"""Lyapunov exponents `(networks, count)` against a parameter, the largest on top.
-
-    Args:
-        parameter: `(networks,)`.
-        values: `(networks, count)`.
-        errors: `(networks, count)`, standard errors; none where None.
-        regimes: `(networks,)` numbers of `dmft.Regime`, which colour the dots of the first exponent.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: values that do not fit the parameter.
-    """
+    """Lyapunov exponents `(networks, count)` against a parameter, the largest on top."""
     parameter, values = np.asarray(parameter), np.asarray(values)
-    if values.ndim != 2 or len(values) != len(parameter):
-        raise ValueError(f"values: wanted shape ({len(parameter)}, count), got {values.shape}.")
     axes = axes_or_new(axes)
     axes.axhline(0, color="0.6", linewidth=0.8, zorder=0)
     for number in reversed(range(values.shape[1])):
@@ -182,20 +126,12 @@ def exponents(
                 axes.errorbar(parameter[mine], values[mine, 0], bar, fmt="o", markersize=3, elinewidth=0.8, **look)
         else:
             axes.errorbar(parameter, values[:, number], error, color=colour, label=label, linewidth=1, elinewidth=0.8)
-    axes.set(xlabel=r"inverse temperature $\beta$", ylabel="Lyapunov exponent (a step)")
+    axes.set(xlabel=r"inverse temperature $\beta$", ylabel="Lyapunov exponent (per step)")
     return axes
 
 
 def multipliers(values: Mapping, *, axes: Axes | None = None):
-    """Multipliers in the complex plane with the unit circle: inside is stable.
-
-    Args:
-        values: complex numbers by name.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes, with one legend entry a name.
-    """
+    """Multipliers in the complex plane, by name, with the unit circle: inside is stable."""
     axes = axes_or_new(axes, figsize=(4.2, 4.2))
     angle = np.linspace(0, 2 * np.pi, 400)
     axes.plot(np.cos(angle), np.sin(angle), color="0.6", linewidth=0.9)

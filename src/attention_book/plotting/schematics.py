@@ -1,4 +1,4 @@
-"""Drawings of the networks, of attention paths, and of how order parameters follow from each other down the layers."""
+"""Drawings of networks, of attention paths, and of order parameters from layer to layer."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -26,21 +26,9 @@ def architecture(
     legend: bool = False,
     axes: Axes | None = None,
 ):
-    """The network from tokens to output, its heads as boxes, with attention paths drawn through them.
+    """The network from tokens to output, with attention paths drawn through the boxes of its heads.
 
-    Args:
-        heads: number of heads in every layer.
-        paths: colour by path $(h_1, .., h_L)$, heads counted from 0; colours are names in `COLOURS` or Matplotlib's.
-            All paths in grey where None.
-        legend: name the paths below the drawing.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; every head is a box with its values and its attention matrix in it, whose label is the name of the
-        attention matrix; every path is a line with its name as its label.
-
-    Raises:
-        ValueError: a path through a head that is not there.
+    `paths` are colours by path, heads counted from 0; without them all paths are grey.
     """
     axes = axes_or_new(axes, figsize=(1.35 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
     if paths is None:
@@ -72,14 +60,7 @@ def architecture(
 
 
 def attention_loop(*, axes: Axes | None = None):
-    r"""The loop that a 1-bit self-attention network goes around: token, overlaps, attention, next token.
-
-    Args:
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; every box has its symbol as its label.
-    """
+    """The loop of a 1-bit self-attention network: token, overlaps, attention, next token."""
     axes = axes_or_new(axes, figsize=(5.4, 3.7))
     boxes = {
         "token": ((0.0, 1.2), "$x_t = (s_t, p_t)$", "token: $N$ bits and\nits position"),
@@ -111,18 +92,8 @@ def attention_loop(*, axes: Axes | None = None):
 def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
     r"""Order parameters from the readout down to the first layer, one chain per row.
 
-    All matrices have one colour scale, of the inverse hyperbolic sine, so that 1 and 10 can be told apart and zero is white.
-
-    Args:
-        chains: by name $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as `solve` returns them, the last one a scalar; with the $G^{(l)}$ of
-            narrow heads as one matrix of blocks.
-        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_a^2)$; ones where None.
-
-    Returns:
-        The Matplotlib figure.
-
-    Raises:
-        ValueError: a matrix whose size is no multiple of that of the layer above.
+    All matrices share one colour scale, of the inverse hyperbolic sine: it separates 1 from 10, and
+    zero is white.
     """
     rows = {name: _scales_and_order_parameters(order, variance) for name, order in chains.items()}
     titles = [title for title, _ in next(iter(rows.values()))]
@@ -163,11 +134,8 @@ def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | No
             within = block_diag(*matrix)
             found.append((f"$G^{{({layer})}}$", within))
             continue
-        heads, rest = divmod(len(matrix), len(above))
-        if rest:
-            sizes = [matrix.shape[-1] for matrix in order]
-            raise ValueError(f"chains: wanted sizes that are multiples of those of the layers above, got {sizes}.")
-        scale, name = variance[layer] * np.kron(np.eye(heads), above), f"^2\\, I \\otimes U^{{({layer + 1})}}"
+        same = np.eye(len(matrix) // len(above))  # one block per head
+        scale, name = variance[layer] * np.kron(same, above), f"^2\\, I \\otimes U^{{({layer + 1})}}"
         if within is not None:
             scale, name, within = np.sqrt(variance[layer]) * within, f"\\, G^{{({layer})}}", None
         found.append((f"$\\Sigma_{layer} = \\sigma_{layer}{name}$", scale))
@@ -177,14 +145,11 @@ def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | No
 
 
 def _draw_paths(axes, places, paths, end) -> list:
-    """Every path as a line of its own track, level where it crosses a box."""
-    heads = tuple(len(column) for column in places)
+    """Draw every path as a line on its own track, level inside the boxes."""
     tracks = np.linspace(-0.1, 0.1, len(paths)) if len(paths) > 1 else [0.0]
     lines, width = [], 2.4 if len(paths) <= 4 else 1.0
     for offset, (path, colour) in zip(tracks, paths.items(), strict=True):
-        if len(path) != len(heads) or any(not 0 <= head < count for head, count in zip(path, heads, strict=False)):
-            raise ValueError(f"paths: wanted one head a layer out of {heads}, got {path}.")
-        # Below the name of the head that stands in the upper half of the box.
+        # Below the name of the head, which is in the upper half of the box.
         stops = [(0.25, 0.8, 0.0)]
         stops += [(places[layer][head][0], _BOX[0], places[layer][head][1] - 0.18) for layer, head in enumerate(path)]
         stops += [(end[0], 0.5, 0.0)]
@@ -216,7 +181,7 @@ def _draw_tokens(axes, places, height: float) -> None:
 
 
 def _level(start, end):
-    """A smooth step from one point to the next, level at both ends."""
+    """Smooth step from one point to the next, level at both ends."""
     share = np.linspace(0, 1, 30)
     smooth = share**2 * (3 - 2 * share)
     return np.stack([start[0] + share * (end[0] - start[0]), start[1] + smooth * (end[1] - start[1])], axis=1)

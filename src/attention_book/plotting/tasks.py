@@ -1,4 +1,4 @@
-"""Drawings of the tasks: hidden chains and their tokens, sequences of images and what a head attends to in them."""
+"""Drawings of the tasks: hidden chains, their tokens, images, and attention on patches."""
 
 from collections.abc import Sequence
 
@@ -13,21 +13,7 @@ _GAP = 3  # pixels between images
 
 
 def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
-    """The two hidden states and the probabilities to stay or to switch, as arrows whose width grows with them.
-
-    Args:
-        probability: to switch the state at a step, in [0, 1].
-        axes: Matplotlib axes; a new figure where None.
-        title: above the panel.
-
-    Returns:
-        The axes; the two circles are its first patches.
-
-    Raises:
-        ValueError: no probability.
-    """
-    if not 0 <= probability <= 1:
-        raise ValueError(f"probability: wanted a number in [0, 1], got {probability!r}.")
+    """The two hidden states with arrows for staying and switching, as wide as probable."""
     axes = axes_or_new(axes, figsize=(3.2, 1.7))
     for place, name in ((-1, "+"), (1, "-")):
         face = COLOURS[f"state {name}"]
@@ -47,25 +33,10 @@ def switching(probability: float, *, axes: Axes | None = None, title: str = ""):
 
 
 def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
-    """Hidden Markov chains as rows of circles, dark and light for the two states, a bar wherever the state switches.
-
-    Args:
-        hidden: `(chains, length)`, +1 and -1.
-        axes: Matplotlib axes; a new figure where None.
-        labels: one text a chain, to its left.
-
-    Returns:
-        The axes; one circle a state, in order.
-
-    Raises:
-        ValueError: not one row of +1 and -1 a chain.
-    """
-    hidden = np.asarray(hidden)
-    if hidden.ndim != 2 or not np.isin(hidden, (-1, 1)).all():
-        raise ValueError(f"hidden: wanted states +1 and -1 of shape (chains, length), got shape {hidden.shape}.")
-    chains, length = hidden.shape
+    """Hidden Markov chains of +1 and -1 as rows of circles, with a bar at every switch."""
+    chains, length = np.shape(hidden)
     axes = axes_or_new(axes, figsize=(6.6, 0.28 * chains + 0.2))
-    for row, chain in enumerate(hidden):
+    for row, chain in enumerate(np.asarray(hidden)):
         for time, state in enumerate(chain):
             colour = COLOURS["state +" if state > 0 else "state -"]
             axes.add_patch(Circle((time, -row), 0.36, facecolor=colour, edgecolor=DARK, linewidth=0.6))
@@ -79,24 +50,8 @@ def hidden_chains(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | N
 
 
 def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None = None):
-    """Chains of hidden states as rows of cells, a shade of grey for each state, with its number written in it.
-
-    Args:
-        hidden: `(chains, length)`, states 0, 1, ..
-        labels: one text a chain, to its left.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; their image is `axes.images[0]`.
-
-    Raises:
-        ValueError: not one row of states a chain.
-    """
+    """Chains of states 0, 1, .. as rows of grey cells with the number of the state in each."""
     hidden = np.asarray(hidden)
-    if hidden.ndim != 2 or not np.issubdtype(hidden.dtype, np.integer) or hidden.min() < 0:
-        raise ValueError(
-            f"hidden: wanted states 0, 1, .. of shape (chains, length), got {hidden.dtype} of shape {hidden.shape}."
-        )
     axes = axes_or_new(axes, figsize=(6.6, 0.28 * len(hidden) + 0.2))
     top = max(int(hidden.max()), 1)
     axes.imshow(hidden, cmap="Greys", vmin=-0.3, vmax=1.3 * top, aspect="auto")
@@ -110,15 +65,7 @@ def state_rows(hidden: Numbers, *, labels: Sequence[str] = (), axes: Axes | None
 
 
 def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
-    """The tokens of one chain as columns of colours, features downwards.
-
-    Args:
-        tokens: `(tokens, features)`.
-        axes: Matplotlib axes; a new figure where None.
-
-    Returns:
-        The axes; their image is `axes.images[0]`, zero in white.
-    """
+    """Tokens `(tokens, features)` of one chain as columns of colours, zero in white."""
     tokens = np.asarray(tokens)
     axes = axes_or_new(axes, figsize=(6.6, 1.8))
     limit = np.percentile(np.abs(tokens), 99)
@@ -130,18 +77,7 @@ def noisy_tokens(tokens: Numbers, *, axes: Axes | None = None):
 def one_shot_sequence(
     images: Numbers, first: Number, *, axes: Axes, patch: int | None = None, answer: Number | None = None
 ):
-    """Three images side by side with their labels +, -, ?.
-
-    Args:
-        images: `(3, height, width)`, grey values in [0, 1].
-        first: label of the first image, +1 or -1.
-        axes: Matplotlib axes.
-        patch: pixels a side of a patch, to draw their borders; none where None.
-        answer: the right answer, to be written behind; not written where None.
-
-    Returns:
-        The axes.
-    """
+    """Three images side by side over their labels +, -, ?."""
     _, height, width = np.shape(images)
     for place, (image, name) in enumerate(zip(np.asarray(images), (_sign(first), _sign(-first), "?"), strict=True)):
         left = place * (width + _GAP)
@@ -158,18 +94,7 @@ def one_shot_sequence(
 
 
 def attended(images: Numbers, weights: Numbers, *, axes: Axes, patch: int, title: str = ""):
-    """Three images, each patch with a tint as deep as the attention that it gets.
-
-    Args:
-        images: `(3, height, width)`, grey values in [0, 1].
-        weights: `(tokens,)`, one number a patch, image by image, row by row; 0 or more.
-        axes: Matplotlib axes.
-        patch: pixels a side of a patch.
-        title: above.
-
-    Returns:
-        The axes; the deepest tint stands for the largest weight.
-    """
+    """Three images, each patch tinted by its attention in `weights`."""
     _, height, width = np.shape(images)
     rows = height // patch
     depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)

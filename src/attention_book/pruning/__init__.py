@@ -2,14 +2,3 @@
 
 from attention_book.pruning.random_orders import Ordering, RankCorrelation, ordering, rank_correlation
 from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_weights
-
-__all__ = [
-    "Ordering",
-    "RankCorrelation",
-    "head_shares",
-    "kernel_shares",
-    "layer_shares",
-    "ordering",
-    "path_weights",
-    "rank_correlation",
-]

@@ -1,4 +1,4 @@
-"""How well a score orders the heads of several networks by what their removal costs, against orders at random."""
+"""Rank correlations of head scores with the costs of removing heads."""
 
 import functools
 import math
@@ -15,33 +15,20 @@ from statmech_attention.pruning.heads import head_indices
 
 
 class RankCorrelation(NamedTuple):
-    """A rank correlation with its bootstrap interval.
+    """Rank correlation with its bootstrap interval."""
 
-    Attributes:
-        value: Spearman's coefficient, the mean over networks; NaN where a network gives none.
-        low: lower end of the interval.
-        high: its upper end.
-    """
-
-    value: float
+    value: float  # Spearman's coefficient, the mean over networks; NaN if a network has none
     low: float
     high: float
 
 
 class Ordering(NamedTuple):
-    """A mean rank correlation over networks, beside what random orders give.
+    """Mean rank correlation over networks, beside those of random orders."""
 
-    Attributes:
-        value: the mean of `each`; NaN where no network has one.
-        p: how often heads in random order give at least as much, one-sided: (1 + such orders) / (1 + orders tried).
-        chance: ends of the central 95 % of what random orders give.
-        each: of every network; NaN where all its scores, or all its drops, are equal.
-    """
-
-    value: float
-    p: float
-    chance: tuple[float, float]
-    each: Float[np.ndarray, " networks"]
+    value: float  # mean of `each`; NaN where no network has one
+    p: float  # one-sided: (1 + random orders with at least this value) / (1 + random orders)
+    chance: tuple[float, float]  # central 95 % of random orders
+    each: Float[np.ndarray, " networks"]  # NaN where all scores, or all drops, are equal
 
     @property
     def in_words(self) -> str:
@@ -60,25 +47,12 @@ class Ordering(NamedTuple):
 def ordering(
     scores: Sequence, drops: Sequence, *, heads: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
 ) -> Ordering:
-    r"""Spearman's rank correlation of scores and drops, a mean over networks, with a permutation test.
+    r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
-    Over all heads of a network, or within its layers: the coefficients of the layers, weighted with $H_l - 1$,
-    $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order heads well within layers and badly between them.
-    The test gives every network's heads new places at random, within layers where the coefficient is within layers.
-
-    Args:
-        scores: one array `(all heads,)` a network.
-        drops: the same.
-        heads: of every network the number of heads in every layer, or layers of other kinds among them.
-        seed: of the orders.
-        within: within layers.
-        resamples: how many random orders.
-
-    Returns:
-        `Ordering`.
-
-    Raises:
-        ValueError: no network, unequal numbers of heads, NaN or infinity, fewer than one order.
+    It is over all heads of a network, or within its layers: the coefficients of the layers,
+    weighted with $H_l - 1$, $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order
+    heads well within layers and badly between them. The test permutes every network's heads at
+    random, within layers where the coefficient is within layers.
     """
     lists = {"scores": scores, "drops": drops, "heads": heads}
     scores, drops, heads = (checks.listed(name, one, "one a network") for name, one in lists.items())
@@ -120,28 +94,14 @@ def ordering(
     return Ordering(value, p, (float(low), float(high)), each)
 
 
-# Kept, because a page asks for many scores of the same networks.
-@functools.lru_cache(maxsize=256)
 def rank_correlation(
     scores: Numbers, drops: Numbers, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
 ) -> RankCorrelation:
-    """Spearman's rank correlation of scores and accuracy drops of heads, with a bootstrap interval over heads.
+    """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval.
 
-    Heads are drawn anew with replacement, within each network. With 8 heads the interval is rough; that of several
-    networks is better.
-
-    Args:
-        scores: `(all heads,)`, or `(networks, all heads)` for the mean coefficient of several networks.
-        drops: the same shape.
-        seed: of these draws.
-        resamples: how often heads are drawn anew.
-        confidence_level: share of the resampled coefficients inside the interval.
-
-    Returns:
-        `RankCorrelation`.
-
-    Raises:
-        ValueError: unequal shapes, NaN or infinity, numbers out of range.
+    `scores` and `drops` are `(heads,)`, or `(networks, heads)` for the mean over networks. Heads
+    are drawn with replacement, within each network. With 8 heads the interval is rough; that of
+    several networks is better.
     """
     axes = ("heads", "networks heads")[checks.axes(scores) == 2]
     scores, drops = checks.known("scores", scores, axes), checks.known("drops", drops, axes)
@@ -159,7 +119,7 @@ def rank_correlation(
     drawn = np.random.default_rng(checks.seed("seed", seed)).integers(heads, size=(resamples, networks, heads))
     rows = np.arange(networks)[None, :, None]
     found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
-    # A draw of one head alone, many times over, has no correlation.
+    # A resample of one head alone has no correlation.
     found = found[np.isfinite(found)]
     if math.isnan(value) or not found.size:
         return RankCorrelation(math.nan, math.nan, math.nan)
@@ -168,25 +128,20 @@ def rank_correlation(
 
 
 def _spearman(first, second):
-    """Along the last axis; NaN where all entries are equal."""
+    """Coefficient along the last axis; NaN where all entries are equal."""
     return (unit_ranks(first) * unit_ranks(second)).sum(axis=-1)
 
 
+# Cached: a page has many scores of the same networks.
+@functools.lru_cache(maxsize=256)
 def _places(heads: int, orders: int, seed: tuple) -> Int[np.ndarray, "orders heads"]:
-    """Random orders of so many heads."""
+    """Random orders of heads."""
     every = np.tile(np.arange(heads, dtype=np.int16), (orders, 1))
     return np.random.default_rng(seed).permuted(every, axis=1)
 
 
 def unit_ranks(values: Float[np.ndarray, "*sets heads"]) -> Float[np.ndarray, "*sets heads"]:
-    """Centred ranks of length one along the last axis, equal entries averaged; NaN where all are equal.
-
-    Args:
-        values: finite numbers.
-
-    Returns:
-        The same shape; the product of two such sets is Spearman's coefficient.
-    """
+    """Centred ranks of length one along the last axis; NaN where all entries are equal."""
     ranks = rankdata(values, axis=-1)
     centred = ranks - ranks.mean(axis=-1, keepdims=True)
     length = np.sqrt((centred**2).sum(axis=-1, keepdims=True))

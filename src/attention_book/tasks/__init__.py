@@ -1,15 +1,13 @@
 """Image and sentence tasks."""
 
-from attention_book.tasks._encoder_layers import Encoder, Frozen
+from attention_book.tasks._encoder_layers import Encoder
 from attention_book.tasks.encoded import EncodedSentences, encoded_sentences
 from attention_book.tasks.encoder import (
     Encoding,
     encode,
     encoded_batches,
-    freeze,
     pretrained_encoder,
     random_encoder,
-    replay,
 )
 from attention_book.tasks.glyph_images import glyph_split, glyphs
 from attention_book.tasks.images import ImageSet, Split, omniglot_split
@@ -17,33 +15,3 @@ from attention_book.tasks.one_shot import OneShot, OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, TestSet, one_shot_suite
 from attention_book.tasks.sentences import Sentences, SentenceSet, SentenceSplit, sentence_set
 from attention_book.tasks.tokens import Tokens, tokenise
-
-__all__ = [
-    "EncodedSentences",
-    "Encoder",
-    "Encoding",
-    "Frozen",
-    "ImageSet",
-    "OneShot",
-    "OneShotSample",
-    "OneShotSuite",
-    "SentenceSet",
-    "SentenceSplit",
-    "Sentences",
-    "Split",
-    "TestSet",
-    "Tokens",
-    "encode",
-    "encoded_batches",
-    "encoded_sentences",
-    "freeze",
-    "glyph_split",
-    "glyphs",
-    "omniglot_split",
-    "one_shot_suite",
-    "pretrained_encoder",
-    "random_encoder",
-    "replay",
-    "sentence_set",
-    "tokenise",
-]

@@ -1,7 +1,8 @@
 """Images from torchvision's data sets: the one place that imports torch.
 
-Every data set is checked by what it decodes to, whichever way its files came: torchvision checks what it downloads, but
-takes unpacked files and folders on trust, and knows only the original archives of Omniglot.
+Every data set is checked by what it decodes to, whichever way its files came: torchvision checks
+what it downloads, but takes unpacked files and folders on trust, and knows only the original
+archives of Omniglot.
 """
 
 import hashlib
@@ -32,28 +33,14 @@ _HASHES = {
 
 
 def decode(name: str, root: Path, size: int, variable: str):
-    """Read a data set, downloading it where absent, and resize its images.
-
-    Args:
-        name: "omniglot", "mnist" or "fashion_mnist".
-        root: the data folder.
-        size: pixels a side.
-        variable: the environment variable that names the data folder, for the error messages.
-
-    Returns:
-        Pixels `(drawings, size, size)` in 0..255, where each class starts, and the names of the classes.
-
-    Raises:
-        ValueError: a truncated or altered file, which is named.
-        FileNotFoundError: no images and no way to download them, or no torch.
-    """
+    """Read a data set, downloading it where absent, and resize its images."""
     folder = root / {"omniglot": "omniglot-py", "mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name]
     try:
         datasets = _torchvision()
     except ImportError as error:
         raise FileNotFoundError(
             f"{name}: no decoded images in {root / 'decoded'}; {error}, "
-            f"or set {variable} to a folder whose subfolder `decoded` was made elsewhere."
+            f"or set {variable} to a folder whose subfolder `decoded` was made elsewhere: its files are checked as they are read."
         ) from error
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -110,7 +97,7 @@ def _check_unpacked(folder: Path, cause: Exception | None = None) -> None:
 
 
 def _check_archives(folder: Path, checksums: dict[str, str], cause: Exception) -> None:
-    """Where reading failed: name the archive that is to blame, if one is."""
+    """Name the archive at fault after reading failed, if there is one."""
     for name, wanted in checksums.items():
         path = folder / "raw" / name
         if path.exists() and hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != wanted:
@@ -153,7 +140,7 @@ def _omniglot(datasets, folder: Path) -> dict[str, np.ndarray]:
 
 
 def _unpack(folder: Path, part: str) -> None:
-    """Unpack an archive that is there, whole or not at all; torchvision's MD5 knows the original archives only."""
+    """Unpack an archive, whole or not at all; torchvision accepts the original ones only."""
     archive = folder / f"{part}.zip"
     if (folder / part).is_dir() or not archive.exists():
         return

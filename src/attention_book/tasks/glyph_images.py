@@ -1,7 +1,7 @@
-"""Glyphs: procedurally drawn characters for tests, and for where Omniglot is not at hand.
+"""Glyphs: procedurally drawn characters, for tests and in place of a missing Omniglot.
 
-A class is two to four curved strokes; every drawing of it is a little turned, sheared, stretched and moved, and its
-strokes bend a little otherwise. Ink is 0 on white, as in Omniglot.
+A class is two to four curved strokes; its drawings differ a little in angle, shear, size, place and
+the bend of the strokes. Ink is 0 on white, as in Omniglot.
 """
 
 import numpy as np
@@ -17,19 +17,7 @@ _SHARES = (1028 / 1623, 172 / 1623)  # of Omniglot's classes for training and va
 
 
 def glyphs(classes: int = 200, drawings: int = 20, *, seed: int = 0) -> ImageSet:
-    """Draw glyphs; a class looks the same however many others are drawn.
-
-    Args:
-        classes: how many different glyphs, at least 2.
-        drawings: how many of each, at least 2.
-        seed: of the random shapes.
-
-    Returns:
-        `ImageSet` of 32 x 32 images.
-
-    Raises:
-        ValueError: fewer than two classes or drawings, a seed that is negative or not whole.
-    """
+    """Draw glyphs of 32 x 32 pixels; a class looks the same however many others are drawn."""
     seed = checks.seed("seed", seed)
     classes, drawings = checks.whole("classes", classes, 2), checks.whole("drawings", drawings, 2)
     pixels = np.concatenate([_draw(np.random.default_rng([seed, index]), drawings) for index in range(classes)])
@@ -39,17 +27,7 @@ def glyphs(classes: int = 200, drawings: int = 20, *, seed: int = 0) -> ImageSet
 
 @checks.objects
 def glyph_split(images: ImageSet) -> Split:
-    """Classes for training, validation and test in Omniglot's proportions, at least two of each.
-
-    Args:
-        images: the result of `glyphs`.
-
-    Returns:
-        `Split`, in the order of the classes.
-
-    Raises:
-        ValueError: fewer than six classes.
-    """
+    """Split the classes in Omniglot's proportions, in their order, at least two for each part."""
     if images.classes < 6:
         raise ValueError(f"images: wanted at least 6 classes to split, got {images.classes}. Draw more glyphs.")
     validation = max(2, round(_SHARES[1] * images.classes))
@@ -76,7 +54,7 @@ def _draw(rng: np.random.Generator, drawings: int) -> np.ndarray:
 
 
 def _render(points: Float[np.ndarray, "drawings points 2"]) -> np.ndarray:
-    """Grey images of points so dense that they join up, with soft edges one pixel wide."""
+    """Grey images of points so dense that they join, with soft edges one pixel wide."""
     centres = (np.arange(_SIZE) + 0.5) / _SIZE - 0.5
     across = (points[:, :, None, 0] - centres) ** 2
     down = (points[:, :, None, 1] - centres) ** 2

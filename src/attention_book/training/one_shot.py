@@ -1,8 +1,8 @@
-"""Gradient descent on the one-shot task, in path form: queries, keys, values, projection and readout.
+"""Gradient descent on the one-shot task, in path form.
 
-Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error, the weights of the best validation
-accuracy kept. Everything is in float32, whatever JAX's default. The scaling of the weights while training is that of
-`path_form`.
+Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error; the result has the
+weights of the best validation accuracy. All arrays are in float32, with any default of JAX. The
+scaling of the weights while training is that of `path_form`.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
+from statmech_attention.training.network import CURVE, TrainedNetwork
 from tqdm import tqdm
 
 from attention_book.tasks.images import Split
@@ -27,47 +28,31 @@ from statmech_attention.arguments import File, Layers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state
-from statmech_attention.training.network import CURVE, TrainedNetwork
 
 _REPORT_EVERY = 50
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What came out of a training run.
+    """Result of a training run."""
 
-    Attributes:
-        parameters: those with the best validation accuracy so far, in the trained scaling; `.weights()` converts them.
-        heads: the layers, as `heads` spells them.
-        best_step: after how many steps they were reached.
-        curve: one row a validation, with columns `CURVE`; losses and accuracies of training are means since the row
-            before.
-        steps: how many steps were taken.
-        finished: whether these are all the steps there are.
-        wall_seconds: how long they took, over all interruptions.
-        settings: everything that the result depends on.
-    """
-
-    parameters: Parameters
-    heads: tuple[int | Kind, ...]
-    best_step: int
+    parameters: Parameters  # of the best validation accuracy so far, in the trained scaling
+    heads: tuple[int | Kind, ...]  # the layers
+    best_step: int  # number of steps to these parameters
+    # One row per validation, with columns `CURVE`; those of training are means since the previous row.
     curve: Float[np.ndarray, "validations 5"]
     steps: int
-    finished: bool
-    wall_seconds: float
-    settings: Mapping[str, Any]
+    finished: bool  # true after the last step
+    wall_seconds: float  # of all calls, with interruptions
+    settings: Mapping[str, Any]  # all that the result depends on
 
     def network(self) -> TrainedNetwork:
-        """What is kept of these parameters: attention, effective weights, order parameters, learning curve.
-
-        Returns:
-            `TrainedNetwork`.
-        """
+        """Return attention, effective weights, order parameters and learning curve."""
         return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
 
 
-class _Kept(NamedTuple):
-    """What a checkpoint holds."""
+class _Checkpoint(NamedTuple):
+    """Contents of a checkpoint."""
 
     state: State
     best: Parameters
@@ -95,36 +80,16 @@ def train(
     stop_after: int | None = None,
     progress: bool | None = None,
 ) -> Training:
-    r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$; readout: mean token.
+    r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$.
 
-    An epoch has one sequence for every pair of training classes, in random order. Validation uses one sequence for
-    every pair of validation classes, always the same ones.
+    An epoch has one sequence per pair of training classes, in random order. Validation uses one
+    sequence per pair of validation classes, always the same ones, also after the last step. With
+    `biases` the input projection and the readout have them, as in the script of the paper's
+    pruning; `weight_decay` times the parameters is added to the gradient before Adam.
 
-    Args:
-        task: the images and how they become tokens.
-        split: classes for training and validation.
-        width: $N$.
-        heads: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; one output.
-        seed: of the initial parameters and of the sequences.
-        dimension: $G$, of queries and keys.
-        epochs: how many; a finished run goes on from its checkpoint if more are asked for (its curve keeps the row that
-            was the last).
-        batch: sequences a step; the last batch of an epoch has what is left.
-        learning_rate: Adam's.
-        weight_decay: times the parameters, added to the gradient before Adam sees it.
-        biases: of the input projection and of the readout, as in the script that the paper's pruning was made with.
-        validate_every: steps between validations; there is one after the last step too.
-        checkpoint: a file (`.npz`) to write the state to at each validation, and to go on from if it is there. The
-            result is the same as without interruption.
-        stop_after: leave off after so many steps of this call, for a job with a time limit.
-        progress: True or False for a progress bar or none; by default one if standard error is a terminal.
-
-    Returns:
-        `Training`.
-
-    Raises:
-        ValueError: numbers out of range; a checkpoint that is damaged or belongs to another run.
-        FloatingPointError: the loss is not finite.
+    With a file `checkpoint` the state is written at each validation and a run goes on from there,
+    with the same result as without interruption, also for more `epochs` than at first; `stop_after`
+    so many steps of this call it stops.
     """
     layers = chain(heads)
     if layers.readout.axes:
@@ -149,13 +114,13 @@ def train(
     held_out = task.sequences(jax.random.key(0), task.all_pairs(split.validation))
     parameters = initial(begin, layers, width, dimension, task.features, biases)
     state = State(parameters, adam(*rates).init(parameters), jnp.zeros(3, jnp.float32))
-    # Copies of the best parameters are NumPy's: the state's own memory is used again by the next steps.
+    # The best parameters are copied to NumPy: the next steps overwrite the memory of the state.
     best = jax.tree.map(np.array, parameters)
-    kept = _Kept(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
+    found = _Checkpoint(state, best, np.zeros(2, np.int64), np.zeros((0, len(CURVE))), np.zeros(()))
     if path is not None and path.exists():
-        kept = load_state(path, kept, settings)
-    state, best, curve, seconds = jax.tree.map(jnp.array, kept.state), kept.best, kept.curve, float(kept.seconds)
-    step, best_step = kept.steps.tolist()
+        found = load_state(path, found, settings)
+    state, best, curve, seconds = jax.tree.map(jnp.array, found.state), found.best, found.curve, float(found.seconds)
+    step, best_step = found.steps.tolist()
 
     per_epoch = -(-len(data.pairs) // batch)
     total = epochs * per_epoch
@@ -167,7 +132,7 @@ def train(
             if epoch != step // per_epoch:
                 epoch = step // per_epoch
                 order = shuffled(jax.random.fold_in(shuffle, epoch), len(data.pairs), per_epoch * batch)
-            # The next of: a report, a validation, the end of the epoch, the end of the run.
+            # The next report, validation, end of the epoch or end of the run.
             stops = (_next(step, _REPORT_EVERY), _next(step, validate_every), (epoch + 1) * per_epoch, last)
             count = min(stops) - step
             place = step - epoch * per_epoch
@@ -187,7 +152,7 @@ def train(
                 state = state._replace(sums=jnp.zeros(3, jnp.float32))
                 if path is not None:
                     until = np.asarray(seconds + time.monotonic() - began)
-                    save_state(path, _Kept(state, best, np.array([step, best_step]), curve, until), settings)
+                    save_state(path, _Checkpoint(state, best, np.array([step, best_step]), curve, until), settings)
     best = jax.tree.map(jnp.asarray, best)
     spent = seconds + time.monotonic() - began
     return Training(best, layers.spelled, best_step, curve, step, step == total, spent, settings)
@@ -196,7 +161,7 @@ def train(
 def _settings(
     layers: Chain, width, dimension, seed, batch, learning_rate, weight_decay, validate_every
 ) -> dict[str, Any]:
-    """Everything that the result depends on, but for the task and how long it takes, checked."""
+    """Check and collect all settings of the result but the task and its length."""
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
     whole = {name: checks.whole(name, value) for name, value in whole.items()}
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}

@@ -1,4 +1,4 @@
-"""Many steps of training at once, and validation, each one compiled function."""
+"""Many steps of training in one compiled function, and validation in another."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,35 +18,23 @@ _VALIDATION_BATCH = 256
 
 
 class State(NamedTuple):
-    """What changes from step to step.
-
-    Attributes:
-        parameters: `Parameters`.
-        optimiser: the optimiser's own state.
-        sums: of loss and right answers, and the number of examples, since the last validation.
-    """
+    """Variables of the training."""
 
     parameters: Parameters
     optimiser: Any
-    sums: Float32[Array, "3"]
+    sums: Float32[Array, "3"]  # losses, right answers and examples since the last validation
 
 
 class Data(NamedTuple):
-    """What sequences are drawn from.
-
-    Attributes:
-        compact: what tokens are made of.
-        starts: where each class starts among the drawings.
-        pairs: all pairs of training classes.
-    """
+    """Source of the training sequences."""
 
     compact: CompactTokens
-    starts: Int32[Array, " boundaries"]
-    pairs: Int32[Array, "pairs 2"]
+    starts: Int32[Array, " boundaries"]  # first drawing of each class
+    pairs: Int32[Array, "pairs 2"]  # of training classes
 
 
 def adam(learning_rate, weight_decay) -> optax.GradientTransformation:
-    """Adam on the gradient plus `weight_decay` times the parameters."""
+    """Return Adam on the gradient plus `weight_decay` times the parameters."""
     return optax.chain(optax.add_decayed_weights(weight_decay), optax.adam(learning_rate))
 
 
@@ -54,27 +42,15 @@ def adam(learning_rate, weight_decay) -> optax.GradientTransformation:
 def advance(
     state: State, data: Data, order, draw, step, place, count, *, layers: Chain, batch: int, rates: tuple
 ) -> State:
-    """Some steps, with the same numbers however they are divided among calls.
+    """Take `count` steps, with the same result for any division of steps among calls.
 
-    Args:
-        state: used up; its memory holds the result.
-        data: `Data`.
-        order: the result of `shuffled` for this epoch.
-        draw: a JAX random key, the same for all steps.
-        step: number of the first step in the run.
-        place: its number in the epoch.
-        count: how many steps.
-        layers: the network's.
-        batch: sequences a step.
-        rates: arguments of `adam`.
-
-    Returns:
-        `State`.
+    `step` is the first step's number in the run, `place` its number in the epoch; `state` is used
+    up: its memory holds the result.
     """
 
     def body(number, state):
         chosen = jax.lax.dynamic_slice(order, ((place + number) * batch,), (batch,))
-        # What fills up the last batch of an epoch does not count.
+        # The -1 that fill up the last batch of an epoch do not count.
         counts = (chosen >= 0).astype(jnp.float32)
         pairs = data.pairs[jnp.maximum(chosen, 0)]
         sequences = draw_sequences(jax.random.fold_in(draw, step + number), pairs, pairs, data.starts)
@@ -95,16 +71,7 @@ def advance(
 
 @partial(jax.jit, static_argnames=("pairs", "padded"))
 def shuffled(key, pairs: int, padded: int) -> Int32[Array, " padded"]:
-    """The numbers of all pairs in random order.
-
-    Args:
-        key: a JAX random key.
-        pairs: how many there are.
-        padded: length of the result.
-
-    Returns:
-        `(padded,)`, filled up with -1.
-    """
+    """Numbers of all pairs in random order, filled up with -1."""
     order = jax.random.permutation(key, jnp.arange(pairs, dtype=jnp.int32))
     return jnp.pad(order, (0, padded - pairs), constant_values=-1)
 
@@ -116,7 +83,7 @@ def _validate_batches(
     def one(part):
         patches = normalised_patches(compact, part.drawings, jnp.float32)
         found = outputs(parameters, compact, patches, part.first, layers)
-        # The label 0 marks what fills up the last batch.
+        # The label 0 marks examples that fill up the last batch.
         counts = part.labels**2
         return jnp.stack([jnp.sum(counts * (found - part.labels) ** 2), jnp.sum(counts * right(found, part.labels))])
 
@@ -126,17 +93,7 @@ def _validate_batches(
 def validate(
     parameters: Parameters, compact: CompactTokens, sequences: Sequences, layers: Chain
 ) -> tuple[float, float]:
-    """Mean loss and accuracy on given sequences.
-
-    Args:
-        parameters: `Parameters`.
-        compact: what tokens are made of.
-        sequences: at least one.
-        layers: the network's.
-
-    Returns:
-        Two numbers.
-    """
+    """Mean loss and accuracy on given sequences."""
     count = len(sequences.labels)
     batch = min(_VALIDATION_BATCH, count)
     padding = -count % batch

@@ -185,7 +185,7 @@ def _listed(layers) -> tuple:
         or isinstance(layers, (str, bytes))
         or not getattr(layers, "ndim", 1)
     ):
-        raise ValueError(f"layers: wanted one number of heads a layer, as in (2, 2), got {layers!r}.")
+        raise ValueError(f"layers: wanted one number of heads per layer, as in (2, 2), got {layers!r}.")
     if not len(layers):
         raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
     return tuple(layers)

@@ -22,8 +22,9 @@ _ORDERS = {
         "Leave layout out.",
     ),
 }
-# How far from one a sum over the keys of a softmax may be; half precision is off by as much.
+# How far from one a sum over the keys of a softmax may be; half precision is off by as much, bfloat16 by more.
 _SUM = 5e-3
+MEANT = " Where they are meant so, pass a function of the inputs that returns them."
 
 
 def attention_layers(name: str, values, axes: str) -> tuple:
@@ -97,15 +98,38 @@ def _layers(name: str, values, axes: str) -> list:
 def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None:
     """Refuse matrices that are turned, and with `softmax` all whose columns do not sum to one."""
     tokens = np.s_[...] if mask is None else np.broadcast_to(mask[:, None], matrix.shape[:3])
-    columns, rows = (np.allclose(matrix.sum(axis=axis)[tokens], 1, rtol=0, atol=_SUM) for axis in (2, 3))
-    turned = rows and matrix.min() >= 0
-    if columns or not (turned or softmax):
-        return
+    sums = [
+        matrix.sum(axis=axis, dtype=float)[tokens] for axis in (2, 3)
+    ]  # not in bfloat16, whose sums stop short of one
+    # Lines of zeros, as padding has them, show nothing of the order.
+    columns, rows = (np.allclose(one[one != 0], 1, rtol=0, atol=_sum_error(matrix)) for one in sums)
     order, other, mend = _ORDERS[layout]
-    if not turned:
-        raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got other sums.")
-    let = "" if softmax else " Where they are meant so, pass a function of the inputs that returns them."
-    raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got {other}. {mend}{let}")
+    if rows and not columns and matrix.min() >= 0:
+        let = "" if softmax else MEANT
+        raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got {other}. {mend}{let}")
+    if softmax:
+        check_attending(where, matrix, mask)
+        if not columns or np.any(sums[0] == 0):
+            raise ValueError(f"{where}: wanted {order}, and sums of one over the keys, got other sums.")
+
+
+def _sum_error(matrix) -> float:
+    """Return the largest deviation of a sum from one, by the precision of the entries, also where they were made finer since."""
+    with np.errstate(over="ignore"):
+        short = np.all(matrix == matrix.astype(jnp.bfloat16))
+    return max(_SUM, 2 * float(jnp.finfo(jnp.bfloat16 if short else matrix.dtype).eps))
+
+
+def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queries"] | None, let: str = "") -> None:
+    """Refuse a matrix in which one of the tokens that count, or of all, attends to nothing, and others of its example do not."""
+    attends = np.any(np.asarray(matrix) != 0, axis=(1, 2))
+    padding = (True if counts is None else counts) & ~attends & attends.any(axis=1, keepdims=True)
+    if padding.any():
+        example, token = np.argwhere(padding)[0]
+        raise ValueError(
+            f"{where}: wanted attention from every token that counts, got zeros alone from token {token} of example {example}, as "
+            f"on padding. Pass mask=, false on padding.{let}"
+        )
 
 
 def _check_padding(where: str, matrix, mask) -> None:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.attention import Attention, ProductAttention, QueryKeyAttention
-from statmech_attention.model.layouts import LAYOUTS, matrices_from
+from statmech_attention.model.layouts import LAYOUTS, MEANT, check_attending, matrices_from
 from statmech_attention.model.padding import padded
 
 
@@ -23,7 +23,7 @@ def attention_matrices(
             elsewhere for these very inputs; of sequences of unequal length a layer may be one array `(heads, keys, queries)`
             an example. Their columns need not sum to one: the theory holds for
             any matrices, scaled ones and diagonal gates among them. But where the last axis sums to one
-            and the keys' does not, queries and keys are taken to have changed places; a function of
+            and the keys' does not, zeros of padding aside, queries and keys are taken to have changed places; a function of
             the inputs that returns such matrices is let through.
         layout: order of the last two axes of matrices given or returned by a function: "key_query", or "query_key" as PyTorch
             and Hugging Face have them, `(examples, heads, queries, keys)`. Attention made by this package knows its own.
@@ -57,6 +57,22 @@ def attention_matrices(
                 "Matrices belong to the inputs they were computed from."
             )
     return matrices
+
+
+def check_read_out(attention, matrices: tuple, weights) -> None:
+    """Refuse given matrices in which a token that is read out attends to nothing in the last layer with heads.
+
+    Args:
+        attention: as it was given; what a function returns is let through.
+        matrices: of `chain_and_matrices`.
+        weights: of `token_weights`.
+
+    Raises:
+        ValueError: the message says "pass mask=".
+    """
+    known = [matrix for matrix in matrices if matrix is not None]
+    if known and not callable(attention) and checks.concrete(known[-1]):
+        check_attending(f"attention of layer {len(known)}", known[-1], weights != 0, MEANT)
 
 
 def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:

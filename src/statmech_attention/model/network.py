@@ -20,7 +20,7 @@ from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.matrices import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices, check_read_out
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.scales import scaled_forward, token_scales
@@ -121,16 +121,19 @@ def forward(
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit each other, scales that are not positive.
+        ValueError: shapes that do not fit each other, scales that are not positive, a token that is read out though it attends
+            to nothing.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
+    read_out = token_weights(readout, mask, *inputs.shape[:2])
+    check_read_out(attention, matrices, read_out)
     check_fit(weights, inputs.shape[2], chain)
     around = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     for layer, values, matrix, *own in zip(chain.layers, weights.values, matrices, *around, strict=True):
         hidden = scaled_forward(layer, values, hidden, matrix, *own)
-    read = jnp.einsum("et,etm->em", token_weights(readout, mask, *inputs.shape[:2]).astype(hidden.dtype), hidden)
+    read = jnp.einsum("et,etm->em", read_out.astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
 

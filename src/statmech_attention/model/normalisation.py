@@ -111,7 +111,7 @@ def _scale(hidden, epsilon, mask, norm: int) -> Float[Array, "examples tokens"]:
     squares = squares if mask is None else jnp.where(mask, squares, 1)
     if checks.concrete(squares) and not np.all(np.asarray(squares) > 0):
         raise ValueError(
-            f"epsilon: norm number {norm} meets a token of zeros, which has no scale. Pass the epsilon of the network's "
-            "norms, as in 1e-5."
+            f"epsilon: norm number {norm} meets a token of zeros, which has no scale. Pass mask= where it is padding, "
+            "else the epsilon of the network's norms, as in 1e-5."
         )
     return 1 / jnp.sqrt(squares)

@@ -17,7 +17,7 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.matrices import chain_and_matrices
+from statmech_attention.model.matrices import chain_and_matrices, check_read_out
 from statmech_attention.model.padding import padded, token_weights
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
@@ -102,7 +102,8 @@ def attentioned_inputs(
         of the whole one.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive.
+        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive, a token that is
+            read out though it attends to nothing, as padding without `mask` does.
 
     Source: Tiberi et al. (2024), equations (7) and (23). The cost is that of the readout's column
     alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
@@ -110,6 +111,7 @@ def attentioned_inputs(
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])
+    check_read_out(attention, matrices, weights)
     around = token_scales(scales, norm, chain, inputs)
     return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)
 

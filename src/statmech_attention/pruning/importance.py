@@ -8,18 +8,16 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.layouts import matrices_from
+from statmech_attention.model.layouts import check_attending, matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
-from statmech_attention.training.network import TrainedNetwork
 
 __all__ = [
     "DEFINITIONS",
     "head_confidence",
     "head_scores",
-    "head_weight_norms",
     "normalised_by_layer",
     "path_covariance",
     "taylor_importance",
@@ -118,33 +116,16 @@ def head_confidence(
         `(all heads,)`, between one over the number of keys and 1.
 
     Raises:
-        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said.
+        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said, a token that attends to
+            nothing.
 
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
     """
     mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
     matrices = matrices_from("attention", attention, layout, mask)
+    for number, layer in enumerate(matrices, start=1):
+        check_attending(f"attention of layer {number}", layer, mask)
     largest = [np.asarray(layer).max(axis=2) for layer in matrices]
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]
     return np.concatenate([layer.sum(axis=(0, 2)) / count for layer, count in zip(largest, queries, strict=True)])
-
-
-@checks.objects
-def head_weight_norms(network: TrainedNetwork, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
-    r"""Frobenius norm of a head's weights, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, as they are while training.
-
-    Args:
-        network: a `TrainedNetwork`, whose values are $\sqrt N$ times those of training.
-        values_only: that of $V^{(l,h)}$ alone.
-
-    Returns:
-        `(all heads,)`.
-    """
-    squares = []
-    for norms, queries, keys in zip(network.value_norms, network.queries, network.keys, strict=True):
-        square = np.asarray(norms, float) ** 2 / network.width
-        if not values_only:
-            square = square + sum(np.sum(np.asarray(side, float) ** 2, axis=(1, 2)) for side in (queries, keys))
-        squares.append(square)
-    return np.sqrt(np.concatenate(squares))

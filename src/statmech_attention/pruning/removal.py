@@ -7,7 +7,7 @@ connection the factor is 1.
 
 import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,6 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import different_heads, head_indices, path_gates, whole_and_without_each
-from statmech_attention.training.network import TrainedNetwork
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
 
@@ -38,13 +37,11 @@ class Removals(NamedTuple):
 
 
 @checks.objects
-def path_contributions(
-    network: TrainedNetwork | Weights, attentioned: AttentionedInputs
-) -> Float[Array, "examples paths *outputs"]:
+def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
     r"""Contribution of each path to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
 
     Args:
-        network: a `TrainedNetwork` or `Weights`.
+        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and `offsets`.
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
@@ -53,12 +50,13 @@ def path_contributions(
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
     """
-    if isinstance(network, TrainedNetwork):
-        vectors = network.vectors_for(attentioned)
+    if isinstance(network, Weights):
+        vectors, offsets = path_vectors(network, attentioned), None
+    elif hasattr(network, "vectors_for"):
+        vectors, offsets = network.vectors_for(attentioned), network.offsets
     else:
-        vectors = path_vectors(network, attentioned)
+        raise ValueError(f"network: wanted Weights or a trained network, got {type(network).__name__}.")
     contributions = jnp.einsum("epi,p...i->ep...", attentioned.values, vectors)
-    offsets = network.offsets if isinstance(network, TrainedNetwork) else None
     return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 

@@ -1,8 +1,7 @@
 """Networks that really lack the heads removed."""
 
-import math
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -12,9 +11,7 @@ from statmech_attention.layers.chains import Layers, chain
 from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights, spelled_by
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads, order_parameters_on, partial_paths_left
-from statmech_attention.training.network import TrainedNetwork
+from statmech_attention.pruning.heads import kept_heads
 
 _Network = TypeVar("_Network")
 
@@ -26,24 +23,22 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
     no entry for it any more.
 
     Args:
-        network: what has the heads: a `TrainedNetwork`; `Weights` and the attention that goes with them, each pruned by
-            itself, for `forward`; attention matrices, one array `(examples, heads, keys, queries)` a layer;
-            `AttentionedInputs`.
+        network: `AttentionedInputs`; `Weights` and the attention that goes with them, each pruned by itself, for
+            `forward`; attention matrices, one array `(examples, heads, keys, queries)` per layer; or an object of your
+            own with `layers` and `keep_heads(kept)`.
         removed: numbers of heads, counted through the network as in `head_indices`.
-        layers: the layers, where they are not of heads alone; `AttentionedInputs` know them. Those of the smaller network
-            are `heads_left(layers, removed)`.
+        layers: the layers, where they are not of heads alone; `AttentionedInputs` have them. Those of the smaller
+            network are `heads_left(layers, removed)`.
 
     Returns:
-        The same kind of object. Nothing is trained anew: of a `TrainedNetwork` the learning curve stays as it was, and
-        the order parameters are those of the weights left.
+        The same kind of object. Nothing is trained again.
 
     Raises:
         ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
     """
-    if isinstance(network, AttentionedInputs):
-        return network.keep_heads(kept_heads(network.layers, removed))  # type: ignore[return-value]
-    if isinstance(network, TrainedNetwork):
-        return _prune_trained(network, kept_heads(network.layers, removed))  # type: ignore[return-value]
+    if hasattr(network, "keep_heads"):
+        whole: Any = network
+        return whole.keep_heads(kept_heads(whole.layers, removed))
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if layers is None else layers)
         _, parts = layers.keep(kept_heads(layers, removed))
@@ -58,27 +53,8 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
         kept = _attention_kept([layer.shape[1] for layer in network], layers, removed)
         return type(network)(_left(network, kept, axis=1))
     raise ValueError(
-        "network: wanted a TrainedNetwork, Weights, attention, attention matrices (examples, heads, keys, queries) or "
-        f"AttentionedInputs, got {type(network).__name__}."
-    )
-
-
-def _prune_trained(network: TrainedNetwork, kept: tuple[tuple[int, ...], ...]) -> TrainedNetwork:
-    whole = chain(network.layers)
-    smaller, parts = whole.keep(kept)
-    partial = partial_paths_left(whole.branches, [part.branches for part in parts])
-    # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
-    rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
-    offsets = None if network.offsets is None else rescaling.astype(network.offsets.dtype) * network.offsets[partial[0]]
-    return replace(
-        network,
-        offsets=offsets,
-        queries=_taken(network.queries, kept),
-        keys=_taken(network.keys, kept),
-        vectors=rescaling[:, None].astype(network.vectors.dtype) * network.vectors[partial[0]],
-        order_parameters=order_parameters_on(network.order_parameters, whole, parts),
-        value_norms=_taken(network.value_norms, [part.matrices for part in parts]),
-        layers=smaller.spelled,
+        "network: wanted AttentionedInputs, Weights, attention, attention matrices (examples, heads, keys, queries) or "
+        f"an object with keep_heads, got {type(network).__name__}."
     )
 
 

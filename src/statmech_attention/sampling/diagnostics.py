@@ -21,7 +21,7 @@ class MixingWarning(UserWarning):
     """Chains that disagree, or too few independent draws: do not trust what follows from them."""
 
 
-def estimate(draws: ArrayLike) -> Estimate:
+def estimate(draws: ArrayLike | xr.DataArray) -> Estimate:
     r"""The mean over chains and draws, and its standard error $s / \sqrt{n_\mathrm{eff}}$.
 
     Args:
@@ -66,7 +66,7 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
-def effective_size(draws: ArrayLike) -> np.ndarray:
+def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     r"""Number of independent draws that give the mean the same error.
 
     Args:
@@ -86,7 +86,7 @@ def effective_size(draws: ArrayLike) -> np.ndarray:
     return np.where(np.ptp(values, axis=(0, 1)) == 0, count, found)
 
 
-def r_hat(draws: ArrayLike) -> np.ndarray:
+def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
 
     Args:

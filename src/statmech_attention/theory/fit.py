@@ -12,7 +12,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
 from statmech_attention import checks
 from statmech_attention.installed import progress_bar
@@ -116,6 +115,8 @@ def fit(
             "solve(problem, throw=False).log_evidence() there."
         )
     architecture, heat = problem.architecture, problem.temperature
+    from scipy.optimize import minimize  # takes longer to import than the whole theory
+
     names = _chosen(chosen)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.kind import mixed
 from statmech_attention.theory.coordinates import Factors
+from statmech_attention.theory.kernels import check_symmetric
 
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
@@ -95,6 +96,7 @@ def _checked(order_parameters, factors: Factors) -> list:
         shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
         if value.shape != shape:
             raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
+        check_symmetric(name, value)
         overlaps.append(value)
     return overlaps
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -18,6 +17,8 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+
+_ROUNDING = 1e-6  # of the largest entry of an order parameter, whatever its precision
 
 
 def kernel(
@@ -180,12 +181,14 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
     rows, paths, features = inputs.shape
     if rows <= paths * features or not checks.concrete(inputs, labels):
         return Reduced(inputs, labels)
+    from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
+
     # The labels are a last column of what is triangulated, block by block: what is below is never needed.
     columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
     triangle = np.zeros((0, columns.shape[1]))
     for start in range(0, rows, 2 * columns.shape[1]):
         block = columns[start : start + 2 * columns.shape[1]]
-        (triangle,) = scipy.linalg.qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
+        (triangle,) = qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
         triangle = triangle[: columns.shape[1]]
     rows = paths * features
     kept = triangle[:rows, :rows].reshape(rows, paths, features)
@@ -213,12 +216,42 @@ def flat_kernel(
 
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
-    """$U$ as a float64 array whose size fits the paths."""
+    """$U$ as a float64 array whose size fits the paths, and that some weights have."""
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
     paths = attentioned.values.shape[1] * attentioned.chain.outputs
     if order_parameter.shape != (paths, paths):
         raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
+    check_semi_definite("order_parameter", order_parameter)
     return order_parameter
+
+
+def check_semi_definite(name: str, matrix) -> None:
+    """Refuse a matrix that is the $U$ of no weights, but for rounding; let one that is traced through."""
+    check_symmetric(name, matrix)
+    if checks.concrete(matrix):
+        known = np.asarray(matrix)
+        try:
+            np.linalg.cholesky(known.astype(float) + (_rounding(known) + np.finfo(float).tiny) * np.eye(len(known)))
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues. No weights have such an order parameter."
+            ) from None
+
+
+def check_symmetric(name: str, matrix) -> None:
+    """Refuse a matrix, or several, that is not symmetric, but for rounding; let one that is traced through."""
+    if checks.concrete(matrix):
+        known = np.asarray(matrix)
+        if np.max(np.abs(known - np.swapaxes(known, -1, -2))) > _rounding(known):
+            raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not. Take 0.5 * (U + U.T).")
+
+
+def _rounding(matrix: np.ndarray) -> float:
+    """Return the largest error of rounding in an entry, that of single precision too where it was made double since."""
+    with np.errstate(over="ignore"):
+        single = np.all(matrix == matrix.astype(np.float32))
+    precision = max(float(jnp.finfo(matrix.dtype).eps), single * float(np.finfo(np.float32).eps))
+    return max(_ROUNDING, 4 * matrix.shape[-1] ** 0.5 * precision) * float(np.max(np.abs(matrix)))
 
 
 @jax.jit

@@ -27,8 +27,6 @@ from statmech_attention.theory.kernels import (
 )
 from statmech_attention.theory.problem import Problem, need_problem
 
-_ROUNDING = 1e-6  # of the largest entry of U
-
 
 class Prediction(NamedTuple):
     """Mean and variance of the network's output under the posterior, one number per test example, or one per output."""
@@ -118,26 +116,9 @@ def predict(
     train, chain = problem.attentioned, problem.attentioned.chain
     test = inputs_like("test", test, train)
     order_parameter = check_order_parameter(order_parameter, train)
-    _check_semi_definite(order_parameter)
     order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
     given = (train.form, problem.labels, test.form, order_parameter, problem.temperature, problem.variance[0])
     return (_predict_jointly if joint else _predict)(*given)
-
-
-def _check_semi_definite(order_parameter) -> None:
-    """Refuse a $U$ that no weights have, but for rounding."""
-    if not checks.concrete(order_parameter):
-        return
-    known = np.asarray(order_parameter)
-    size = _ROUNDING * np.max(np.abs(known))
-    if np.max(np.abs(known - known.T)) > size:
-        raise ValueError("order_parameter: wanted a symmetric U, got one that is not. Take 0.5 * (U + U.T).")
-    try:
-        np.linalg.cholesky(known + (size + np.finfo(float).tiny) * np.eye(len(known)))
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "order_parameter: wanted a positive semi-definite U, got one with negative eigenvalues. It is that of no weights."
-        ) from None
 
 
 @quick_jit()

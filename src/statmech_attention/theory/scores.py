@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers, chain
+from statmech_attention.theory.kernels import check_semi_definite
 
 DEFINITIONS = ("both", "either")
 
@@ -32,7 +33,8 @@ def head_scores(
         `(all heads,)`, in the order of `head_indices`.
 
     Raises:
-        ValueError: a matrix that does not fit the heads, NaN or infinity, zero everywhere, an unknown definition.
+        ValueError: a matrix that does not fit the heads or is not positive semi-definite, NaN or infinity, zero everywhere, an
+            unknown definition.
 
     Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
     """
@@ -46,6 +48,7 @@ def head_scores(
         raise ValueError(
             f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got {order_parameter.shape}."
         )
+    check_semi_definite("order_parameter", order_parameter)
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):

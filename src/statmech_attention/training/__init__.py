@@ -1,25 +1,5 @@
-"""Gradient descent: networks on the one-shot task in path form, and all weights with the attention as it is."""
+"""Gradient descent on all weights while the attention stays as it is."""
 
-from importlib import import_module
+from statmech_attention.training.weights import TrainedWeights, train_weights
 
-# Found when asked for: the pruning needs the class of trained networks without the images, the optimiser and xarray.
-_MODULES = {
-    "CURVE": "network",
-    "TrainedNetwork": "network",
-    "TrainedWeights": "weights",
-    "load_network": "files",
-    "save_network": "files",
-    "train_weights": "weights",
-}
-
-__all__ = [*_MODULES]
-
-
-def __getattr__(name: str):
-    if name in _MODULES:
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__ = ["TrainedWeights", "train_weights"]

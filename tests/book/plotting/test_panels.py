@@ -1,58 +1,258 @@
-"""The panels of results carry the right data, names and colours, and refuse data that does not fit."""
+"""Panels draw without a warning, and show the right numbers where they transform them before."""
+
+import inspect
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import same_color
+from matplotlib.colors import to_rgb
 
+import statmech_attention as sma
 from attention_book import plotting
+from statmech_attention.dmft import Regime
+
+RANDOM = np.random.default_rng(0)
+PAIR = (2, 2)
+GRID = np.array([[Regime.PERIODIC, Regime.CHAOTIC], [Regime.CHAOTIC, Regime.QUASI_PERIODIC], [Regime.PERIODIC] * 2])
+IMAGES = np.linspace(0, 1, 3 * 8 * 8).reshape(3, 8, 8)
+ROWS = {
+    "theory, both, N = 10": ([0.1, 0.3, np.nan], (0.2, -1.0, 1.0)),
+    "evidence lost, N = 10": ([0.5, 0.7, 0.6], (0.6, 0.4, 0.8)),
+}
 
 
-def test_what_stands_together_in_a_figure_differs_in_colour():
-    assert len(set(plotting.COLOURS.values())) == len(plotting.COLOURS)
+def call(*given, **named):
+    return given, named
 
 
-def test_mean_and_error():
-    mean, error = plotting.mean_and_error([[1.0, 5.0], [3.0, 5.0]])
-    np.testing.assert_allclose(mean, [2, 5])
-    np.testing.assert_allclose(error, [1, 0])
-    np.testing.assert_array_equal(plotting.mean_and_error([[1.0]])[1], [0])
+# All panels, with arguments.
+PANELS = {
+    "against_sites": call([10, 100], [0.2, 0.1], [0.05, 0.01], label="run"),
+    "against_temperature": call([0.1, 1], {10.0: [[0.7, 0.8], [0.9, 0.8]]}, limit=[[0.5, 0.4]]),
+    "against_width": call([10, 100], [[0.8, 0.9]], label="theory"),
+    "approach": call([1.0, 0.01], {"a": [3.0, 0.02]}, xlabel="variance", slope=1),
+    "architecture": call(PAIR, paths=plotting.HIDDEN_MARKOV_PATHS, legend=True),
+    "attended": call(IMAGES, np.arange(12.0), patch=4, title="head"),
+    "attention_loop": call(),
+    "attention_matrix": call(np.full((3, 4), 1 / 3)),
+    "best_temperatures": call([10, 100], [[1.0, 0.1], [0.01, 0.1]], label="best", limit=[0.1, 0.001]),
+    "bifurcation": call([1, 2], np.eye(2, 3) > 0, [-1, 0, 1], regimes=GRID[0]),
+    "chain_order_parameter": call(np.eye(3), heads=(sma.SkipHeads(2),)),
+    "coverage": call([0.5, 0.9], [0.4, 0.85], [0.05, 0.02], label="exact", colour="black"),
+    "distance_against_width": call([100, 10], {"a": [0.1, 1.0]}, errors={"a": [0.01, 0.1]}),
+    "entries_compared": call(np.eye(4), np.eye(4) - 0.2, heads=PAIR),
+    "entries_sampled": call(np.eye(2), np.eye(2) + 0.1, np.full((2, 2), 0.1)),
+    "estimates": call([10, 100], [0.9, 0.8], [0.01, 0.02], label="weights, NUTS"),
+    "exponents": call([1, 2, 3], GRID + 0.1, 0.01 * np.ones((3, 2)), regimes=GRID[:, 0]),
+    "groups": call([[0.9, 0.5], [0.8, 0.6]], ["good", "other"], colours=["good", "black"]),
+    "hidden_chains": call([[1, 1, -1, -1], [-1, 1, -1, 1]], labels=["slow", "fast"]),
+    "importances_compared": call(ROWS, ["a", "b", "a"], chance=(-0.3, 0.4)),
+    "kernel_matrix": call(np.eye(4), np.array([-1.0, 1, -1, 1]), title="kernel"),
+    "law": call([0.5, 1.5], label="exact posterior", saddle_point=1.25),
+    "multipliers": call({"a": [0.5 + 0.5j, -1], "b": [1j]}),
+    "noisy_tokens": call(RANDOM.normal(size=(5, 8))),
+    "one_shot_sequence": call(IMAGES, 1, patch=4, answer=-1),
+    "order_parameter": call(np.eye(4), heads=PAIR),
+    "output_order_parameter": call(np.eye(12), heads=(*PAIR, sma.Outputs(3))),
+    "over_temperatures": call([1.0, 0.1], {"theory": [-3.0, -1.0]}, mark=True),
+    "overlap_series": call(np.arange(6.0).reshape(3, 2), symbol="m"),
+    "path_blocks": call(np.eye(4), heads=PAIR, title="theory"),
+    "path_correlations": call(np.eye(4) + 0.1, heads=PAIR),
+    "phase_portrait": call([0.1, 0.2, 0.3], [0.3, 0.2, 0.1], regime="periodic"),
+    "predicted_and_measured": call([0, 1], [2, 3], [0.5], [2.4], label="rate"),
+    "principal_overlaps": call(np.arange(12.0).reshape(2, 6), label="GP", count=4),
+    "pruning_curves": call({"theory, both": [[0.8, 0.7], [0.9, 0.6]]}, random=[[0.8, 0.6], [0, 0.1]]),
+    "reference_line": call([0.8, 0.9], label="GP"),
+    "regime_map": call([1, 2, 3], [0, 10], GRID),
+    "regime_ribbon": call([1, 2, 3], GRID[:, 0]),
+    "scores_and_drops": call(np.ones((2, 3)), np.ones(3), np.ones(3), np.array([1, 1, 2])),
+    "spectrum": call([0, 0.25, 0.5], [1e9, 4.0, 1.0]),
+    "state_rows": call([[0, 1, 2, 1], [2, 2, 0, 1]], labels=["one", "two"]),
+    "switching": call(0.3),
+    "token_raster": call([[1, -1, -1], [1, 1, -1]]),
+    "traces": call([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
+}
 
 
-def test_curve_is_the_mean_in_the_order_of_the_widths_with_its_error_as_band():
-    values = np.array([[0.8, 0.9, 0.6], [0.9, 1.0, 0.8]])
-    axes = plotting.against_width([1000, 10, 100], values, label="theory")
-    (line,) = axes.lines
-    np.testing.assert_allclose(line.get_xydata(), [[10, 0.95], [100, 0.7], [1000, 0.85]])
+def drawn(name, **changes):
+    """A panel of the table, in a new figure or in given axes."""
+    given, named = PANELS[name]
+    return getattr(plotting, name)(*given, **{"axes": changes.get("axes") or plt.figure().gca()} | named | changes)
+
+
+def test_no_panel_is_missing():
+    functions = {name: one for name, one in vars(plotting).items() if inspect.isfunction(one)}
+    panels = {name for name, one in functions.items() if "axes" in inspect.signature(one).parameters}
+    assert panels - {"legend_above", "label_panels"} == set(PANELS)
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_draws_into_the_given_axes_and_says_what_it_shows(name):
+    figure, axes = plotting.new_figure()
+    assert drawn(name, axes=axes) is axes
+    figure.canvas.draw()
+    assert plt.get_fignums() == [figure.number]  # and no other
+    assert axes.lines or axes.images or axes.patches or axes.collections
+    names = [text.get_text() for text in (*axes.texts, *axes.get_xticklabels()) if not text.get_text()[-1:].isdigit()]
+    assert any([axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), axes.get_legend_handles_labels()[1], *names])
+
+
+def names(axes):
+    return [text.get_text() for text in axes.get_yticklabels()]
+
+
+def close(artist, wanted):
+    np.testing.assert_allclose(artist.get_xydata(), wanted, rtol=1e-12)
+
+
+def test_order_parameters_are_centred_at_zero_and_named_by_heads():
+    matrix = np.diag([11.7, 0.43, 5.73, 0.46])
+    matrix[0, 2] = matrix[2, 0] = -4.1
+    axes = plotting.order_parameter(matrix, heads=PAIR)
+    np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
+    assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
+    assert names(axes) == ["(1,1)", "(1,2)", "(2,1)", "(2,2)"]
+    assert [text.get_text() for text in axes.texts][:4] == ["12", "0", "-4.1", "0"]
+    chain = (sma.SkipHeads(1), sma.Linear(), 2, sma.Outputs(2))
+    axes = plotting.chain_order_parameter(np.eye(8), heads=chain)
+    assert names(axes) == [f"({skip},·,{head};{output})" for skip in "·1" for head in "12" for output in "12"]
+    (frame,) = axes.patches  # of what a skip keeps
+    assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((-0.5, -0.5), 4, 4)
+    assert names(plotting.chain_order_parameter(np.eye(2), heads=chain, layer=4)) == ["(;1)", "(;2)"]
+    borders = [line.get_ydata()[0] for line in drawn("output_order_parameter").lines if np.ptp(line.get_ydata()) == 0]
+    assert sorted(borders) == [2.5, 5.5, 8.5]
+    axes = plotting.path_blocks(np.eye(9), heads=(sma.SkipHeads(2), sma.SkipHeads(2)))
+    assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
+
+
+def test_correlations_are_those_of_numpy_and_a_kernel_is_sorted_by_class():
+    draws = RANDOM.normal(size=(4, 50)) * [[1], [10], [0.1], [3]]
+    draws -= draws.mean(axis=1, keepdims=True)
+    shown, off = plotting.path_correlations(draws @ draws.T, heads=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
+    np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
+    assert (shown.mask == ~off).all()
+    with pytest.raises(ValueError, match="matrix: wanted a positive diagonal"):
+        plotting.path_correlations(np.zeros((4, 4)), heads=PAIR)
+    labels, block = np.array([-1.0, 1, -1, 1]), np.array([1, 1, -1, -1])
+    axes = plotting.kernel_matrix(np.outer(labels, labels), labels)
+    np.testing.assert_array_equal(axes.images[0].get_array(), np.outer(block, block))
+
+
+def test_curves_are_means_in_the_order_of_the_widths_with_errors():
+    axes = plotting.against_width([1000, 10, 100], [[0.8, 0.9, 0.6], [0.9, 1.0, 0.8]], label="theory")
+    close(axes.lines[0], [[10, 0.95], [100, 0.7], [1000, 0.85]])
     band = axes.collections[0].get_paths()[0].vertices
-    np.testing.assert_allclose([band[band[:, 0] == 100, 1].min(), band[band[:, 0] == 100, 1].max()], [0.6, 0.8])
-    assert axes.get_xscale() == "log" and line.get_label() == "theory"
-    with pytest.raises(ValueError, match=r"wanted shape \(draws, 2\)"):
-        plotting.against_width([10, 100], values, label="theory")
+    np.testing.assert_allclose(np.sort(band[band[:, 0] == 100, 1])[[0, -1]], [0.6, 0.8])
+    np.testing.assert_allclose(plotting.mean_and_error([[1.0, 5.0], [3.0, 5.0]]), [[2, 5], [1, 0]])
+    np.testing.assert_allclose(drawn("reference_line").lines[0].get_ydata(), 0.85)
+    close(drawn("principal_overlaps").lines[0], [[1, 3], [2, 4], [3, 5], [4, 6]])
+    widths, limit = drawn("against_temperature").containers
+    close(widths.lines[0], [[0.1, 0.8], [1, 0.8]])
+    np.testing.assert_allclose(widths.lines[2][0].get_segments()[0], [[0.1, 0.7], [0.1, 0.9]])
+    close(limit.lines[0], [[0.1, 0.5], [1, 0.4]])
 
 
-def test_reference_line_is_at_the_mean():
-    (line,) = plotting.reference_line([0.8, 0.9], label="GP").lines
-    np.testing.assert_allclose(line.get_ydata(), 0.85)
+def test_best_temperatures_are_geometric_means_and_keep_earlier_ones_in_view():
+    axes = drawn("best_temperatures")
+    close(axes.lines[0], [[10, 0.1], [100, 0.1]])
+    np.testing.assert_allclose(axes.lines[1].get_ydata(), 0.01)
+    first, second = axes.collections
+    np.testing.assert_allclose(first.get_offsets(), [[10, 0.01], [10, 1.0]])
+    assert second.get_sizes()[0] == 2 * first.get_sizes()[0]
+    plotting.best_temperatures([10], [[0.5]], label="other", limit=[0.4], axes=axes)
+    assert axes.get_ylim()[0] <= 0.01 and axes.get_ylim()[1] >= 1
 
 
-def test_overlaps_are_the_means_of_the_leading_components():
-    overlaps = np.arange(12.0).reshape(2, 6)
-    axes = plotting.principal_overlaps(overlaps, label="GP", count=4)
-    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 3], [2, 4], [3, 5], [4, 6]])
+def test_entries_are_grouped_by_their_heads_in_units_of_the_mean_diagonal():
+    matrix = np.array([[2.0, 1, 0, 0], [1, 2, 0, 3], [0, 0, 4, 1], [0, 3, 1, 4]])
+    axes = plotting.entries_compared(matrix, -2 * matrix, heads=PAIR)
+    dots = {dots.get_label(): dots.get_offsets().tolist() for dots in axes.collections}
+    np.testing.assert_allclose(dots["same path"], np.array([[2, 2]] * 2 + [[4, 4]] * 2) / 3)
+    np.testing.assert_allclose(dots["same head in layer 1"], np.ones((2, 2)) / 3)
+    np.testing.assert_allclose(dots["other pairs"], [[0, 0], [0, 0], [0, 0], [1, 1]])
 
 
-def test_groups_show_every_draw_in_the_colour_of_its_path():
-    values = np.array([[0.9, 0.5], [0.8, 0.6]])
-    axes = plotting.groups(values, ["good", "other"], colours=["good", "#000000"])
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [0.9, 0.8])
-    assert same_color(axes.lines[0].get_color(), plotting.COLOURS["good"])
-    with pytest.raises(ValueError, match="one name and colour a group"):
-        plotting.groups(values, ["good"])
+def test_scores_and_curves_of_pruning_are_means_over_draws():
+    scores = np.array([[1.0, 0.2, 0.5], [1.0, 0.4, 0.5]])
+    axes = plotting.scores_and_drops(scores, [0.1, -0.02, 0.03], np.full(3, 0.01), [1, 1, 2])
+    first, second = axes.containers
+    close(first.lines[0], [[1.0, 0.1], [0.3, -0.02]])
+    close(second.lines[0], [[0.5, 0.03]])
+    close(drawn("pruning_curves").containers[0].lines[0], [[0, 0.85], [1, 0.65]])
+    axes = drawn("importances_compared")
+    *marks, mean = axes.lines[1:5]  # the first is at zero
+    np.testing.assert_array_equal([mark.get_xdata()[0] for mark in marks], [0.1, 0.3, np.nan])
+    close(mean, [[0.2, 0]])
+    np.testing.assert_allclose(axes.collections[0].get_segments()[0], [[-1, 0], [1, 0]])
+    assert marks[0].get_marker() == marks[2].get_marker() != marks[1].get_marker()
 
 
-def test_drawing_into_given_axes_makes_no_new_figure():
-    figure, axes = plotting.new_figure(1, 2)
-    assert plotting.order_parameter(np.eye(4), heads=(2, 2), axes=axes[0]) is axes[0]
-    assert plotting.architecture((2, 2), axes=axes[1]) is axes[1]
-    assert plt.get_fignums() == [figure.number]
+def test_a_diagram_draws_periodic_networks_whole_and_others_by_their_section():
+    visited = np.array([[True, True, False], [True, False, True]])
+    sections = np.array([[True, False, False], [False, False, True]])
+    axes = plotting.bifurcation([1, 2], visited, [-1, 0, 1], regimes=GRID[0], sections=sections)
+    pale, periodic, _, chaotic, _ = axes.lines
+    close(pale, [[2, -1], [2, 1]])
+    close(periodic, [[1, -1], [1, 0]])
+    close(chaotic, [[2, 1]])
+
+
+def test_of_very_many_dots_neighbours_are_drawn_as_one_and_none_goes_missing():
+    visited = RANDOM.uniform(size=(3000, 2000)) < 0.2
+    shown = plotting.bifurcation(np.arange(3000), visited, np.arange(2000)).lines[0].get_xydata().astype(int)
+    assert visited[tuple(shown.T)].all()
+    cells = {tuple(cell) for cell in np.argwhere(visited.reshape(1000, 3, 1000, 2).any(axis=(1, 3)))}
+    assert {(place // 3, level // 2) for place, level in shown} == cells and len(shown) == len(cells)
+
+
+def test_regimes_have_their_colours():
+    assert [name.upper().replace("-", "_") for name in plotting.REGIMES] == [regime.name for regime in Regime]
+    axes = drawn("regime_map")
+    for place, name in (((0, 1), "chaotic"), ((1, 1), "quasi-periodic"), ((1, 2), "periodic")):
+        np.testing.assert_allclose(axes.images[0].get_array()[place], to_rgb(plotting.REGIME_COLOURS[name]))
+    values = np.array([[0.1, -0.2], [-0.1, -0.3], [0.2, -0.1]])
+    axes = plotting.exponents([1, 2, 3], values, 0.01 * np.ones((3, 2)), regimes=[2, 0, 2])
+    lines = {container.get_label(): container.lines[0] for container in axes.containers}
+    close(lines[r"$\lambda_{2}$"], [[1, -0.2], [2, -0.3], [3, -0.1]])
+    close(lines[r"$\lambda_1$, chaotic"], [[1, 0.1], [3, 0.2]])
+
+
+def test_series_begin_at_their_time_and_spectra_leave_out_frequency_zero():
+    close(plotting.overlap_series(np.arange(6).reshape(3, 2), start=5).lines[1], [[5, 1], [6, 3], [7, 5]])
+    close(drawn("spectrum").lines[0], [[0.25, 4], [0.5, 1]])
+
+
+def test_samples_are_weighted_sorted_and_compared():
+    draws, weights = [[0.5, 0.5], [1.5, 1.5]], [[3.0, 1.0], [1.0, 1.0]]
+    axes = plotting.law(draws, label="exact posterior", bins=[0.0, 1.0, 2.0], weights=weights)
+    assert set(np.round(axes.patches[0].get_xy()[:, 1], 12)) == {0.0, round(4 / 6, 12), round(2 / 6, 12)}
+    line, *_, guide = drawn("distance_against_width", slopes=(-2,)).lines
+    close(line, [[10, 1.0], [100, 0.1]])
+    close(guide, [[10, 1.0], [100, 0.01]])
+    line, *_, guide = drawn("approach").lines
+    close(line, [[0.01, 0.02], [1.0, 3.0]])
+    close(guide, [[0.01, 0.01], [1.0, 1.0]])
+    axes = plotting.over_temperatures([1.0, 0.1, 0.01], {"theory": [-3.0, -1.0, -2.0]}, mark=True)
+    close(axes.containers[0].lines[0], [[0.01, -2.0], [0.1, -1.0], [1.0, -3.0]])
+    close(axes.lines[-1], [[0.1, -1.0]])
+    close(drawn("coverage").lines[0], [[0.5, -0.1], [0.9, -0.05]])
+
+
+def test_the_flow_puts_the_scale_of_the_layer_above_before_every_order_parameter():
+    order = (np.diag(np.arange(1.0, 7.0)), np.array([[2.0, -1, 0], [-1, 3, 0], [0, 0, 1]]), 0.5)
+    figure = plotting.order_parameter_flow({"one": order, "other": order}, variance=(1.0, 0.5, 4.0, 1.0))
+    wanted = [np.full((1, 1), 0.5), 4.0 * 0.5 * np.eye(3), order[1], 0.5 * np.kron(np.eye(2), order[1]), order[0]]
+    for axes, matrix in zip(figure.axes[:10], 2 * wanted, strict=True):
+        np.testing.assert_allclose(axes.images[0].get_array(), matrix)
+    figure = plotting.order_parameter_flow({"narrow": (np.eye(2), [[[2.0]], [[3.0]]], 0.5)}, variance=(1.0, 4.0, 1.0))
+    wanted = [np.full((1, 1), 0.5), np.diag([2.0, 3.0]), 2 * np.diag([2.0, 3.0]), np.eye(2)]
+    for axes, matrix in zip(figure.axes[:4], wanted, strict=True):
+        np.testing.assert_allclose(axes.images[0].get_array(), matrix)
+
+
+def test_drawings_of_tasks_carry_their_numbers():
+    assert [line.get_xdata()[0] for line in drawn("hidden_chains").lines] == [1.5, 0.5, 1.5, 2.5]
+    minus = "\N{MINUS SIGN}"
+    assert [text.get_text() for text in drawn("one_shot_sequence").texts] == ["+", minus, "?", f"→ {minus}"]
+    tints = [np.asarray(image.get_array()).ravel() for image in drawn("attended").images[1::2]]
+    np.testing.assert_allclose(np.concatenate(tints), np.arange(12) / 11)

@@ -60,3 +60,14 @@ def test_a_kernel_divides_into_skips_heads_and_the_rest(overlap):
     assert found.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="weights, covariance"):
         kernel_shares(overlap, np.eye(4), heads=both)
+
+
+def test_matrices_of_no_weights_have_no_shares(overlap):
+    takes = [lambda one, take=take: take(one, heads=HEADS) for take in (path_weights, layer_shares, head_shares)]
+    both = (sma.SkipHeads(2), sma.SkipHeads(2))
+    takes += [lambda one: kernel_shares(one, overlap, heads=both), lambda one: kernel_shares(overlap, one, heads=both)]
+    for take in takes:
+        with pytest.raises(ValueError, match="wanted a symmetric matrix"):
+            take(overlap + np.triu(overlap, 1))
+        with pytest.raises(ValueError, match="wanted a positive semi-definite matrix"):
+            take(-overlap)

@@ -1,4 +1,4 @@
-"""The encoder against one in NumPy; its replay, padding and batches; the real weights only where they are installed."""
+"""The encoder against one in NumPy; padding and batches; the real weights only where they are installed."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.tasks import _installed, encode, freeze, pretrained_encoder, random_encoder, replay
+from attention_book.tasks import _installed, encode, pretrained_encoder, random_encoder
 from attention_book.tasks.encoder import encoded_batches
 from attention_book.tasks.tokens import Tokens, _tokeniser, tokenise
 
@@ -123,31 +123,7 @@ def test_a_gated_head_is_one_whose_values_and_their_bias_are_scaled(encoder, tok
     assert_is_bert(encode(encoder, tokens, head_gates=gates), weights, tokens, LAYERS, HEADS, 1e-11)
 
 
-def test_replay_is_the_encoder(encoder, tokens, encoding):
-    frozen = freeze(encoder, tokens)
-    found = replay(encoder, frozen, encoding.embeddings)
-    np.testing.assert_allclose(jnp.moveaxis(found, 0, 1), encoding.hidden, rtol=1e-11, atol=1e-12)
-
-
-def test_replay_is_linear_up_to_constants_and_the_encoder_is_not(encoder, tokens, encoding):
-    frozen = freeze(encoder, tokens)
-    one, other = encoding.embeddings, jax.random.normal(jax.random.key(4), encoding.embeddings.shape)
-    ends = [replay(encoder, frozen, values) for values in (one, other)]
-    between = replay(encoder, frozen, 0.3 * one + 0.7 * other)
-    np.testing.assert_allclose(between, 0.3 * ends[0] + 0.7 * ends[1], rtol=1e-10, atol=1e-11)
-    # Frozen numbers belong to the sentence: those of its reverse are others.
-    turned = Tokens(tokens.ids[::-1].copy(), tokens.lengths[::-1].copy(), tokens.uncut[::-1].copy())
-    assert not np.allclose(freeze(encoder, turned).gates, frozen.gates, atol=1e-3)
-
-
-def test_replay_feels_every_frozen_part(encoder, tokens, encoding):
-    frozen = freeze(encoder, tokens)
-    for name in frozen._fields:
-        changed = frozen._replace(**{name: 1.1 * getattr(frozen, name)})
-        assert not np.allclose(replay(encoder, changed, encoding.embeddings)[-1], encoding.hidden[:, -1], atol=1e-3)
-
-
-def test_what_does_not_fit_is_refused(encoder, tokens, encoding):
+def test_what_does_not_fit_is_refused(encoder, tokens):
     with pytest.raises(ValueError, match=r"layers: wanted whole numbers in 0\.\.1, got \(2,\)"):
         encode(encoder, tokens, (2,))
     with pytest.raises(ValueError, match="numbers below 20, the encoder's vocabulary, got 40"):
@@ -158,8 +134,6 @@ def test_what_does_not_fit_is_refused(encoder, tokens, encoding):
         encode(encoder, tokens, head_gates=np.ones((3, 2)))
     with pytest.raises(ValueError, match="batch: wanted a whole number of at least 1, got 0"):
         encode(encoder, tokens, batch=0)
-    with pytest.raises(ValueError, match=r"embeddings: wanted \(5, 7, 12\), as was frozen, got \(2, 7, 12\)"):
-        replay(encoder, freeze(encoder, tokens), encoding.embeddings[:2])
     with pytest.raises(ValueError, match="multiple of 3 heads, got 10"):
         random_encoder(jax.random.key(0), heads=3, width=10)
 
@@ -269,15 +243,6 @@ def test_the_pretrained_encoder_is_bert_with_the_weights_of_the_file(pretrained,
     encoding = encode(encoder, read)
     assert encoding.pooled.dtype == precision
     assert_is_bert(encoding, load(_installed.content("weights")), read, 6, 12, tolerance)
-
-
-@real_texts
-@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("float64", 1e-12)])
-def test_replay_of_the_pretrained_encoder(pretrained, precision, tolerance):
-    encoder, read = jax.tree.map(lambda weights: weights.astype(precision), pretrained), tokenise(SENTENCES)
-    encoding = encode(encoder, read)
-    found = jnp.moveaxis(replay(encoder, freeze(encoder, read), encoding.embeddings), 0, 1)
-    np.testing.assert_allclose(found, encoding.hidden, rtol=tolerance, atol=tolerance)
 
 
 @real_texts

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attention_book.tasks import _decode
 from attention_book.tasks import images as module
 from attention_book.tasks.images import VARIABLE, ImageSet, data_root, load, omniglot_split
 
@@ -35,7 +36,7 @@ def missing() -> str:
     try:
         import torch  # noqa: F401
     except ImportError:
-        return "torch is not installed: pip install -r requirements-images.txt"
+        return "torch is not installed: make images"
     return ""
 
 
@@ -46,6 +47,11 @@ real_data = pytest.mark.skipif(bool(missing()), reason=missing())
 def small():
     pixels = np.arange(5 * 32 * 32).reshape(5, 32, 32).astype(np.uint8)
     return ImageSet("omniglot", pixels, np.array([0, 2, 5]), ("one", "two"))
+
+
+@pytest.fixture
+def small_is_omniglot(small, monkeypatch):
+    monkeypatch.setitem(module._DIGESTS, "omniglot", module._digest(small.pixels, small.starts, small.names))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +77,8 @@ def offline(monkeypatch):
 def test_array_file_is_read_back_and_torch_not_imported(small, tmp_path):
     module._write(small, tmp_path / "decoded" / "omniglot-32-v1.npz")
     code = (
-        "import sys; from attention_book.tasks.images import load; "
+        "import sys; from attention_book.tasks.images import _DIGESTS, load; "
+        f"_DIGESTS['omniglot'] = {module._digest(small.pixels, small.starts, small.names)!r}; "
         f"images = load('omniglot', {str(tmp_path)!r}); "
         "print(images.pixels.sum(), images.classes, 'torch' in sys.modules)"
     )
@@ -81,6 +88,7 @@ def test_array_file_is_read_back_and_torch_not_imported(small, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "other"])
+@pytest.mark.usefixtures("small_is_omniglot")
 def test_damaged_array_file_is_named_and_not_used(small, tmp_path, damage):
     path = tmp_path / "decoded" / "omniglot-32-v1.npz"
     module._write(small, path)
@@ -99,6 +107,22 @@ def test_damaged_array_file_is_named_and_not_used(small, tmp_path, damage):
         load("omniglot", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["omniglot", "mnist", "fashion_mnist"])
+def test_a_whole_file_of_other_images_is_named_and_not_used(small, tmp_path, name):
+    module._write(small, tmp_path / "decoded" / f"{name}-32-v1.npz")
+    with pytest.raises(
+        ValueError, match=f"{name}-32-v1.npz: wanted the images of {name}, got others.*Remove this file"
+    ):
+        load(name, tmp_path)
+
+
+def test_originals_that_are_resized_to_other_pixels_are_not_used(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(_decode, "decode", lambda *_: (small.pixels, small.starts, small.names))
+    with pytest.raises(ValueError, match="omniglot: the originals are right.*Install torchvision and Pillow"):
+        load("omniglot", tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
 def test_interrupted_write_leaves_nothing_behind(small, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -114,11 +138,13 @@ def test_processes_that_start_together_decode_once(tmp_path):
     code = f"""
 import pathlib, time, numpy as np
 from attention_book.tasks import _decode, images
+decoded = np.full((2, 32, 32), 7, np.uint8), np.array([0, 2]), ("one",)
 def decode(name, root, *_):
     pathlib.Path(root, "unpacked").mkdir()
     time.sleep(0.5)
-    return np.full((2, 32, 32), 7, np.uint8), np.array([0, 2]), ("one",)
+    return decoded
 _decode.decode = decode
+images._DIGESTS["omniglot"] = images._digest(*decoded)
 print(images.load("omniglot", {str(tmp_path)!r}).pixels.sum())
 """
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attention_book.tasks import SentenceSet, _installed, _texts, sentence_set
+from attention_book.tasks import SentenceSet, _installed, _texts, sentence_set, tokenise
 
 from .installed import put, real_texts  # noqa: F401
 
@@ -165,6 +165,6 @@ def test_the_real_sets():
 @real_texts
 def test_different_sentences_are_different_to_the_encoder():
     for name in ("trec", "reviews", "spam"):
-        tokens = tasks.tokenise(sentence_set(name).texts, length=512)
+        tokens = tokenise(sentence_set(name).texts, length=512)
         assert len({row.tobytes() for row in tokens.ids}) == len(tokens)
         assert np.mean(tokens.uncut > 64) < 0.02

@@ -6,18 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from statmech_attention.installed import need
-
-need("io", "saving and loading")
-
 import xarray as xr
 
+from attention_book.training.network import CURVE, TrainedNetwork
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import Stage, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.layers.written import layers_from_json, layers_to_json
-from statmech_attention.training.network import CURVE, TrainedNetwork
 
 
 @checks.objects

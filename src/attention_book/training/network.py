@@ -1,15 +1,19 @@
 """A trained network in what the theory and the pruning need of it."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.layers.chains import chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.model.attention import QueryKeyAttention, attention_from_queries_and_keys
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
 
 CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
 
@@ -87,3 +91,36 @@ class TrainedNetwork:
                 f"{attentioned.layers} and {attentioned.values.shape[1:]}. Compute it with this network's attention."
             )
         return jnp.asarray(self.vectors, attentioned.values.dtype)
+
+    def keep_heads(self, kept: Sequence[Sequence[int]]) -> "TrainedNetwork":
+        """The network with only some heads of every layer; the learning curve stays as it was."""
+        whole = chain(self.layers)
+        smaller, parts = whole.keep(kept)
+        partial = partial_paths_left(whole.branches, [part.branches for part in parts])
+        # The vectors hold the paths' coefficients, 1/sqrt(H_l) of every head; the order parameters (13) do not.
+        rescaling = math.sqrt(whole.divisor / smaller.divisor) * smaller.path_gains / whole.path_gains[partial[0]]
+        offsets = None if self.offsets is None else rescaling.astype(self.offsets.dtype) * self.offsets[partial[0]]
+        return replace(
+            self,
+            offsets=offsets,
+            queries=_taken(self.queries, kept),
+            keys=_taken(self.keys, kept),
+            vectors=rescaling[:, None].astype(self.vectors.dtype) * self.vectors[partial[0]],
+            order_parameters=order_parameters_on(self.order_parameters, whole, parts),
+            value_norms=_taken(self.value_norms, [part.matrices for part in parts]),
+            layers=smaller.spelled,
+        )
+
+    def head_weight_norms(self, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
+        r"""Frobenius norm of each head's weights while training, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, or of $V$ alone."""
+        squares = []
+        for norms, queries, keys in zip(self.value_norms, self.queries, self.keys, strict=True):
+            square = np.asarray(norms, float) ** 2 / self.width  # values are sqrt(N) times those of training
+            if not values_only:
+                square = square + sum(np.sum(np.asarray(side, float) ** 2, axis=(1, 2)) for side in (queries, keys))
+            squares.append(square)
+        return np.sqrt(np.concatenate(squares))
+
+
+def _taken(layers, kept) -> tuple:
+    return tuple(layer.take(np.asarray(left, int), axis=0) for layer, left in zip(layers, kept, strict=True))
