@@ -47,3 +47,4 @@ from attention_book.plotting.tasks import (
     switching,
 )
 from statmech_attention.plotting import *  # noqa: F403
+from statmech_attention.plotting import style
