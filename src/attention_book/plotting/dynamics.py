@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS
 from attention_book.plotting.sliders import Panel, Slider, slider
 from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import new_figure
