@@ -21,12 +21,11 @@ import numpy as np
 from tqdm import tqdm
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import save_network, train, trained_network
 from attention_book.training.path_form import initial
 from benchmarks import table
-from statmech_attention import results
 from statmech_attention.sampling import Chains, posterior
 from statmech_attention.theory.problem import Problem
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from statmech_attention import results
+from attention_book import results
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"

@@ -8,9 +8,9 @@ import pytest
 import verify
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments import HiddenMarkovWeights, experiment_of
 from attention_book.experiments.experiment import difference, largest_difference
-from statmech_attention import results
 
 SETTINGS = dict(width=2, seed=3, network="all", noise=1.0, temperature=1.0, examples=6, test_examples=5)
 SETTINGS |= dict(chains=2, warmup=20, draws=20, thinning=1)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book import results
 from attention_book.notebooks import runs
-from statmech_attention import results
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ["network-1x2-seed0", "theory-1x2-seed0", "pruning-1x2-seed0"]

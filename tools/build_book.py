@@ -15,7 +15,7 @@ from page_notebooks import address, export, launch
 from tqdm import tqdm
 
 from attention_book.notebooks.execution import kernel_environment
-from statmech_attention.results.provenance import hash_files
+from attention_book.results import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE_MEMORY = 2 * 2**30  # bytes

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attention_book import experiments
-from statmech_attention import results
-from statmech_attention.results import digest
+from attention_book import experiments, results
+from attention_book.results import digest
 
 
 def save(path, values=(1.0, 2.0), names=("a", "b"), seconds=3.0, **parameters):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from statmech_attention import results
+from attention_book import results
 
 PARAMETERS = {"widths": [1000, 10], "temperature": 0.01, "task": "hidden_markov", "smoke": True}
 

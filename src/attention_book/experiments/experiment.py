@@ -21,8 +21,10 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from statmech_attention import checks, results
-from statmech_attention.results.atomic import Busy, alone, replacing
+from attention_book import results
+from attention_book.locks import Busy, alone
+from statmech_attention import checks
+from statmech_attention.results.atomic import replacing
 
 
 class Part(NamedTuple):

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 import xarray as xr
 from jaxtyping import Array, Float
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, parameter
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 from attention_book.training import TrainedNetwork, load_network
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.attention import QueryKeyAttention

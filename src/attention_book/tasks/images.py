@@ -92,9 +92,9 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
     path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
     checks.refuse_folder(path)
     if not path.exists():
-        # Only here: torch is slow to import and not needed again, and the room of results brings xarray.
+        # Only here: torch is slow to import and not needed again.
+        from attention_book.locks import in_turn
         from attention_book.tasks._decode import decode
-        from statmech_attention.results.atomic import in_turn
 
         # One process unpacks and decodes; those that come meanwhile wait for its file.
         with in_turn(path.with_suffix(".lock")):
@@ -158,7 +158,7 @@ def _read(name: str, path: Path) -> ImageSet:
 
 
 def _write(images: ImageSet, path: Path) -> None:
-    from statmech_attention.results.atomic import replacing  # its room brings xarray, which images need not
+    from statmech_attention.results.atomic import replacing
 
     arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
     with replacing(path) as temporary, open(temporary, "wb") as file:

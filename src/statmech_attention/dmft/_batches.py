@@ -1,5 +1,6 @@
 """Large batches in pieces that stay in a core's cache, one thread per core."""
 
+import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +34,6 @@ def in_pieces(
     if alone or not checks.concrete(*jax.tree.leaves((laws, rings))):
         return function(laws, rings)
     length = -(-size // pieces)
-    from tqdm import tqdm
 
     def piece(number: int):
         # All of one length, so that they share one compilation: the last are filled up with copies.
@@ -42,16 +42,21 @@ def in_pieces(
         windows = {name: getattr(rings, name)[..., some] for name in ("keys", "values", "attention")}
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
-    hidden = None if progress is None else not progress  # None: on a terminal only
-    with tqdm(total=pieces, unit="piece", disable=hidden) as bar, ThreadPoolExecutor(threads) as pool:
-        found = []
-        for one in [pool.submit(piece, number) for number in range(pieces)]:
-            found.append(one.result())
-            bar.update()
+    with ThreadPoolExecutor(threads) as pool:
+        found = [one.result() for one in _shown([pool.submit(piece, number) for number in range(pieces)], progress)]
     # Results without axes are common to all pieces.
     return jax.tree.map(
         lambda *parts: parts[0] if not parts[0].ndim else jnp.concatenate(parts, -1)[..., :size], *found
     )
+
+
+def _shown(pieces: list, progress: bool | None):
+    """Iterate with a bar (None: on a terminal only), or without one where tqdm is not installed."""
+    if progress is False or importlib.util.find_spec("tqdm") is None:
+        return pieces
+    from tqdm import tqdm
+
+    return tqdm(pieces, unit="piece", disable=None if progress is None else False)
 
 
 def _cores() -> int:

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 import contextlib
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -19,20 +20,20 @@ _SUFFIX = ".part"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place in one step if nothing is raised; folders are made.
+    """Yield a new file beside `path`, which replaces `path` in one step if nothing is raised; folders are made.
 
-    It is `NAME.RANDOM.part`. One that a killed process left is removed when `path` is written again.
+    It is `NAME.RANDOM.part`. The next write of `path` removes such files of killed processes.
 
     Raises:
         ValueError: a folder of that name.
-        OSError: it cannot be written, as on a full disk; the message has its name, and what was there stays.
+        OSError: `path` cannot be written, as on a full disk; what was there stays.
     """
     checks.refuse_folder(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = _locked(path)
     except OSError as error:
-        raise _told(error, path) from error
+        raise _named(error, path) from error
     try:
         _drop_abandoned(path)
         yield temporary
@@ -40,115 +41,40 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        # Of libraries that write, some tell neither the number of the error nor the file.
+        # Some libraries leave out the number of the error or the file.
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            raise _told(error, path) from error
+            raise _named(error, path) from error
         raise
     finally:
         if handle is not None:
             os.close(handle)
 
 
-class Busy(RuntimeError):
-    """Another process is at the same work."""
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Hold a lock file for as long as some work goes on; where there are no locks, as on Windows, nothing is held.
-
-    Args:
-        path: of the lock file, which is there as long as the lock, or until it is taken next after a kill.
-
-    Raises:
-        Busy: another process, or this one, holds it.
-        OSError: it cannot be written.
-    """
-    with _held(path, _lock_file(path, wait=False)):
-        yield
-
-
-@contextmanager
-def in_turn(path: Path) -> Iterator[None]:
-    """Hold a lock file, after waiting for whoever holds it.
-
-    Where the file cannot be written, nothing is held: the work cannot write there either, and says why.
-
-    Args:
-        path: of the lock file, as in `alone`.
-    """
-    try:
-        handle = _lock_file(path, wait=True)
-    except OSError:
-        handle = None
-    with _held(path, handle):
-        yield
-
-
-@contextmanager
-def _held(path: Path, handle: int | None) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        if handle is not None:
-            path.unlink(missing_ok=True)
-            os.close(handle)
-
-
-def _lock_file(path: Path, wait: bool) -> int | None:
-    """The file of this name, open and locked: not one that its last holder has removed since it was opened."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while fcntl is not None:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise Busy(
-                f"{path.with_suffix('')}: another process is at it. Wait until it is done, or stop it."
-            ) from None
-        except OSError:  # a file system without locks
-            return handle
-        except BaseException:  # stopped while it waited
-            os.close(handle)
-            raise
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
-        os.close(handle)
-    return None
-
-
 def _locked(path: Path) -> tuple[int | None, Path]:
-    """A new file beside `path`, locked for as long as its handle is open: so that nobody takes it for abandoned."""
+    """Make a file beside `path`, locked while its handle is open, so that no process takes it for abandoned."""
     while True:
-        # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
         handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=_SUFFIX, dir=path.parent)
         if fcntl is None:
             os.close(handle)
             return None, Path(name)
         with contextlib.suppress(OSError):  # a file system without locks: nothing is dropped there
             fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.path.exists(name):  # nobody dropped it before it was locked
+        if os.path.exists(name):  # not dropped before it was locked
             return handle, Path(name)
         os.close(handle)
 
 
 def _drop_abandoned(path: Path) -> None:
-    """Remove what killed processes left of `path`: files that nobody holds a lock on."""
+    """Remove unlocked parts of `path`, left by killed processes."""
     if fcntl is None:
         return
-    for left in path.parent.glob(f"{_escaped(path.name)}.*{_SUFFIX}"):
+    for left in path.parent.glob(f"{glob.escape(path.name)}.*{_SUFFIX}"):
         with contextlib.suppress(OSError), open(left, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left.unlink()
 
 
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
-
-
-def _told(error: OSError, path: Path) -> OSError:
-    """The same error with the name of the file that was to be written."""
+def _named(error: OSError, path: Path) -> OSError:
+    """Return the same error with the name of the file that was to be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return type(error)(error.errno, f"{reason}; nothing was written", str(path))

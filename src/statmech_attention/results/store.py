@@ -1,11 +1,8 @@
-"""Recorded results: small netCDF files that say how they were made.
+"""Recorded results: small netCDF files with a record of their making.
 
-A heavy run writes one file when it is done; a chapter reads it. A file holds an xarray Dataset and, in its attributes, what the
-run was asked to do, what it was computed from, and where the numbers come from. It holds no hash of code: a record is right if
-computing part of it again gives the same numbers, which `make verify` does.
+A file holds an xarray Dataset and, in its attributes, the parameters of the run and its provenance.
 """
 
-import hashlib
 import io
 import json
 import os
@@ -13,6 +10,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from statmech_attention.installed import need
+
+need("io", "saving and loading")
 
 import h5netcdf
 import numpy as np
@@ -24,12 +25,9 @@ from statmech_attention.results.atomic import replacing
 from statmech_attention.results.provenance import provenance
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
-# What a clock measured: the same numbers computed again are the same result.
-_NOT_NUMBERS = ("seconds",)
 _LARGE = 4000  # bytes
 
 
-@checks.objects
 def save(
     dataset: xr.Dataset,
     path: str | os.PathLike,
@@ -41,25 +39,22 @@ def save(
     maker: str | None = None,
     wall_seconds: float | None = None,
 ) -> Path:
-    """Write a result with its provenance; the file is there whole or not at all.
+    """Write a result with its provenance, whole or not at all, and return its path.
 
     Args:
         dataset: the numbers, with named dimensions; attributes `units` and `long_name` are kept.
-        path: where to, ending in `.nc`; folders are made.
-        parameters: what the run was asked to do; numbers, texts, truth values, and lists of them.
-        inputs: by name the `digest` of every record that it was computed from.
-        seed: the seed of its random numbers, if it used any.
-        revision: of the experiment, a number that is raised by hand when its numbers are meant to change.
-        maker: the experiment's name.
-        wall_seconds: how long it took.
-
-    Returns:
-        The path.
+        path: a name ending in `.nc`; folders are made.
+        parameters: of the run: numbers, texts, truth values, and lists of them.
+        inputs: digests, by name, of the records from which the result was computed.
+        seed: of the random numbers, if any.
+        revision: a number that is raised when the numbers are meant to change.
+        maker: name of the program or experiment.
+        wall_seconds: duration of the run.
 
     Raises:
-        ValueError: something else than a Dataset, a path that does not end in `.nc` or is a folder, parameters that JSON cannot
-            hold, attributes in the way.
-        OSError: a full disk or a folder that cannot be written to; what was there before is still there.
+        ValueError: no Dataset, a path that does not end in `.nc` or is a folder, parameters that JSON
+            cannot hold, attributes named like those of the record.
+        OSError: a full disk or a folder that cannot be written to; what was there before stays.
     """
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"dataset: wanted an xarray.Dataset, got {type(dataset).__name__}. Write xr.Dataset(...).")
@@ -71,51 +66,49 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **provenance(),
-        "inputs": {} if inputs is None else json.loads(_json(inputs, "inputs")),
+        "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
         "maker": maker,
         "seed": seed,
         "wall_seconds": wall_seconds,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    recorded = dataset.assign_attrs({_PARAMETERS: _json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
-    content = _serialised(recorded)
+    recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
+    # In memory first: HDF5 ends the process if it cannot flush to a full disk.
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        recorded.dump_to_store(H5NetCDFStore(file), encoding=_encoding(recorded))
     with replacing(path) as temporary:
-        temporary.write_bytes(content)
+        temporary.write_bytes(content.getvalue())
     return path
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
-    """Read a result into memory.
-
-    Args:
-        path: a file that `save` wrote.
-
-    Returns:
-        The Dataset, without the record; see `record`.
+    """Read the Dataset of a result into memory, without the record.
 
     Raises:
-        FileNotFoundError: no such file; says how results are made.
-        ValueError: a file that is not a recorded result, or a damaged one.
+        FileNotFoundError: no such file.
+        ValueError: a file that `save` did not write, or a damaged one.
     """
-    dataset = _read(path)
+    path = _existing(path)
+    try:
+        with xr.open_dataset(path, engine="h5netcdf") as opened:
+            dataset = opened.load()
+    except (OSError, ValueError, KeyError) as error:
+        raise _unreadable(path, error) from error
+    _record(path, dataset.attrs)
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset
 
 
 def record(path: str | os.PathLike) -> dict[str, Any]:
-    """How a result was made; its numbers are not read.
-
-    Args:
-        path: a file that `save` wrote.
-
-    Returns:
-        What was given to `save`, and by name `written` (UTC), versions and device.
+    """Return the arguments of `save`, and by name `written` (UTC), versions and device; numbers are not read.
 
     Raises:
-        FileNotFoundError, ValueError: as `load`, though numbers that are damaged are not noticed.
+        FileNotFoundError: no such file.
+        ValueError: a file that `save` did not write, or a damaged record.
     """
-    path = _there(path)
+    path = _existing(path)
     try:
         # xarray takes twenty times as long, since it looks at every variable.
         with h5netcdf.File(path, "r") as opened:
@@ -125,118 +118,23 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
     return _record(path, attributes)
 
 
-def reason_to_make(
-    path: str | os.PathLike,
-    parameters: Mapping[str, Any],
-    *,
-    inputs: Mapping[str, str | None] | None = None,
-    revision: int = 1,
-) -> str:
-    """Why a result has to be made, in a few words; empty where it is current and need not be.
+def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
+    """Return parameters as JSON, arrays as lists."""
 
-    Args:
-        path: where the result would be.
-        parameters: what the run would be asked to do.
-        inputs: by name the `digest` of every record that it would be computed from, None where there is none.
-        revision: of the experiment.
+    def plain(value):
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
 
-    Returns:
-        A text.
-
-    Raises:
-        ValueError: parameters that JSON cannot hold.
-    """
-    wanted = json.loads(_json(parameters))
-    try:
-        made = _record(checks.path("path", path), _read(path).attrs)
-    except FileNotFoundError:
-        return "not there"
-    except ValueError:
-        return "damaged"
-    kept = made[_PARAMETERS]
-    for name in sorted({*kept, *wanted}):
-        if name not in kept or name not in wanted:
-            return f"{name} was {kept.get(name, 'not there')}"
-        if kept[name] != wanted[name]:
-            return f"{name} was {kept[name]}"
-    for name, used in ({} if inputs is None else checks.mapping("inputs", inputs)).items():
-        if made["inputs"].get(name) != used:
-            return f"another {name}"
-    return (
-        ""
-        if made["revision"] == checks.whole("revision", revision, 0)
-        else f"revision {revision} has other numbers than {made['revision']}"
-    )
+    return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain)
 
 
-def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of: Any) -> bool:
-    """True where a result is there with these parameters, inputs and revision: it need not be made again.
-
-    Args:
-        path: where the result would be.
-        parameters: what the run would be asked to do.
-        made_of: `inputs` and `revision`, as for `reason_to_make`.
-
-    Returns:
-        False for a missing or damaged file too.
-
-    Raises:
-        ValueError: parameters that JSON cannot hold.
-    """
-    return not reason_to_make(path, parameters, **made_of)
-
-
-def digest(path: str | os.PathLike) -> str:
-    """SHA-256 of a result's variables and coordinates, whenever and wherever they were computed.
-
-    Args:
-        path: a file that `save` wrote.
-
-    Returns:
-        16 hexadecimal digits; neither the record (parameters, versions, wall time) nor measured seconds count.
-
-    Raises:
-        FileNotFoundError, ValueError: as `load`.
-    """
-    dataset = load(path)
-    found = hashlib.sha256()
-    for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
-        variable = dataset.variables[name]
-        values = np.ascontiguousarray(variable.values)
-        # Texts come back as objects, whose bytes are addresses.
-        content = "\0".join(map(str, values.ravel())).encode() if values.dtype.kind in "OU" else values.tobytes()
-        found.update(f"{name} {variable.dims} {values.shape} {values.dtype.kind}\0".encode())
-        found.update(content)
-    return found.hexdigest()[:16]
-
-
-def _serialised(dataset: xr.Dataset) -> bytes:
-    """The content of a file, made in memory: HDF5 ends the process if it cannot flush to a full disk."""
-    content = io.BytesIO()
-    with h5netcdf.File(content, "w") as file:
-        dataset.dump_to_store(H5NetCDFStore(file), encoding=_encoding(dataset))
-    return content.getvalue()
-
-
-def _there(path) -> Path:
+def _existing(path) -> Path:
     path = checks.path("path", path)
     checks.refuse_folder(path)
     if not path.exists():
-        raise FileNotFoundError(
-            f"{path}: no recorded result there. Results are written by the notebooks in book/runs and by `make bench`."
-        )
+        raise FileNotFoundError(f"{path}: no recorded result there.")
     return path
-
-
-def _read(path) -> xr.Dataset:
-    path = _there(path)
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as opened:
-            dataset = opened.load()
-    except (OSError, ValueError, KeyError) as error:
-        raise _unreadable(path, error) from error
-    _record(path, dataset.attrs)
-    return dataset
 
 
 def _unreadable(path: Path, error: Exception) -> ValueError:
@@ -246,7 +144,7 @@ def _unreadable(path: Path, error: Exception) -> ValueError:
 
 
 def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Parameters and provenance out of a file's attributes."""
+    """Return parameters and provenance from a file's attributes."""
     if not {_PARAMETERS, _PROVENANCE} <= set(attributes):
         raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
     try:
@@ -258,16 +156,7 @@ def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     return {_PARAMETERS: records[0], **records[1]}
 
 
-def _json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
-    def plain(value):
-        if isinstance(value, np.ndarray | np.generic):
-            return value.tolist()
-        raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
-
-    return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain)
-
-
 def _encoding(dataset: xr.Dataset) -> dict:
-    # What is compressed has an index of its own in the file, larger than a small variable.
+    # A compressed variable has its own index in the file, larger than a small variable.
     large = (name for name, one in dataset.variables.items() if one.dtype.kind in "fiub" and one.nbytes > _LARGE)
     return {name: {"zlib": True, "complevel": 9, "shuffle": True} for name in large}

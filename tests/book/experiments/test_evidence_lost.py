@@ -5,7 +5,8 @@ import numpy as np
 import xarray as xr
 
 import statmech_attention as sma
-from statmech_attention import pruning, results
+from attention_book import results
+from statmech_attention import pruning
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403

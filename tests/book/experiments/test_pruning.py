@@ -9,12 +9,12 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
+from attention_book.results import digest
 from attention_book.tasks import one_shot_suite
 from attention_book.training import save_network, trained_network
 from attention_book.training.path_form import initial
-from statmech_attention import pruning, results
-from statmech_attention.results import digest
+from statmech_attention import pruning
 
 from .shared import test_it_is_done_once_and_known_by_its_record, test_wrong_parameters_are_refused  # noqa: F401
 

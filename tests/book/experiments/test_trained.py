@@ -5,11 +5,10 @@ import sys
 import numpy as np
 import pytest
 
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.experiments import trained
+from attention_book.locks import Busy
 from attention_book.training import load_network, train
-from statmech_attention import results
-from statmech_attention.results.atomic import Busy
 
 from .shared import *  # noqa: F403
 
