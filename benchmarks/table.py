@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from attention_book import records
 from benchmarks.checksums import CHECKSUMS
 from statmech_attention import results
 
@@ -56,7 +57,7 @@ class Table:
 
 def read(path: Path) -> list[dict]:
     """The rows of a file that this revision has made on this machine; none where there is no such file."""
-    if not results.is_current(path, machine(), revision=REVISION):
+    if not records.is_current(path, machine(), revision=REVISION):
         return []
     dataset = results.load(path)
     rows = [dataset.isel(row=index) for index in range(dataset.sizes["row"])]

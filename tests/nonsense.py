@@ -22,9 +22,9 @@ import numpy as np
 import xarray as xr
 
 import statmech_attention as sma
+from attention_book.locks import Busy
 from attention_book.training.path_form import initial
 from statmech_attention import dmft, layers, pruning, results, sampling, tasks, training
-from statmech_attention.results.atomic import Busy
 
 sma.enable_x64()
 LONGEST = 60
@@ -297,9 +297,7 @@ TABLE = {
     },
     results: {
         "digest": {"path": RESULT},
-        "is_current": {"path": RESULT, "parameters": {}},
         "load": {"path": RESULT},
-        "reason_to_make": {"path": RESULT, "parameters": {}, "inputs": None, "revision": 1},
         "record": {"path": RESULT},
         "save": {"dataset": xr.Dataset({"a": 1.0}), "path": RESULT, "parameters": {}, "inputs": None, "revision": 1},
     },

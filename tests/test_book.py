@@ -83,7 +83,7 @@ def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
 
 
 def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
-    from statmech_attention.results.provenance import hash_files
+    from attention_book.records import hash_files
 
     first, second = tmp_path / "a.py", tmp_path / "b.py"
     first.write_bytes(b"x = 1\n")

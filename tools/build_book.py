@@ -19,7 +19,7 @@ from page_notebooks import address, export, launch
 from progress import overwrite
 
 from attention_book.notebooks.execution import kernel_environment
-from statmech_attention.results.provenance import hash_files
+from attention_book.records import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY_A_PAGE = 2 * 2**30  # bytes

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
+from attention_book.arguments import Layers, Numbers
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices

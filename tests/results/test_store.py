@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book import records
 from statmech_attention import results
 
 PARAMETERS = {"widths": [1000, 10], "temperature": 0.01, "task": "hidden_markov", "smoke": True}
@@ -58,21 +59,21 @@ def test_a_failed_write_keeps_the_old_result(tmp_path, dataset, monkeypatch):
 
 def test_current_means_same_parameters_inputs_and_revision(tmp_path, dataset):
     path = tmp_path / "one.nc"
-    assert results.reason_to_make(path, PARAMETERS) == "not there" and not results.is_current(path, PARAMETERS)
+    assert records.reason_to_make(path, PARAMETERS) == "not there" and not records.is_current(path, PARAMETERS)
     results.save(dataset, path, parameters=PARAMETERS, inputs={"network": "abc"}, revision=2)
     made_of = {"inputs": {"network": "abc"}, "revision": 2}
-    assert results.is_current(path, PARAMETERS, **made_of)
-    assert results.is_current(path, {**PARAMETERS, "widths": np.array([1000, 10])}, **made_of)
+    assert records.is_current(path, PARAMETERS, **made_of)
+    assert records.is_current(path, {**PARAMETERS, "widths": np.array([1000, 10])}, **made_of)
     for change, reason in (
         ({"temperature": 0.02}, "temperature was 0.01"),
         ({"more": 1}, "more was not there"),
     ):
-        assert results.reason_to_make(path, {**PARAMETERS, **change}, **made_of) == reason
+        assert records.reason_to_make(path, {**PARAMETERS, **change}, **made_of) == reason
     fewer = {name: value for name, value in PARAMETERS.items() if name != "task"}
-    assert results.reason_to_make(path, fewer, **made_of) == "task was hidden_markov"
+    assert records.reason_to_make(path, fewer, **made_of) == "task was hidden_markov"
     for other in ("abd", None):
-        assert results.reason_to_make(path, PARAMETERS, inputs={"network": other}, revision=2) == "another network"
-    reason = results.reason_to_make(path, PARAMETERS, inputs={"network": "abc"}, revision=3)
+        assert records.reason_to_make(path, PARAMETERS, inputs={"network": other}, revision=2) == "another network"
+    reason = records.reason_to_make(path, PARAMETERS, inputs={"network": "abc"}, revision=3)
     assert reason == "revision 3 has other numbers than 2"
 
 
@@ -81,7 +82,7 @@ def test_a_truncated_file_is_named_and_not_used(tmp_path, dataset):
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(ValueError, match=r"one\.nc: wanted a netCDF file"):
         results.load(path)
-    assert results.reason_to_make(path, PARAMETERS) == "damaged"
+    assert records.reason_to_make(path, PARAMETERS) == "damaged"
 
 
 def test_bad_input_is_refused(tmp_path, dataset):
@@ -111,7 +112,7 @@ def test_a_damaged_record_is_named(tmp_path, dataset, damage):
     spoiled.to_netcdf(path, engine="h5netcdf")
     with pytest.raises(ValueError, match=r"one\.nc: a damaged record.*Remove this file and run again"):
         results.record(path)
-    assert results.reason_to_make(path, PARAMETERS) == "damaged"
+    assert records.reason_to_make(path, PARAMETERS) == "damaged"
 
 
 def test_numbers_that_are_damaged_are_noticed_where_they_are_read(tmp_path):
@@ -123,4 +124,4 @@ def test_numbers_that_are_damaged_are_noticed_where_they_are_read(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"one\.nc: wanted a netCDF file"):
         results.load(path)
-    assert results.reason_to_make(path, {}) == "damaged" and results.record(path)["parameters"] == {}
+    assert records.reason_to_make(path, {}) == "damaged" and results.record(path)["parameters"] == {}

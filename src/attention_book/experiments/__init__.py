@@ -8,6 +8,7 @@ pretrained encoder, EncodedPoints, the theory on it alone, MaskedEncoder, the he
 
 from pathlib import Path
 
+from attention_book.arguments import File
 from attention_book.experiments.calibration import Calibration
 from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads
@@ -25,7 +26,6 @@ from attention_book.experiments.theory import Theory
 from attention_book.experiments.trained import Trained
 from attention_book.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 from statmech_attention import results
-from statmech_attention.arguments import File
 
 _EXPERIMENTS = {
     one.name: one

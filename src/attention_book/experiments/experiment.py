@@ -20,9 +20,11 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
+from attention_book import records
 from attention_book.experiments.again import Again
+from attention_book.locks import Busy, alone
 from statmech_attention import checks, results
-from statmech_attention.results.atomic import Busy, alone, replacing
+from statmech_attention.results.atomic import replacing
 
 
 class Part(NamedTuple):
@@ -103,7 +105,7 @@ class Experiment(ABC):
     def reason(self) -> str:
         """Why it has to be run, in a few words; empty where its record stands."""
         inputs = {name: results.digest(path) if path.is_file() else None for name, path in self.sources.items()}
-        return results.reason_to_make(self.path, self.parameters, inputs=inputs, revision=self.revision)
+        return records.reason_to_make(self.path, self.parameters, inputs=inputs, revision=self.revision)
 
     def run(self, *, progress: bool | None = None) -> Path:
         """Make the record, unless it is there.
@@ -125,12 +127,12 @@ class Experiment(ABC):
         inputs = {name: results.digest(path) for name, path in self.sources.items()}
         made_of: dict[str, Any] = {"inputs": inputs, "revision": self.revision}
         kept = _Kept(self.path, {"parameters": self.parameters, **made_of})
-        if results.is_current(self.path, self.parameters, **made_of):
+        if records.is_current(self.path, self.parameters, **made_of):
             kept.tidy()
             return self.path
         self.check_sources()
         with alone(kept.lock):
-            if results.is_current(self.path, self.parameters, **made_of):  # made by another process just now
+            if records.is_current(self.path, self.parameters, **made_of):  # made by another process just now
                 return self.path
             return self._made(kept, progress)
 
@@ -160,7 +162,7 @@ class _Kept:
     def part(self, part: Part, step: Callable[..., Any]) -> xr.Dataset:
         """A part as it was kept, or computed and kept."""
         file = self._folder / f"{part.name}.nc"
-        if results.is_current(file, **self._record):
+        if records.is_current(file, **self._record):
             step(part.steps)
         else:  # not there, or damaged
             self._timed(part, step, file)

@@ -10,9 +10,9 @@ import xarray as xr
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
+from attention_book.arguments import Number, Numbers
 from attention_book.pruning.random_orders import Ordering, ordering
 from statmech_attention import results
-from statmech_attention.arguments import Number, Numbers
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.training import load_network
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from attention_book.arguments import Axes, Numbers
 from attention_book.plotting.interactive import Panel, Slider, slider
 from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS
 from statmech_attention import checks
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new
 

@@ -16,8 +16,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import to_hex
 
+from attention_book.arguments import Numbers
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.plotting.style import COLOURS
 
 _AT_ONCE = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}

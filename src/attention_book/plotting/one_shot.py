@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from attention_book.arguments import Axes, Layers, Numbers
 from attention_book.plotting.interactive import Panel, Slider, slider
-from statmech_attention.arguments import Axes, Layers, Numbers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten

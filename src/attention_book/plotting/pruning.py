@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
-from statmech_attention.arguments import Axes, Numbers
+from attention_book.arguments import Axes, Numbers
 from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 

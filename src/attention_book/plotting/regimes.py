@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_rgb
 
+from attention_book.arguments import Axes, Numbers
 from attention_book.plotting.panels import REGIME_COLOURS, REGIMES
-from statmech_attention.arguments import Axes, Numbers
 from statmech_attention.plotting.style import DARK, MUTED, axes_or_new
 
 _FEW = 80  # values, below which a network counts as periodic where nobody says

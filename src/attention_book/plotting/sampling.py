@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from statmech_attention.arguments import Axes, Number, Numbers
+from attention_book.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # One colour and marker a sampler, wherever it is drawn.

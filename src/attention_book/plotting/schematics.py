@@ -10,8 +10,8 @@ from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 from scipy.linalg import block_diag
 
+from attention_book.arguments import Axes
 from attention_book.plotting.panels import arrow
-from statmech_attention.arguments import Axes
 from statmech_attention.plotting.matrices import _short
 from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name, without_frame
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.patches import Circle
 
+from attention_book.arguments import Axes, Number, Numbers
 from attention_book.plotting.panels import arrow
-from statmech_attention.arguments import Axes, Number, Numbers
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.stats import rankdata
 
+from attention_book.arguments import Numbers
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.pruning.heads import head_indices
 
 

@@ -7,8 +7,8 @@ that no head of a layer takes part in, and normalised head scores are silent abo
 import numpy as np
 from jaxtyping import Float
 
+from attention_book.arguments import Layers, Numbers
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels import check_semi_definite

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from attention_book.arguments import Numbers
 from attention_book.tasks import _installed
 from attention_book.tasks._encoder_layers import (
     Affine,
@@ -27,7 +28,6 @@ from attention_book.tasks._encoder_layers import (
 )
 from attention_book.tasks.tokens import Tokens
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 
 # Names of a layer's matrices and norms in the file of weights.

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from attention_book.arguments import Numbers
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
@@ -121,8 +121,8 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
     checks.refuse_folder(path)
     if not path.exists():
         # Only here: torch is slow to import and not needed again, and the room of results brings xarray.
+        from attention_book.locks import in_turn
         from attention_book.tasks._decode import decode
-        from statmech_attention.results.atomic import in_turn
 
         # One process unpacks and decodes; those that come meanwhile wait for its file.
         with in_turn(path.with_suffix(".lock")):

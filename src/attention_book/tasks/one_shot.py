@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Int32
 
+from attention_book.arguments import Numbers
 from attention_book.tasks._sequences import (
     CHANNELS,
     CompactTokens,
@@ -25,7 +26,6 @@ from attention_book.tasks._sequences import (
 )
 from attention_book.tasks.images import ImageSet
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from attention_book.arguments import File
 from attention_book.tasks.glyph_images import glyph_split, glyphs
 from attention_book.tasks.images import ImageSet, Split, load, omniglot_split
 from attention_book.tasks.one_shot import OneShot, OneShotSample
 from statmech_attention import checks
-from statmech_attention.arguments import File
 from statmech_attention.checks import Key
 
 SUITES = ("omniglot", "glyphs")

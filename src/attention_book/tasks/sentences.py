@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from attention_book.arguments import Numbers
 from attention_book.tasks import _installed, _texts
 from statmech_attention import checks
-from statmech_attention.arguments import Numbers
 
 # What reads each file, and its classes; the first of two is labelled +1.
 _READERS = {

@@ -19,12 +19,12 @@ from jaxtyping import Float, Shaped
 from statmech_attention.training.network import CURVE, TrainedNetwork
 from tqdm import tqdm
 
+from attention_book.arguments import File, Layers
 from attention_book.tasks.images import Split
 from attention_book.tasks.one_shot import OneShot
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
-from statmech_attention.arguments import File, Layers
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Kind
 from statmech_attention.results.checkpoint import load_state, save_state

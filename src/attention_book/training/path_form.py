@@ -19,10 +19,10 @@ import numpy as np
 from jaxtyping import Array, Float
 from statmech_attention.training.network import CURVE, TrainedNetwork
 
+from attention_book.arguments import Layers, Numbers
 from attention_book.tasks._sequences import CompactTokens
 from attention_book.training.compact import affine, matrices, over_channels
 from statmech_attention import checks
-from statmech_attention.arguments import Layers, Numbers
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain, chain
 from statmech_attention.layers.kind import Layer, Narrow

@@ -71,14 +71,14 @@ def save(
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
     facts = {
         **provenance(),
-        "inputs": {} if inputs is None else json.loads(_json(inputs, "inputs")),
+        "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
         "maker": maker,
         "seed": seed,
         "wall_seconds": wall_seconds,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    recorded = dataset.assign_attrs({_PARAMETERS: _json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
+    recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
     content = _serialised(recorded)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -123,67 +123,6 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
     except (OSError, ValueError, KeyError) as error:
         raise _unreadable(path, error) from error
     return _record(path, attributes)
-
-
-def reason_to_make(
-    path: str | os.PathLike,
-    parameters: Mapping[str, Any],
-    *,
-    inputs: Mapping[str, str | None] | None = None,
-    revision: int = 1,
-) -> str:
-    """Why a result has to be made, in a few words; empty where it is current and need not be.
-
-    Args:
-        path: where the result would be.
-        parameters: what the run would be asked to do.
-        inputs: by name the `digest` of every record that it would be computed from, None where there is none.
-        revision: of the experiment.
-
-    Returns:
-        A text.
-
-    Raises:
-        ValueError: parameters that JSON cannot hold.
-    """
-    wanted = json.loads(_json(parameters))
-    try:
-        made = _record(checks.path("path", path), _read(path).attrs)
-    except FileNotFoundError:
-        return "not there"
-    except ValueError:
-        return "damaged"
-    kept = made[_PARAMETERS]
-    for name in sorted({*kept, *wanted}):
-        if name not in kept or name not in wanted:
-            return f"{name} was {kept.get(name, 'not there')}"
-        if kept[name] != wanted[name]:
-            return f"{name} was {kept[name]}"
-    for name, used in ({} if inputs is None else checks.mapping("inputs", inputs)).items():
-        if made["inputs"].get(name) != used:
-            return f"another {name}"
-    return (
-        ""
-        if made["revision"] == checks.whole("revision", revision, 0)
-        else f"revision {revision} has other numbers than {made['revision']}"
-    )
-
-
-def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of: Any) -> bool:
-    """True where a result is there with these parameters, inputs and revision: it need not be made again.
-
-    Args:
-        path: where the result would be.
-        parameters: what the run would be asked to do.
-        made_of: `inputs` and `revision`, as for `reason_to_make`.
-
-    Returns:
-        False for a missing or damaged file too.
-
-    Raises:
-        ValueError: parameters that JSON cannot hold.
-    """
-    return not reason_to_make(path, parameters, **made_of)
 
 
 def digest(path: str | os.PathLike) -> str:
@@ -258,7 +197,7 @@ def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     return {_PARAMETERS: records[0], **records[1]}
 
 
-def _json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
+def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
     def plain(value):
         if isinstance(value, np.ndarray | np.generic):
             return value.tolist()

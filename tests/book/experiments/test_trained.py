@@ -7,9 +7,9 @@ import pytest
 
 from attention_book import experiments
 from attention_book.experiments import trained
+from attention_book.locks import Busy
 from attention_book.training import train
 from statmech_attention import results
-from statmech_attention.results.atomic import Busy
 from statmech_attention.training import load_network
 
 SETTINGS = dict(layers=1, heads=2, width=12, dimension=4, epochs=1, batch=32, learning_rate=3e-4, weight_decay=5e-5)
