@@ -12,9 +12,9 @@ from attention_book.comparison import block_share
 from attention_book.experiments.encoded_tasks import part_of
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.predictor import predictor_vectors
 from statmech_attention.theory.saddle_point import solve_sweep
 from statmech_attention.theory.scores import DEFINITIONS, head_scores
 from statmech_attention.theory.solution import Solution

@@ -12,7 +12,6 @@ from attention_book.experiments.encoded_grid import TOLERANCE, Problem, halves, 
 from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
 from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.pruning.importance import normalised_by_layer, path_covariance, taylor_importance
-from statmech_attention.pruning.predictor import predictor_contributions
 from statmech_attention.pruning.removal import (
     greedy_order,
     head_drops,
@@ -21,6 +20,7 @@ from statmech_attention.pruning.removal import (
     removal_order,
 )
 from statmech_attention.theory.kernels import centred_alignment, kernel
+from statmech_attention.theory.predictor import predictor_contributions
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.scores import head_scores, path_heads
 from statmech_attention.theory.solution import Solution

@@ -18,7 +18,7 @@ from attention_book.experiments.theory_points import Sequences
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
 from statmech_attention.pruning.heads import path_gates, whole_and_without_each
-from statmech_attention.pruning.predictor import predictor_vectors
+from statmech_attention.theory.predictor import predictor_vectors
 from statmech_attention.theory.saddle_point import solve
 
 

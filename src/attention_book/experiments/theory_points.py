@@ -15,10 +15,9 @@ from attention_book.experiments.networks import seen_by
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
-from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.predictor import accuracy, predictor_vectors
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple, TypeAlias, Union
 
@@ -12,10 +12,13 @@ from jaxtyping import Float, Int
 from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
-from statmech_attention.layers.outputs import OneOutput
+from statmech_attention.layers.linear import Linear
+from statmech_attention.layers.outputs import OneOutput, Outputs
+from statmech_attention.layers.skip import SkipHeads
 
 # Numbers of heads, or layers of any kind; a readout of several outputs last.
 Layers: TypeAlias = Union[Sequence[int | Kind], np.ndarray, "Chain"]
+_KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
 
 
 class Stage(NamedTuple):
@@ -189,3 +192,25 @@ def _listed(layers) -> tuple:
     if not len(layers):
         raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
     return tuple(layers)
+
+
+def layers_to_json(layers) -> list:
+    """Return `layers` in a form that JSON can hold, kinds by their names and fields; refuse a kind of somebody else."""
+    return [_written(layer) for layer in layers]
+
+
+def layers_from_json(written) -> tuple[int | Kind, ...]:
+    """The inverse of `layers_to_json`."""
+    try:
+        layers = tuple(_KINDS[one[0]](**one[1]) if isinstance(one, list) else one for one in written)
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"layers: wanted layers as written, got {written!r}.") from error
+    return chain(layers).spelled
+
+
+def _written(layer: int | Kind):
+    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
+        raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
+    if not isinstance(layer, Kind):
+        return layer
+    return [type(layer).__name__, {name: value for name, value in asdict(layer).items() if value is not None}]

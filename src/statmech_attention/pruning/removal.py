@@ -187,6 +187,30 @@ def pruning_curve(
     return _estimate(right(_gated(contributions, layers, kept, bias), labels))
 
 
+def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers) -> Estimate:
+    """Accuracy of the whole network, and without all heads of one layer or of all, where skips let the rest through.
+
+    Args:
+        contributions: what every path adds to the output, `(examples, paths)`.
+        labels: `(examples,)`, every one +1 or -1.
+        layers: number of heads in every layer, or layers of other kinds; without a skip nothing passes a layer without heads.
+
+    Returns:
+        `Estimate`, each `(layers + 2,)`: whole, without the heads of layer 1, 2, .., without any.
+
+    Raises:
+        ValueError: as for `pruning_curve`.
+    """
+    layer = head_indices(layers)[:, 0]
+    orders: list[Any] = [
+        [],
+        *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
+        np.arange(len(layer)),
+    ]
+    curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
+    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
+
+
 def every_removal(
     contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
 ) -> Removals:

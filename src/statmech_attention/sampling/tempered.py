@@ -16,10 +16,14 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
-from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._bartlett import (
+    bartlett,
+    normal_count,
+    order_parameter_of_normals,
+    order_parameters_of_normals,
+)
 from statmech_attention.sampling._chains import run
 from statmech_attention.sampling._density import label_energy, posterior_density
-from statmech_attention.sampling._normals import normal_count, order_parameter_of_normals, order_parameters_of_normals
 from statmech_attention.sampling._tempering import tempering
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.sampling.order_parameters import with_outputs
