@@ -22,13 +22,7 @@ _KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
 
 
 class Stage(NamedTuple):
-    """A step from one order parameter to the next one below: a layer, the readout, or what one of them has inside.
-
-    Attributes:
-        place: which of the chain's `kinds` it belongs to.
-        kind: this one.
-        inner: whether it is the kind's inner stage, above the kind's own.
-    """
+    """A step from one order parameter to the next one below: a kind of layer, or its inner stage above it."""
 
     place: int
     kind: Kind
@@ -61,7 +55,7 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Layers) -> "Chain":
-        """The chain that `layers` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
+        """The chain that `layers` spells: a number or a kind per layer, and a readout last if it has several outputs."""
         if isinstance(layers, Chain):
             return layers
         layers = _listed(layers)

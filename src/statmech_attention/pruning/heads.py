@@ -13,11 +13,10 @@ from statmech_attention.layers.kind import Kind, Part
 
 
 def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
-    """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
+    """Layer and number of every head of the network, layer 1 first, counted from 0: the order of head scores.
 
     Args:
-        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; a skip or a linear
-            block is not a head.
+        layers: $(H_1, .., H_L)$, or layers of other kinds; a skip or a linear block is not a head.
 
     Returns:
         `(all heads, 2)` whole numbers, the layer before the head's number within it.
@@ -36,18 +35,7 @@ def different_heads(name: str, value, layers) -> list[int]:
 
 
 def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """Heads of every layer that a removal leaves.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        removed: numbers of heads, counted through the network.
-
-    Returns:
-        For every layer the heads that stay, counted within it.
-
-    Raises:
-        ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
-    """
+    """Heads of every layer that a removal leaves, counted within the layer; a layer must let something through."""
     layers, indices = chain(layers), head_indices(layers)
     numbers = different_heads("removed", removed, layers)
     kept = tuple(
@@ -64,25 +52,16 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
 
 
 def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
-    """The layers of the smaller network, as `layers` spells them.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        removed: numbers of heads, counted through the network.
+    """The `layers` of the network that is left after the removal of heads, counted through the network.
 
     Raises:
-        ValueError: as for `prune`.
+        ValueError: as `prune`.
     """
     return chain(layers).keep(kept_heads(layers, removed))[0].spelled
 
 
 def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
-    """Numbers of the partial paths of layers l..L that are left, for every l.
-
-    Args:
-        branches: how many there are of every layer.
-        left: those of them that stay.
-    """
+    """Numbers of the partial paths of layers l..L that are left, for every l."""
     return [
         np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
         for layer in range(len(branches))
@@ -90,13 +69,7 @@ def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
 
 
 def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -> tuple:
-    """The blocks of all order parameters on the partial paths that are left, and those of the heads that are.
-
-    Args:
-        order_parameters: of the whole network, the readout's last.
-        whole: its layers.
-        parts: what is left of each of them.
-    """
+    """The blocks of all order parameters on the partial paths that are left, and of the heads that are left."""
     # The last axis is that of the outputs, all of which stay.
     left = [list(part.branches) for part in parts] + [list(range(whole.outputs))]
     partial, found = partial_paths_left((*whole.branches, whole.outputs), left), []
@@ -110,11 +83,7 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
 
 
 def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
-    """Masks of heads: the whole network, then the network without each head.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-    """
+    """Masks of heads: the whole network, then the network without each head."""
     count = sum(chain(layers).heads)
     return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
@@ -123,13 +92,6 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        kept: `(networks, all heads)` booleans. A layer left with too few heads lets nothing through.
-
-    Returns:
-        `(networks, paths)`.
     """
     layers, start = chain(layers), 0
     factors = np.ones((1, 1))

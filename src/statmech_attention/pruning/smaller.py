@@ -17,24 +17,22 @@ _Network = TypeVar("_Network")
 
 
 def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
-    r"""A really smaller network, without some heads, its factors $1/\sqrt{H_l}$ being those of the heads left.
+    r"""Return a smaller network without some heads, with the factors $1/\sqrt{H_l}$ of the heads left.
 
-    A layer with a skip may lose all its heads: the skip is left alone, the layer is then `SkipHeads(0)`, and attention has
-    no entry for it any more.
+    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the attention.
 
     Args:
-        network: `AttentionedInputs`; `Weights` and the attention that goes with them, each pruned by itself, for
-            `forward`; attention matrices, one array `(examples, heads, keys, queries)` per layer; or an object of your
-            own with `layers` and `keep_heads(kept)`.
+        network: `AttentionedInputs`; `Weights`; attention from this package, or matrices, one array
+            `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
+            `keep_heads(kept)`. Weights and their attention are pruned separately.
         removed: numbers of heads, counted through the network as in `head_indices`.
-        layers: the layers, where they are not of heads alone; `AttentionedInputs` have them. Those of the smaller
-            network are `heads_left(layers, removed)`.
+        layers: only if not all are of heads alone; see `heads_left` for those of the smaller network.
 
     Returns:
         The same kind of object. Nothing is trained again.
 
     Raises:
-        ValueError: a head that is not there or named twice, a layer left without heads, something else than a network.
+        ValueError: a head that is not there or named twice, a layer left without heads, no network.
     """
     if hasattr(network, "keep_heads"):
         whole: Any = network

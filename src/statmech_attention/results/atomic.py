@@ -19,13 +19,9 @@ _SUFFIX = ".part"
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place in one step if nothing is raised; folders are made.
+    """A file beside `path` to write to, which replaces `path` in one step if nothing is raised.
 
-    It is `NAME.RANDOM.part`. One that a killed process left is removed when `path` is written again.
-
-    Raises:
-        ValueError: a folder of that name.
-        OSError: it cannot be written, as on a full disk; the message has its name, and what was there stays.
+    A file `NAME.RANDOM.part` left by a killed process is removed by the next writer. An OSError names `path`.
     """
     checks.refuse_folder(path)
     try:

@@ -17,32 +17,14 @@ _SETTINGS = "settings"
 
 
 def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
-    """Write a state.
-
-    Args:
-        path: where to; what is there is replaced in one step.
-        state: a pytree of arrays and numbers.
-        settings: what the run was asked to do, as JSON can hold it.
-    """
+    """Write a pytree of arrays and numbers, with the settings of the run as JSON."""
     leaves: dict[str, Any] = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     with replacing(path) as temporary, open(temporary, "wb") as file:
         np.savez(file, **leaves | {_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
 
 
 def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
-    """Read a state.
-
-    Args:
-        path: a file that `save_state` wrote.
-        like: a pytree of the same structure.
-        settings: what the run is asked to do now.
-
-    Returns:
-        The state, its leaves NumPy arrays.
-
-    Raises:
-        ValueError: a damaged file, or one of a run with other settings, which are named.
-    """
+    """Read a state like the pytree `like`, as NumPy arrays; refuse a damaged file, or one with other settings."""
     checks.refuse_folder(path)
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.

@@ -9,12 +9,7 @@ _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 
 
 def provenance() -> dict[str, str]:
-    """What a result must carry so that somebody can tell later how it was made.
-
-    Returns:
-        Texts by name: `package` (version), `python`, one entry a numerical library, `platform`, and `device` (kind and
-        number of the devices JAX computes on). No paths and no host names.
-    """
+    """Versions of the package, Python and the numerical libraries, platform and devices; no paths or host names."""
     import jax
 
     devices = jax.devices()

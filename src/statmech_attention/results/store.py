@@ -1,8 +1,7 @@
 """Recorded results: small netCDF files that say how they were made.
 
-A heavy run writes one file when it is done; a chapter reads it. A file holds an xarray Dataset and, in its attributes, what the
-run was asked to do, what it was computed from, and where the numbers come from. It holds no hash of code: a record is right if
-computing part of it again gives the same numbers, which `make verify` does.
+A file holds an xarray Dataset and, in its attributes, the parameters of the run, digests of its inputs and the
+provenance. It holds no hash of code: a record is right if computing it again gives the same numbers.
 """
 
 import hashlib
@@ -45,21 +44,20 @@ def save(
 
     Args:
         dataset: the numbers, with named dimensions; attributes `units` and `long_name` are kept.
-        path: where to, ending in `.nc`; folders are made.
-        parameters: what the run was asked to do; numbers, texts, truth values, and lists of them.
+        path: ends in `.nc`; folders are made.
+        parameters: of the run; numbers, strings, booleans, and lists of them.
         inputs: by name the `digest` of every record that it was computed from.
-        seed: the seed of its random numbers, if it used any.
-        revision: of the experiment, a number that is raised by hand when its numbers are meant to change.
+        seed: of the random numbers, if any.
+        revision: of the experiment, raised by hand for a deliberate change of its numbers.
         maker: the experiment's name.
-        wall_seconds: how long it took.
+        wall_seconds: duration of the run.
 
     Returns:
         The path.
 
     Raises:
-        ValueError: something else than a Dataset, a path that does not end in `.nc` or is a folder, parameters that JSON cannot
-            hold, attributes in the way.
-        OSError: a full disk or a folder that cannot be written to; what was there before is still there.
+        ValueError: no Dataset, another ending or a folder, parameters that JSON cannot hold, reserved attributes.
+        OSError: it cannot be written, as on a full disk; the previous file is still there.
     """
     if not isinstance(dataset, xr.Dataset):
         raise ValueError(f"dataset: wanted an xarray.Dataset, got {type(dataset).__name__}. Write xr.Dataset(...).")
@@ -86,16 +84,16 @@ def save(
 
 
 def load(path: str | os.PathLike) -> xr.Dataset:
-    """Read a result into memory.
+    """Read a result into memory, without its record.
 
     Args:
         path: a file that `save` wrote.
 
     Returns:
-        The Dataset, without the record; see `record`.
+        The Dataset; see `record` for its parameters and provenance.
 
     Raises:
-        FileNotFoundError: no such file; says how results are made.
+        FileNotFoundError: no such file.
         ValueError: a file that is not a recorded result, or a damaged one.
     """
     dataset = _read(path)
@@ -104,16 +102,16 @@ def load(path: str | os.PathLike) -> xr.Dataset:
 
 
 def record(path: str | os.PathLike) -> dict[str, Any]:
-    """How a result was made; its numbers are not read.
+    """Read how a result was made, without its numbers.
 
     Args:
         path: a file that `save` wrote.
 
     Returns:
-        What was given to `save`, and by name `written` (UTC), versions and device.
+        The arguments of `save`, and by name `written` (UTC), versions and device.
 
     Raises:
-        FileNotFoundError, ValueError: as `load`, though numbers that are damaged are not noticed.
+        FileNotFoundError, ValueError: as `load`, but damaged numbers go unnoticed.
     """
     path = _there(path)
     try:
@@ -126,13 +124,13 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def digest(path: str | os.PathLike) -> str:
-    """SHA-256 of a result's variables and coordinates, whenever and wherever they were computed.
+    """SHA-256 of a result's variables and coordinates, without its record and measured seconds.
 
     Args:
         path: a file that `save` wrote.
 
     Returns:
-        16 hexadecimal digits; neither the record (parameters, versions, wall time) nor measured seconds count.
+        16 hexadecimal digits, the same on every machine.
 
     Raises:
         FileNotFoundError, ValueError: as `load`.

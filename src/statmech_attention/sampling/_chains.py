@@ -45,17 +45,7 @@ def nuts(
     acceptance: float = 0.8,
     depth: int | tuple[int, int] = 10,
 ) -> Transition:
-    """The chain; the same one for the same arguments, so that it is compiled once.
-
-    Args:
-        potential: (position, data, static) -> minus the log density up to a constant.
-        record: (position, data, static) -> a dictionary of the arrays to keep of a draw.
-        static: whatever decides shapes; hashable.
-        warmup: iterations in which step size and masses adapt.
-        step_size: where the step size starts from.
-        acceptance: the mean acceptance that the step size aims for.
-        depth: doublings of a trajectory before it is cut off, in warm-up and after it.
-    """
+    """The chain; the same one for the same arguments, so that it is compiled once."""
     initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
 
     def begin(key, position, data):
@@ -91,22 +81,6 @@ def run(
     In threads of their own, "parallel", no chain waits for the longest trajectory of the others, and NUTS need not copy
     its whole tree at every step, as it does once it is vectorised. "auto" takes threads on a CPU, and one program for all
     chains, "vectorized", elsewhere. The draws are the same, up to rounding.
-
-    Args:
-        transition: the chain.
-        data: a pytree of arrays, shared by all chains.
-        starts: positions to start from, with a leading axis of chains.
-        key: a JAX random key.
-        warmup: iterations that are not kept.
-        draws: draws per chain that are kept.
-        thinning: iterations per draw.
-        chain_method: "parallel", "vectorized" or "auto".
-        checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
-        settings: what else tells this run from others, as JSON can hold it.
-        progress: show a bar; where None, on a terminal only.
-
-    Returns:
-        By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)

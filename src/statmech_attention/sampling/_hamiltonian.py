@@ -46,10 +46,6 @@ def hamiltonian(potential: Callable, record: Callable) -> Transition:
     """The chain, which starts from a standard normal; the same one for the same arguments, so that it is compiled once.
 
     Its data is a pair: what the functions take, and for how many iterations the step adapts.
-
-    Args:
-        potential: (position, data) -> minus the log density up to a constant.
-        record: (position, data) -> a dictionary of the arrays to keep of a draw.
     """
     start_average, update_average = dual_averaging()
 

@@ -45,12 +45,6 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
     """The chain, which starts from the prior; the same one for the same arguments, so that it is compiled once.
 
     Its data is a pair: what the functions take, and for how many iterations ladder and steps adapt.
-
-    Args:
-        energy: (point, data) -> $V$, what the posterior has beside standard normals.
-        record: (point, data) -> a dictionary of the arrays to keep of a draw.
-        rungs: densities, at least 2.
-        turn: angle of a trajectory.
     """
     start_average, update_average = dual_averaging()
     first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER

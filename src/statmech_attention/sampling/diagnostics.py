@@ -178,15 +178,7 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
 def dataset(
     found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool
 ) -> xr.Dataset:
-    """The draws of all chains with their diagnostics.
-
-    Args:
-        found: by name arrays `(chains, draws, ..)`.
-        sampler: what drew them.
-        architecture: the network.
-        temperature: $T$.
-        warn: of bad mixing.
-    """
+    """The draws of all chains with their diagnostics."""
     variables = {
         name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
     }

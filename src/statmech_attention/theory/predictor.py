@@ -152,19 +152,19 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
 
 
 def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
-    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$: no kernel of test inputs is needed.
+    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, without kernels of test inputs.
 
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
 
     Args:
-        problem: a `Problem` of one output with a temperature; its width does not matter.
+        problem: a `Problem` of one output with a temperature.
         order_parameter: $U$, `(paths, paths)`.
 
     Returns:
         `(paths, features)`.
 
     Raises:
-        ValueError: shapes that do not fit each other, $T \le 0$.
+        ValueError: shapes that do not fit each other.
     """
     problem = need_problem(problem, "temperature")
     order_parameter = check_order_parameter(order_parameter, problem.attentioned)
@@ -187,7 +187,7 @@ def predictor_contributions(
     r"""Contribution of each path to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the vectors of `predictor_vectors`.
 
     Args:
-        problem: a `Problem` of one output with a temperature; its width does not matter.
+        problem: as in `predictor_vectors`.
         test: test inputs.
         order_parameter: $U$, `(paths, paths)`.
 
@@ -195,7 +195,7 @@ def predictor_contributions(
         `(test examples, paths)`; their sums over paths are the mean of `predict`.
 
     Raises:
-        ValueError: shapes that do not fit each other, $T \le 0$.
+        ValueError: shapes that do not fit each other.
     """
     vectors = predictor_vectors(problem, order_parameter)
     return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)
