@@ -8,7 +8,7 @@ from statmech_attention.pruning.evidence import (
     order_parameters_left,
     without_head,
 )
-from statmech_attention.pruning.heads import head_indices, heads_left
+from statmech_attention.pruning.heads import head_indices, heads_left, prune
 from statmech_attention.pruning.importance import (
     DEFINITIONS,
     head_confidence,
@@ -29,7 +29,6 @@ from statmech_attention.pruning.removal import (
     without_layers,
 )
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
-from statmech_attention.pruning.smaller import prune
 from statmech_attention.theory.predictor import predictor_contributions, predictor_vectors
 
 __all__ = [

@@ -25,10 +25,8 @@ from statmech_attention.sampling.diagnostics import (
     r_hat,
 )
 from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
-from statmech_attention.sampling.gibbs import gibbs_posterior
-from statmech_attention.sampling.order_parameters import posterior
-from statmech_attention.sampling.tempered import tempered_posterior
-from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
+from statmech_attention.sampling.weights import gibbs_posterior, weights_posterior
 
 __all__ = [
     "Chains",
