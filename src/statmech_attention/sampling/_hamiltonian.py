@@ -31,9 +31,9 @@ _LARGEST_ERROR = 1000.0  # of the energy, beyond which a trajectory diverges
 
 
 class State(NamedTuple):
-    """A chain between two iterations; what is known at the position is not yet known at iteration 0.
+    """A chain between two iterations; potential and gradient are not yet known at iteration 0.
 
-    What is random in the next iteration is drawn before it: else the compiler writes it out again wherever it is used.
+    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is used.
     """
 
     key: Any
@@ -48,9 +48,9 @@ class State(NamedTuple):
 
 @lru_cache(maxsize=64)
 def hamiltonian(potential: Callable, record: Callable) -> Transition:
-    """The chain, which starts from a standard normal; the same one for the same arguments, so that it is compiled once.
+    """The chain of (position, data) functions, started from a standard normal; cached, so that it is compiled once.
 
-    Its data is a pair: what the functions take, and for how many iterations the step adapts.
+    Its data is a pair: the functions' data, and the number of iterations in which the step adapts.
     """
     start_average, update_average = dual_averaging()
 
@@ -129,9 +129,9 @@ class Ladder(NamedTuple):
 
 @lru_cache(maxsize=64)
 def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Transition:
-    """The chain, which starts from the prior; the same one for the same arguments, so that it is compiled once.
+    """The ladder for the energy $V$ of (point, data), started from the prior; cached, so that it is compiled once.
 
-    Its data is a pair: what the functions take, and for how many iterations ladder and steps adapt.
+    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps adapt.
     """
     start_average, update_average = dual_averaging()
     first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER

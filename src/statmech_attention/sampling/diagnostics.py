@@ -46,7 +46,7 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
-    $\sqrt{\sum p (1 - p)} / n$, doubts counted as independent. The error that comes from few test inputs is not in it.
+    $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from few test inputs.
 
     Args:
         outputs: means and their errors, `(examples,)`.
@@ -71,13 +71,13 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
 
 def effective_size(draws: ArrayLike) -> np.ndarray:
-    r"""Number of independent draws that give the mean the same error.
+    r"""Number of independent draws whose mean has the same error.
 
     Args:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number for each of the remaining axes, $n \log_{10} n$ at most for $n$ draws; $n$ where all are the same.
+        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are equal.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -91,13 +91,13 @@ def effective_size(draws: ArrayLike) -> np.ndarray:
 
 
 def r_hat(draws: ArrayLike) -> np.ndarray:
-    r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
+    r"""Split $\hat R$, the width of all half-chains together relative to that of single ones; 1 if they agree.
 
     Args:
         draws: `(chain, draw, ..)`, at least two chains.
 
     Returns:
-        One number for each of the remaining axes; 1 where all draws are the same.
+        One number per remaining axis; 1 if all draws are equal.
 
     Raises:
         ValueError: one chain, or fewer than four draws.
@@ -115,13 +115,12 @@ def r_hat(draws: ArrayLike) -> np.ndarray:
 
 @checks.objects
 def prediction(draws: xr.Dataset) -> Prediction:
-    r"""Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
+    """Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
 
-    $\langle f \rangle$ is the mean of `output` over draws; the variance is that of `output`, and the mean of
-    `output_variance` where draws are of order parameters, whose output still varies given them.
+    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of order parameters.
 
     Args:
-        draws: what one of the samplers returned for test inputs.
+        draws: the result of a sampler with test inputs.
 
     Returns:
         `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see `estimate(draws["output"])`.
@@ -142,16 +141,16 @@ def prediction(draws: xr.Dataset) -> Prediction:
 def inference_data(draws: xr.Dataset) -> xr.DataTree:
     r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere.
 
-    ArviZ from version 1, and its part arviz-stats, take it as it is: `arviz.summary(inference_data(draws))`. Earlier ones read with
-    `arviz.from_netcdf` what `.to_netcdf(path, engine="h5netcdf")` writes.
+    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier versions read with
+    `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
 
     Args:
-        draws: what `posterior`, `tempered_posterior`, `weights_posterior` or `gibbs_posterior` returned.
+        draws: the result of a sampler.
 
     Returns:
-        DataTree with the groups `posterior`, order parameters and, where they were kept, weights; `predictions`, outputs on test
-        inputs where there are any; `sample_stats`, `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`, as far as the
-        sampler has them. Width, temperature, variances and sampler are attributes.
+        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`, outputs on test
+        inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`. Width,
+        temperature, variances and sampler are attributes.
 
     Raises:
         ValueError: something else than draws.

@@ -50,8 +50,7 @@ class Importance(NamedTuple):
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
-        effective_size: $(\sum w)^2 / \sum w^2$, out of all points; the averages are good where it is in the thousands,
-            and below 400 not to be trusted.
+        effective_size: $(\sum w)^2 / \sum w^2$; do not trust averages below 400.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
         theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
@@ -74,9 +73,9 @@ def importance(
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
-    Four points of five are drawn from a multivariate $t$ of the mode's covariance, the fifth from the prior, so that no
-    weight is larger than five times the likelihood over the evidence, whatever the tails; all in antithetic pairs on 16
-    randomly shifted Sobol sequences, whose spread gives the standard errors.
+    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the prior, so that no
+    weight exceeds five times the likelihood over the evidence; all in antithetic pairs on 16 randomly shifted Sobol
+    sequences, whose spread gives the standard errors.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
@@ -89,7 +88,7 @@ def importance(
         `Importance`.
 
     Raises:
-        ValueError: as for `posterior`, or a number of points that is not a power of two.
+        ValueError: as `posterior`, or a number of points that is not a power of two.
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
@@ -99,21 +98,21 @@ def importance(
 def evidence_by_temperature(
     problem: Problem, temperatures: ArrayLike | Sequence[ArrayLike], *, key: Key, points: int = 512, warn: bool = True
 ) -> xr.Dataset:
-    r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
+    r"""$\ln p(Y)$ over temperatures, to choose $T$ by.
 
     Args:
         problem: as in `importance`; its own temperature does not matter.
         temperatures: temperatures in any order.
         key: a JAX random key.
         points: as in `importance`.
-        warn: as in `importance`; where False, look at `effective_size`.
+        warn: as in `importance`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
         `found.temperature[int(found.log_evidence.values.argmax())]`.
 
     Raises:
-        ValueError: as for `importance`, or no temperatures.
+        ValueError: as `importance`, or no temperatures.
     """
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]

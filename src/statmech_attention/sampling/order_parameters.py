@@ -52,20 +52,19 @@ def posterior(
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        test: test inputs, in the form of the training inputs; their outputs given the draws are then part of the result.
-        chains: how many chains and draws, and how they run: `Chains`.
+        test: test inputs, in the form of the training inputs; the result then has their outputs given the draws.
+        chains: number of chains and draws, and options: `Chains`.
 
     Returns:
-        Dataset with dimensions `chain` and `draw` first:
-        `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
-        scalar for one output; with `attentioned_test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
-        constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
-        `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
-        says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
+        Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$, `(path, other_path)`, and
+        `order_parameter_2` .. of the layers above; with `test`, `output`, (9), and `output_variance`, (30),
+        `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a constant; `steps` per iteration;
+        `acceptance`; `diverging`. Also the `.._r_hat` and `.._effective_size` of `order_parameter` and `output`, and
+        the attribute `warning`, empty if the chains mixed. For ArviZ see `inference_data`.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width below 1 or not whole, too few draws or
-            chains, the checkpoint of another run.
+        ValueError: no `Problem`, test inputs that do not fit, a width below 1 or not whole, the checkpoint of
+            another run.
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
@@ -124,22 +123,22 @@ def tempered_posterior(
 ) -> xr.Dataset:
     r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
 
-    Each chain is a ladder of `rungs` densities $e^{-|z|^2 / 2 - \beta P E(U(z)) / 2}$ from $\beta = 1$ to the prior, $\beta = 0$. An iteration
-    moves all of them and offers neighbours an exchange; the rung $\beta = 1$ is kept. The numbers $z$ are as many as there are effective
-    weights, $\sum_l N_l d_l$ for layers of heads, where $d_l$ counts no more than $N_{l+1}$ rows from above: use it where $N$ is small.
+    Each chain is a ladder of `rungs` densities $e^{-|z|^2 / 2 - \beta P E(U(z)) / 2}$ from $\beta = 1$ to the prior, $\beta = 0$. An
+    iteration moves all of them and offers neighbours an exchange; the rung $\beta = 1$ is recorded. There are as many $z$ as
+    effective weights, at most $\sum_l N_l d_l$ for layers of heads: use it for small $N$.
 
     Args:
         problem: as in `posterior`.
         key: a JAX random key.
-        rungs: densities of a ladder, at least 2.
+        rungs: number of densities, at least 2.
         test: as in `posterior`.
         chains: as in `posterior`; each chain is a ladder of its own.
 
     Returns:
-        Dataset as that of `posterior`; `steps` are those of all rungs together, and `exchanged` is the mean chance of an exchange.
+        Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean chance of an exchange.
 
     Raises:
-        ValueError: as for `posterior`, or fewer than two rungs.
+        ValueError: as `posterior`, or fewer than two rungs.
 
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
     """

@@ -36,10 +36,10 @@ from statmech_attention.theory.problem import Problem
 
 
 class WeightPosterior(NamedTuple):
-    """The posterior (8) of all weights, and the inputs to record outputs for; `test` is None where there are none.
+    """The posterior (8) of all weights, and the inputs to record outputs for, or None.
 
-    `flat` are the values of the inputs as a matrix: XLA needs ten times as long for products with an array of three axes, and
-    for a matrix that is reshaped to one only inside of the program.
+    `flat` are the inputs as a matrix: XLA takes ten times as long for products with an array of three axes, or one
+    reshaped within the program.
     """
 
     inputs: AttentionedInputs
@@ -65,17 +65,17 @@ def weights_posterior(
         problem: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
-        start: `Weights` with a leading axis of chains, or draws with their weights, the last of which are taken; draws
-            from the prior where None.
-        keep_weights: keep the weights of every draw, which are many.
+        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last ones are taken; if
+            None, draws from the prior.
+        keep_weights: record the weights of every draw.
         chains: as in `posterior`.
 
     Returns:
-        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself, and
-        there is no `output_variance`; with `keep_weights`, `projection`, `values_1` .., `readout`.
+        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself,
+        without `output_variance`; with `keep_weights`, `projection`, `values_1` .., `readout`.
 
     Raises:
-        ValueError: as for `posterior`, or a start of the wrong shapes.
+        ValueError: as `posterior`, or a start of the wrong shapes.
 
     Source: Tiberi et al. (2024), appendix F.
     """
@@ -117,9 +117,9 @@ def gibbs_posterior(
 ) -> xr.Dataset:
     r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
-    $\theta_0$ is a draw from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$; then $\theta$ is a draw from its posterior given
-    the other layers. A sweep over all layers costs $P^2$ operations a weight. Low temperatures tie the layers together,
-    and many sweeps then make one independent draw.
+    With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a draw from its posterior given the
+    other layers. A sweep over all layers costs $P^2$ operations per weight. Low temperatures tie the layers together, and
+    an independent draw then takes many sweeps.
 
     Args:
         problem: as in `posterior`.
@@ -130,13 +130,12 @@ def gibbs_posterior(
         chains: as in `posterior`; an iteration is a sweep.
 
     Returns:
-        Dataset as that of `weights_posterior`, without what belongs to NUTS.
+        Dataset as that of `weights_posterior`, without the numbers of NUTS.
 
     Raises:
-        ValueError: as for `weights_posterior`.
+        ValueError: as `weights_posterior`.
 
-    Source: conditioning a draw from the prior is Matheron's rule; Doucet, "A note on efficient conditional simulation of
-    Gaussian distributions" (2010).
+    Source: Matheron's rule; Doucet, "A note on efficient conditional simulation of Gaussian distributions" (2010).
     """
     options = run_options(chains, warmup=500)
     data, architecture = prepared(problem, test, key)
