@@ -10,7 +10,7 @@ from layers import brute_force
 
 import statmech_attention as sma
 from statmech_attention import pruning
-from statmech_attention.layers.written import layers_from_json, layers_to_json
+from statmech_attention.layers.chains import layers_from_json, layers_to_json
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.action import smallest_entropy

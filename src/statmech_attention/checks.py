@@ -1,8 +1,7 @@
-"""Checks of what comes in from outside, made before anything is compiled.
+"""Checks of arguments, made before anything is compiled.
 
-Every message says what was wanted, what was got and what to do about it. Values are
-looked at only where they are known: inside `jax.jit` and `jax.vmap` shapes are still
-checked, values cannot be.
+Every message says what was wanted, what was got and what to do. Inside `jax.jit` and `jax.vmap`
+shapes are still checked, values cannot be.
 """
 
 import inspect

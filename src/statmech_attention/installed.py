@@ -1,7 +1,4 @@
-"""The installed version, and the libraries that only some subpackages need.
-
-They come with extras, `pip install 'statmech-attention[plot]'`; `need` is called before such a library is imported.
-"""
+"""The installed version, and the libraries that only some subpackages need: extras of the package."""
 
 import importlib.metadata
 import importlib.util
@@ -31,7 +28,7 @@ class MissingExtra(ImportError):
 
 
 def version() -> str:
-    """The version of the package, which stands in pyproject.toml, or "not installed" if it is only on the Python path."""
+    """Version in pyproject.toml, or "not installed" if the package is only on the Python path."""
     try:
         return importlib.metadata.version(NAME)
     except importlib.metadata.PackageNotFoundError:
@@ -39,27 +36,12 @@ def version() -> str:
 
 
 def absent(extra: str) -> list[str]:
-    """The libraries of an extra that are not installed.
-
-    Args:
-        extra: a key of `EXTRAS`.
-
-    Returns:
-        Their names; none of them is imported.
-    """
+    """Names of an extra's libraries that are not installed; none of them is imported."""
     return [library for library in EXTRAS[extra] if importlib.util.find_spec(library) is None]
 
 
 def need(extra: str, what: str) -> None:
-    """Go on only with an extra.
-
-    Args:
-        extra: a key of `EXTRAS`.
-        what: needs it, for the error message.
-
-    Raises:
-        MissingExtra: a library of it is not installed.
-    """
+    """Raise `MissingExtra`, on behalf of `what`, unless all libraries of an extra are installed."""
     if missing := absent(extra):
         raise MissingExtra(
             f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. {_mend(extra)}", name=missing[0]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.pruning.predictor import predictor_contributions, without_layers
+from statmech_attention.pruning import predictor_contributions, without_layers
 from statmech_attention.theory.problem import Problem
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))

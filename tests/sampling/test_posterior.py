@@ -13,7 +13,7 @@ from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention.sampling import _chains, _weight_draws, weights
+from statmech_attention.sampling import _chains, weights
 
 VARIANCES = (0.8, 1.5, 1.2)
 sampling = sma.sampling
@@ -278,7 +278,7 @@ def test_the_potential_of_the_weights_is_that_of_the_model():
     rng = np.random.default_rng(2)
     heads, variances, shapes = (2, sma.Outputs(3)), (0.8, 1.5, 1.2), {"projection": (5, 4), "values_1": (2, 5, 5)}
     position = {name: jnp.asarray(rng.normal(size=size)) for name, size in {**shapes, "readout": (5, 3)}.items()}
-    data, _ = _weight_draws.prepared(
+    data, _ = weights.prepared(
         rng.normal(size=(6, 2, 4)),
         rng.normal(size=(6, 3)),
         None,
@@ -289,7 +289,7 @@ def test_the_potential_of_the_weights_is_that_of_the_model():
         key=jax.random.key(0),
         settings={"draws": 4, "warmup": 0, "count": 2},
     )
-    sites = jax.tree.map(jnp.shape, _weight_draws.weights_of(position, 1))
+    sites = jax.tree.map(jnp.shape, weights.weights_of(position, 1))
     arguments = {"temperature": data.temperature, "variance": variances, "shapes": sites}
     wanted = potential_energy(sampling.weights_model, (data.inputs, data.labels), arguments, position)
     assert float(weights._potential(position, data, False)) == pytest.approx(float(wanted), rel=1e-13)

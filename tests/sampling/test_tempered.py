@@ -11,8 +11,8 @@ import statmech_attention as sma
 from sampling import problem
 from statmech_attention.layers.skip import SkipHeads
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.sampling import _bartlett, _chains, _normals
-from statmech_attention.sampling._tempering import tempering
+from statmech_attention.sampling import _bartlett, _chains
+from statmech_attention.sampling._hamiltonian import tempering
 
 sampling = sma.sampling
 HEADS, VARIANCES = (2, 2), (0.8, 1.5, 0.7, 1.2)
@@ -31,9 +31,11 @@ def second_moments(values, draws):
 def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, widths):
     layout, draws = Architecture.of(heads, widths, VARIANCES), 20_000
     factors = _bartlett.bartlett(layout)
-    points = jax.random.normal(jax.random.key(5), (draws, _normals.normal_count(widths, factors)))
-    found = jax.jit(jax.vmap(lambda p: _normals.order_parameters_of_normals(p, widths, factors)))(points)
-    np.testing.assert_allclose(_normals.order_parameter_of_normals(points[0], widths, factors), found[0][0], rtol=1e-12)
+    points = jax.random.normal(jax.random.key(5), (draws, _bartlett.normal_count(widths, factors)))
+    found = jax.jit(jax.vmap(lambda p: _bartlett.order_parameters_of_normals(p, widths, factors)))(points)
+    np.testing.assert_allclose(
+        _bartlett.order_parameter_of_normals(points[0], widths, factors), found[0][0], rtol=1e-12
+    )
 
     def network(key):
         weights = sma.sample_weights(key, layers=heads, width=widths, features=1, variance=VARIANCES)

@@ -12,10 +12,10 @@ from jaxtyping import Float, Int8
 from attention_book.comparison import block_share
 from attention_book.experiments.encoded_inputs import Problem
 from statmech_attention.model.accuracy import right
+from statmech_attention.pruning import predictor_contributions, predictor_vectors
 from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
 from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.pruning.importance import normalised_by_layer, path_covariance, taylor_importance
-from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors
 from statmech_attention.pruning.removal import (
     greedy_order,
     head_drops,

@@ -33,8 +33,8 @@ from statmech_attention import checks, results
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.heads import whole_and_without_each
 from statmech_attention.pruning.importance import taylor_importance
-from statmech_attention.pruning.predictor import predictor_contributions
 from statmech_attention.pruning.removal import removal_order
+from statmech_attention.theory.predictor import predictor_contributions
 from statmech_attention.theory.scores import head_scores
 
 PROBE, TUNED = NETWORKS = ("probe", "tuned")

@@ -25,13 +25,13 @@ from statmech_attention.pruning import (
     head_indices,
     head_scores,
     normalised_by_layer,
+    predictor_vectors,
     pruning_curve,
     removal_order,
     taylor_importance,
 )
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
 from statmech_attention.pruning.heads import path_gates, whole_and_without_each
-from statmech_attention.pruning.predictor import predictor_vectors
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 

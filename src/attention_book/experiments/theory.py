@@ -19,7 +19,7 @@ from attention_book.training.network import TrainedNetwork
 from statmech_attention import results
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.predictor import predictor_vectors
+from statmech_attention.pruning import predictor_vectors
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.kernels import centred_alignment, kernel, principal_overlaps
 from statmech_attention.theory.predictor import accuracy

@@ -10,9 +10,8 @@ import xarray as xr
 
 from attention_book.training.network import CURVE, TrainedNetwork
 from statmech_attention import checks, results
-from statmech_attention.layers.chains import Stage, chain
+from statmech_attention.layers.chains import Stage, chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
-from statmech_attention.layers.written import layers_from_json, layers_to_json
 
 
 @checks.objects

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple, TypeAlias, Union
 
@@ -12,20 +12,17 @@ from jaxtyping import Float, Int
 from statmech_attention import checks
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Kind, Layer, Part, Readout
-from statmech_attention.layers.outputs import OneOutput
+from statmech_attention.layers.linear import Linear
+from statmech_attention.layers.outputs import OneOutput, Outputs
+from statmech_attention.layers.skip import SkipHeads
 
 # Numbers of heads, or layers of any kind; a readout of several outputs last.
 Layers: TypeAlias = Union[Sequence[int | Kind], np.ndarray, "Chain"]
+_KINDS = {kind.__name__: kind for kind in (Heads, Linear, SkipHeads, Outputs)}
 
 
 class Stage(NamedTuple):
-    """A step from one order parameter to the next one below: a layer, the readout, or what one of them has inside.
-
-    Attributes:
-        place: which of the chain's `kinds` it belongs to.
-        kind: this one.
-        inner: whether it is the kind's inner stage, above the kind's own.
-    """
+    """A step from one order parameter to the next one below: a kind of layer, or its inner stage above it."""
 
     place: int
     kind: Kind
@@ -58,7 +55,7 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Layers) -> "Chain":
-        """The chain that `layers` spells: a number or a kind for every layer, and a readout last where it is not of one output."""
+        """The chain that `layers` spells: a number or a kind per layer, and a readout last if it has several outputs."""
         if isinstance(layers, Chain):
             return layers
         layers = _listed(layers)
@@ -189,3 +186,25 @@ def _listed(layers) -> tuple:
     if not len(layers):
         raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
     return tuple(layers)
+
+
+def layers_to_json(layers) -> list:
+    """Return `layers` in a form that JSON can hold, kinds by their names and fields; refuse a kind of somebody else."""
+    return [_written(layer) for layer in layers]
+
+
+def layers_from_json(written) -> tuple[int | Kind, ...]:
+    """The inverse of `layers_to_json`."""
+    try:
+        layers = tuple(_KINDS[one[0]](**one[1]) if isinstance(one, list) else one for one in written)
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"layers: wanted layers as written, got {written!r}.") from error
+    return chain(layers).spelled
+
+
+def _written(layer: int | Kind):
+    if isinstance(layer, Kind) and type(layer) is not _KINDS.get(type(layer).__name__):
+        raise ValueError(f"layers: wanted numbers and layers of {', '.join(_KINDS)} to record, got {layer!r}.")
+    if not isinstance(layer, Kind):
+        return layer
+    return [type(layer).__name__, {name: value for name, value in asdict(layer).items() if value is not None}]

@@ -164,13 +164,7 @@ class Layer(Kind):
 
 
 class Part(NamedTuple):
-    """The rest of a layer after some of its heads are removed.
-
-    Attributes:
-        layer: the smaller layer.
-        branches: which branches of the larger one these are.
-        matrices: which of its value matrices.
-    """
+    """The rest of a layer: the smaller layer, and the branches and value matrices of the larger one that stay."""
 
     layer: Layer
     branches: tuple[int, ...]
@@ -197,12 +191,7 @@ def root(number: int) -> float:
 
 
 class Narrow(NamedTuple):
-    r"""Matrices $O^{(h)} V^{(h)}$ of rank $d$ in place of the $V^{(h)}$ of a layer.
-
-    Attributes:
-        values: $V^{(h)}$, `(matrices, d, N_l)`.
-        outputs: $O^{(h)}$, `(matrices, N_{l+1}, d)`.
-    """
+    """Matrices $O^{(h)} V^{(h)}$ of rank $d$ in place of full value matrices."""
 
     values: Float[Array, "*batch _matrices _d _width_in"]
     outputs: Float[Array, "*batch _matrices _width_out _d"]
@@ -221,13 +210,7 @@ class Narrow(NamedTuple):
 def seeds_from(
     rows: Float[Array, "partial width_out"], weights: Float[Array, "matrices width_out width_in"] | Narrow, root=root
 ) -> tuple[Float[Array, "..."], ...]:
-    r"""The seeds $V_s^\top w / \sqrt{N_{l+1}}$, `(matrices, partial, N_l)`, and after them what an inner stage has, `(matrices, partial, d)`.
-
-    Args:
-        rows: effective weights $w$ of the partial paths above.
-        weights: of the layer.
-        root: of a width, what is divided by.
-    """
+    r"""The seeds $V_s^\top w / \sqrt{N_{l+1}}$, `(matrices, partial, N_l)`, then those of an inner stage, `(matrices, partial, d)`."""
     if not isinstance(weights, Narrow):
         return (jnp.einsum("dm,hmn->hdn", rows, weights) / root(weights.shape[1]),)
     inner = jnp.einsum("dm,hmk->hdk", rows, weights.outputs) / root(rows.shape[1])

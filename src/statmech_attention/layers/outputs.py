@@ -11,7 +11,7 @@ from statmech_attention.layers.kind import Readout
 
 @dataclass(frozen=True)
 class OneOutput(Readout):
-    r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the readout where `heads` names none. $U^{(L+1)}$ is a scalar."""
+    r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the readout unless `layers` ends with another. $U^{(L+1)}$ is a scalar."""
 
     @property
     def value_matrices(self):
@@ -31,10 +31,9 @@ class OneOutput(Readout):
 
 @dataclass(frozen=True)
 class Outputs(Readout):
-    r"""$f_c(x) = a_c \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, $c = 1..C$: the last of `heads`. $U^{(L+1)}$ is a $C \times C$ matrix.
+    r"""$f_c(x) = a_c \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, $c = 1..C$: the last of `layers`. $U^{(L+1)}$ is a $C \times C$ matrix.
 
-    Labels are `(examples, C)`. In an order parameter the output is the fastest index of a partial path; $U^{(1)}$ runs over
-    pairs (path, output).
+    Labels are `(examples, C)`. In $U$ the output is the fastest index of a path.
 
     Attributes:
         count: $C$, at least 1.
@@ -62,18 +61,7 @@ class Outputs(Readout):
 
 
 def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
-    r"""Weights of the tokens at the readout $t^*$ of (4): 1 for one of them, or equal weights.
-
-    Args:
-        readout: "first", "last", a token's index, or "mean".
-        tokens: number of tokens.
-
-    Returns:
-        `(tokens,)` weights that sum to one.
-
-    Raises:
-        ValueError: an unknown readout or an index outside the sequence.
-    """
+    """Weights of the tokens, which sum to one, for the readout "first", "last", "mean" or a token's index, $t^*$ of (4)."""
     if isinstance(readout, str) and readout == "mean":
         return np.full(tokens, 1 / tokens)
     index = {"first": 0, "last": tokens - 1}.get(readout) if isinstance(readout, str) else readout

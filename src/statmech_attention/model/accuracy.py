@@ -7,29 +7,17 @@ from jaxtyping import Float
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error, of any shape.
-
-    Attributes:
-        mean: over examples, draws or networks.
-        error: its standard error.
-    """
+    """A mean over examples, draws or networks and its standard error, of any shape."""
 
     mean: Float[np.ndarray, "..."]
     error: Float[np.ndarray, "..."]
 
 
 def right(outputs, labels):
-    """Hit of every example's output: 1, 0, or in between if it is undecided.
+    """Hit of every output, `(.., examples)`: 1, 0, or in between for an undecided one, in NumPy or JAX.
 
-    With one output: 1 where it has the label's sign; an exact zero is half right. With several: 1 where the largest output
-    is that of the largest label; a tie counts in part.
-
-    Args:
-        outputs: `(.., examples)`, or `(.., examples, outputs)`; arrays of NumPy or of JAX.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`.
-
-    Returns:
-        `(.., examples)`.
+    One output is a hit if it has the label's sign, an exact zero half a hit. Of several the largest must be that of
+    the largest label; a tie counts in part.
     """
     xp = outputs.__array_namespace__()
     if labels.ndim == 1:

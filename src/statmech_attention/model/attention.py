@@ -23,10 +23,10 @@ from statmech_attention.model.padding import padded
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ProductAttention:
-    r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the heads given by their matrices $W$.
+    r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the result of `attention_from_products`.
 
-    Made by `attention_from_products`. Call it on inputs `(examples, tokens, features)` for
-    one array `(examples, heads, keys, queries)` a layer; with padding also on a mask, see `attention_matrices`.
+    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one array
+    `(examples, heads, keys, queries)` per layer.
     """
 
     products: tuple[Float[Array, "_heads features features"], ...]
@@ -44,10 +44,9 @@ class ProductAttention:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class QueryKeyAttention:
-    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, equation (3).
+    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3), the result of `attention_from_queries_and_keys`.
 
-    Made by `attention_from_queries_and_keys`. Call it on inputs `(examples, tokens, features)`
-    for one array `(examples, heads, keys, queries)` a layer; with padding also on a mask, see `attention_matrices`.
+    Call it as `ProductAttention`.
     """
 
     queries: tuple[Float[Array, "_heads _dimension features"], ...]
@@ -75,9 +74,9 @@ def attention_from_products(
     Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
 
     Args:
-        products: one array `(heads, features, features)` a layer, key index before query index.
+        products: one array `(heads, features, features)` per layer, key index before query index.
         mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
-        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
+        bias: one array `(heads, tokens, tokens)` per layer, key by query, added to the logits.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
@@ -107,16 +106,16 @@ def attention_from_queries_and_keys(
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
     Args:
-        queries: one array `(heads, dimension, features)` a layer.
-        keys: the same shapes as `queries`.
-        mask: `(tokens, tokens)` booleans, key by query, true where attention is allowed.
-        bias: one array `(heads, tokens, tokens)` a layer, key by query, added to the logits; as from `relative_bias`.
+        queries: one array `(heads, dimension, features)` per layer.
+        keys: arrays of the same shapes.
+        mask: as in `attention_from_products`.
+        bias: as in `attention_from_products`.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
 
     Raises:
-        ValueError: wrong or unequal shapes, NaN or infinity, no layer, a query that may attend nowhere.
+        ValueError: as `attention_from_products`, or unequal shapes.
 
     Source: Tiberi et al. (2024), equation (3).
     """
@@ -133,19 +132,19 @@ def attention_from_queries_and_keys(
 
 
 def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens tokens"]:
-    r"""Biases that depend on how far apart two tokens are: $b_{st} = \beta_{s - t}$, relative positions.
+    r"""Biases by relative position, $b_{st} = \beta_{s - t}$, constant beyond the largest distance $R$.
 
     Args:
-        table: $\beta$, `(heads, 2 R + 1)`, for distances $s - t = -R, .., R$ of key and query; beyond, that at the end stays.
-        tokens: how many there are.
+        table: $\beta$, `(heads, 2 R + 1)`, for distances $s - t = -R, .., R$ of key and query.
+        tokens: number of tokens.
 
     Returns:
-        One layer's `bias`, `(heads, tokens, tokens)`, key by query.
+        The `bias` of one layer, `(heads, tokens, tokens)`, key by query.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, no tokens.
 
-    Source: Shaw, Uszkoreit, Vaswani, NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
+    Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
     """
     table = checks.array("table", table, "heads distances")
     if table.shape[1] % 2 == 0:

@@ -19,21 +19,19 @@ _FEW_HEADS = 4
 
 
 def check_layer(layer: Layer, *, seed: int = 0) -> None:
-    r"""Raise ValueError where a layer of a new kind contradicts itself.
+    """Raise ValueError if a layer of a new kind contradicts itself.
 
-    Checked are its fields and numbers, $M$ among them; its `forward`, alone and between layers of two heads, against the sum
-    over paths (X2) that `mixing`, `gains`, `divisor` and `attended` make; and for what pruning may leave of it (every set
-    of heads, or every head alone and all but one where there are many) that `keep` names branches and value matrices of
-    the large layer in the order of the small one. A mistake that is the same in `forward` and in the rest is not seen:
-    compare with a loop of your own, and with a kind that is there already.
+    Checked are its fields and numbers; `forward`, alone and between layers of two heads, against the sum over
+    paths (X2) from `mixing`, `gains`, `divisor` and `attended`; and the branches and value matrices that `keep`
+    names for every set of heads, or for single heads and all but one if there are many. A mistake that `forward`
+    and the sum share goes unnoticed: compare with a loop of your own.
 
     Args:
-        layer: of the new kind; try several, with and without the parts that it may lack.
+        layer: of the new kind; try several, with and without its optional parts.
         seed: of inputs, attention matrices and weights.
 
     Raises:
-        ValueError: it is not hashable, numbers do not fit together, the two forms of the network differ, or pruning would
-            go wrong; and single precision.
+        ValueError: a layer without a hash, inconsistent numbers, different outputs, wrong pruning, single precision.
 
     Source: ours.
     """

@@ -1,7 +1,7 @@
-r"""Fewer features for attentioned inputs: principal components, fitted to training examples.
+r"""Principal components of attentioned inputs, fitted to training examples.
 
-Real tokens have hundreds of features of all sizes. Kernels need their scalar products alone, most of which a few directions
-hold; and widths, temperatures and prior variances can be compared between problems where $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
+Kernels need only scalar products, which a few of a real token's hundreds of directions carry. With
+$\langle |\xi^\pi|^2 \rangle / N_0 = 1$ widths, temperatures and prior variances mean the same in all problems.
 """
 
 from dataclasses import replace
@@ -18,14 +18,13 @@ from statmech_attention.model.paths import AttentionedInputs
 class Features(NamedTuple):
     r"""A map of features, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
 
-    It is one of the tokens that enter: a shift of all of them shifts all attentioned inputs alike, where columns of
-    attention matrices sum to one.
+    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to one.
 
     Attributes:
         mean: $m$.
         directions: $R$, orthonormal columns, the largest principal component first.
         scale: $s$.
-        variance_lost: share of the variance that is outside of these directions, 0 to 1.
+        variance_lost: share of the variance outside these directions, 0 to 1.
     """
 
     mean: Float[np.ndarray, " width"]
@@ -34,16 +33,10 @@ class Features(NamedTuple):
     variance_lost: float
 
     def of(self, attentioned: AttentionedInputs) -> AttentionedInputs:
-        """Attentioned inputs, of training or of other examples, with these features, in double precision.
-
-        Args:
-            attentioned: with the features they were fitted to, in any precision.
-
-        Returns:
-            `AttentionedInputs`.
+        """Return attentioned inputs of any precision, training or other ones, with these features in double precision.
 
         Raises:
-            ValueError: another number of features, or single precision chosen for JAX.
+            ValueError: another number of features, or JAX in single precision.
         """
         values = np.asarray(attentioned.values)
         checks.same("attentioned", "the features axis", values.shape[2], "the features fitted", len(self.mean))
@@ -55,17 +48,17 @@ class Features(NamedTuple):
 
 
 def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:
-    r"""Principal components over training examples and paths, such that there $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
+    r"""Principal components over training examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
     Args:
         attentioned: of the training examples, in any precision.
-        directions: $N_0$, how many features are wanted.
+        directions: $N_0$, the number of features.
 
     Returns:
         `Features`: $m$ is the mean over examples and paths.
 
     Raises:
-        ValueError: more directions than features or inputs can have; inputs that are all the same.
+        ValueError: more directions than the inputs can have, inputs that are all the same.
     """
     values = np.asarray(attentioned.values)
     examples, paths, width = values.shape

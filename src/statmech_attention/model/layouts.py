@@ -43,19 +43,9 @@ def matrices_from(
     turned: bool = False,
     softmax: bool = False,
 ) -> tuple[Float[Array, "examples heads keys queries"], ...]:
-    """Attention matrices in this package's layout, nothing in them on padding.
+    """Attention matrices in this package's layout, zero on padding.
 
-    Args:
-        name: of the argument, for messages.
-        values: one array per layer, `(examples, heads, keys, queries)` or in another layout; of sequences of unequal length a
-            layer may be a list of arrays `(heads, keys, queries)`.
-        layout: of `LAYOUTS`.
-        mask: true where there are tokens.
-        turned: whether the other layout is let through.
-        softmax: whether columns must sum to one.
-
-    Raises:
-        ValueError: other shapes, NaN or infinity, no layer, another layout than said, attention to padding.
+    `turned` lets the other layout through; `softmax` wants columns that sum to one.
     """
     theirs = checks.choice("layout", layout, LAYOUTS) == "query_key"
     axes = "examples heads queries keys" if theirs else "examples heads keys queries"

@@ -13,30 +13,24 @@ from statmech_attention.model.padding import padded
 def attention_matrices(
     inputs: ArrayLike, attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
-    """The attention matrices of `inputs`, whichever way they are given.
+    """Return the attention matrices of `inputs`, whichever way they are given.
 
     Args:
-        inputs: `(examples, tokens, features)`; or one array `(tokens, features)` an example, of unequal lengths, which are
-            padded as by `pad_sequences`.
-        attention: the result of `attention_from_products` or `attention_from_queries_and_keys`, or
-            the matrices themselves: one array `(examples, heads, keys, queries)` a layer, computed
-            elsewhere for these very inputs; of sequences of unequal length a layer may be one array `(heads, keys, queries)`
-            an example. Their columns need not sum to one: the theory holds for
-            any matrices, scaled ones and diagonal gates among them. But where the last axis sums to one
-            and the keys' does not, zeros of padding aside, queries and keys are taken to have changed places; a function of
-            the inputs that returns such matrices is let through.
-        layout: order of the last two axes of matrices given or returned by a function: "key_query", or "query_key" as PyTorch
-            and Hugging Face have them, `(examples, heads, queries, keys)`. Attention made by this package knows its own.
-        mask: `(examples, tokens)` booleans, true where there is a token, false on padding, which has no input and no attention
-            then: results are those of the sequences without it. Hugging Face's `attention_mask == 1`, or the opposite of
+        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of unequal lengths.
+        attention: from `attention_from_products` or `attention_from_queries_and_keys`, a function of the inputs,
+            or matrices: one array `(examples, heads, keys, queries)` per layer, or per example one array
+            `(heads, keys, queries)`. Their columns need not sum to one. Matrices that sum to one over queries
+            instead of keys are refused as transposed, unless a function returns them.
+        layout: order of the last two axes: "key_query", or "query_key" as in PyTorch and Hugging Face.
+        mask: `(examples, tokens)` booleans, true for a token, false for padding, which has no input and no
+            attention: results are those without it. Hugging Face's `attention_mask == 1`, or the opposite of
             PyTorch's `key_padding_mask`.
 
     Returns:
-        One array `(examples, heads, keys, queries)` a layer.
+        One array `(examples, heads, keys, queries)` per layer.
 
     Raises:
-        ValueError: shapes that do not fit the inputs, NaN or infinity, no layer, another layout than said, matrices in which a
-            token attends to padding.
+        ValueError: shapes that do not fit, NaN or infinity, no layer, another layout, attention to padding.
     """
     inputs, mask = padded(inputs, mask)
     if isinstance(attention, (ProductAttention, QueryKeyAttention)):
@@ -60,34 +54,14 @@ def attention_matrices(
 
 
 def check_read_out(attention, matrices: tuple, weights) -> None:
-    """Refuse given matrices in which a token that is read out attends to nothing in the last layer with heads.
-
-    Args:
-        attention: as it was given; what a function returns is let through.
-        matrices: of `chain_and_matrices`.
-        weights: of `token_weights`.
-
-    Raises:
-        ValueError: the message says "pass mask=".
-    """
+    """Refuse given matrices whose last layer with heads has a token that is read out but attends to nothing."""
     known = [matrix for matrix in matrices if matrix is not None]
     if known and not callable(attention) and checks.concrete(known[-1]):
         check_attending(f"attention of layer {len(known)}", known[-1], weights != 0, MEANT)
 
 
 def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """The chain and, for each of its layers, the attention matrices, None where it has no heads.
-
-    Args:
-        inputs: `(examples, tokens, features)`.
-        attention: anything `attention_matrices` takes; for a chain without heads, nothing.
-        layers: the layers; those of the attention where None.
-        layout: as for `attention_matrices`.
-        mask: true where there are tokens.
-
-    Raises:
-        ValueError: other numbers of heads in the attention than in the layers.
-    """
+    """The chain, that of the attention if `layers` is None, and the matrices of each layer, None without heads."""
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):

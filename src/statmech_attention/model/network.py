@@ -27,12 +27,12 @@ from statmech_attention.model.scales import scaled_forward, token_scales
 
 
 class Weights(NamedTuple):
-    r"""Learned weights of (8), without queries and keys.
+    """Learned weights of (8), without queries and keys.
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
-        values: $V^{(l,h)}$, one array `(H_l, N_{l+1}, N_l)` a layer; a linear block has one matrix. Of heads with a value
-            dimension $d$ the pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
+        values: $V^{(l,h)}$, one array `(matrices, N_{l+1}, N_l)` per layer; of heads with a value dimension $d$ the
+            pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
         readout: $a$, `(N_{L+1},)`, or `(N_{L+1}, outputs)`.
     """
 
@@ -49,13 +49,13 @@ def sample_weights(
     layers: Layers,
     features: int,
 ) -> Weights:
-    r"""Weights drawn from the prior: every entry is $\mathcal N(0, \sigma_l^2)$, those of $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
+    r"""Draw weights from the prior: entries $\mathcal N(0, \sigma_l^2)$; in $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
         width: $N$, or one whole number per layer, $(N_1, .., N_{L+1})$.
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.
 
     Returns:
@@ -110,18 +110,18 @@ def forward(
     Args:
         weights: `Weights`.
         inputs: `(examples, tokens, features)`.
-        attention: anything `attention_matrices` takes.
-        layers: the layers, where they are not of heads alone; see `attentioned_inputs`.
+        attention: as in `attention_matrices`.
+        layers: only if not all are of heads alone; see `attentioned_inputs`.
         readout: "first", "last", a token's index, or "mean".
         scales: of tokens, the frozen statistics of norms, (F1), (F2); see `attentioned_inputs`.
         norm: "post" or "pre".
-        mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
+        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit each other, scales that are not positive, a token that is read out though it attends
+        ValueError: shapes that do not fit, scales that are not positive, a token that is read out but attends
             to nothing.
     """
     inputs, mask = padded(inputs, mask)
@@ -143,10 +143,10 @@ def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Floa
 
     Args:
         weights: `Weights`.
-        layers: the layers, where they are not of heads alone.
+        layers: only if not all are of heads alone.
 
     Returns:
-        `(paths, N_1)`, each output a path of its own; $V^{(0)}$ is left out.
+        `(paths, N_1)`, each output a path of its own, without $V^{(0)}$.
     """
     return stage_weights(weights, _chain_of(weights, layers))[0]
 
@@ -185,12 +185,11 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
 
     Args:
         weights: `Weights`.
-        layers: the layers, where they are not of heads alone.
+        layers: only if not all are of heads alone.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; the last is the scalar $a \cdot a / N_{L+1}$, or `(outputs, outputs)`. Of heads with
-        a value dimension, $U^{(l)}$ is followed by $G^{(l)}_h = g^h \cdot g^h / d$, `(heads, partial, partial)`, over the
-        partial paths of $U^{(l+1)}$.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`; $U^{(L+1)} = a \cdot a / N_{L+1}$, and
+        $G^{(l)}_h = g^h \cdot g^h / d$ over the partial paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, layers)
     overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
@@ -198,13 +197,7 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
 
 
 def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
-    """Effective weights of the partial paths that start in layer 1, 2, .., L+1, after them those within its inner stage.
-
-    Args:
-        weights: `Weights`, or anything with `values` and `readout` of their shapes.
-        chain: the layers.
-        root: of a width, what its stage is divided by.
-    """
+    """Effective weights of the partial paths from layer 1, 2, .., L+1 up, each followed by those of its inner stage."""
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
     found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):

@@ -13,28 +13,23 @@ from statmech_attention.layers.outputs import readout_weights
 
 
 class Padded(NamedTuple):
-    """Sequences padded at the end to the longest of them.
-
-    Attributes:
-        inputs: `(examples, tokens, features)`, zero on padding.
-        mask: true where there is a token.
-    """
+    """Sequences padded with zeros at the end, and their mask, true for a token."""
 
     inputs: Float[np.ndarray, "examples tokens features"]
     mask: Bool[np.ndarray, "examples tokens"]
 
 
 def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
-    """Sequences of unequal length as one array and a mask.
+    """Return sequences of unequal length as one array and a mask.
 
     Args:
-        sequences: one array `(tokens, features)` an example, of any numbers of tokens.
+        sequences: one array `(tokens, features)` per example.
 
     Returns:
-        `Padded`.
+        `Padded(inputs, mask)`, `(examples, tokens, features)` and `(examples, tokens)`.
 
     Raises:
-        ValueError: something else than such arrays, no sequence, unequal numbers of features, NaN or infinity.
+        ValueError: no sequence, other arrays, unequal numbers of features, NaN or infinity.
     """
     listed = checks.listed("sequences", sequences, "arrays (tokens, features)")
     each = [np.asarray(checks.array(f"sequences[{n}]", one, "tokens features")) for n, one in enumerate(listed)]

@@ -25,12 +25,11 @@ from statmech_attention.model.scales import TokenScales, scaled_attended, token_
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class AttentionedInputs:
-    r"""The attentioned inputs $\xi^\pi(x)$ of (7) with the heads that make up the paths.
+    r"""The attentioned inputs $\xi^\pi(x)$ of (7) and the layers that make up the paths.
 
     Attributes:
         values: `(examples, paths, features)`, paths with $h_1$ slowest.
-        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them, as in
-            `(2, SkipHeads(2), Outputs(3))`; the product of their branches is the number of paths.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`.
     """
 
     values: Float[Array, "*batch examples paths features"]
@@ -43,11 +42,11 @@ class AttentionedInputs:
 
     @property
     def form(self) -> "AttentionedInputs":
-        """The same inputs for what is compiled: value dimensions of heads are left out, for which nothing is compiled again."""
+        """The same inputs without the value dimensions of heads, for which nothing is compiled again."""
         return AttentionedInputs(self.values, self.chain.form.spelled)
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
-        """The same inputs seen by the sub-network that has only some of the heads.
+        """Return the inputs of the sub-network that has only some of the heads.
 
         Args:
             kept: for every layer the heads that stay, as in `((0, 1), (0,))`; `()` for a layer without heads.
@@ -77,36 +76,33 @@ def attentioned_inputs(
 ) -> AttentionedInputs:
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
-    With norms whose statistics are frozen every $\Omega$ has a diagonal matrix of scales beside it:
+    With norms of frozen statistics every $\Omega$ comes with a diagonal matrix of scales:
     $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
 
     Args:
-        inputs: `(examples, tokens, features)`, the tokens $x_t$ as rows; or one array `(tokens, features)` an example, of
-            unequal lengths.
-        attention: anything `attention_matrices` takes.
-        layers: the layers, as in `(2, SkipHeads(2), Linear(), Outputs(3))`, where they are not of heads alone. Attention
-            matrices go in turn to those that have heads. A layer without attention, and a skip, lets $x$ pass as it is.
-        readout: the token $t^*$ that is read out: "first", "last", an index, or "mean" over all tokens. Padding is none of
-            them: "last" is an example's own last token.
-        scales: $r^l_t(x) > 0$, one over what the norms of a network divide the tokens by, as from `normalisation_scales`:
-            one array `(examples, tokens)` a layer, None for a layer without a norm. With pre-norm there may be one more, of
-            a norm before the readout. A norm below the first layer, as of an embedding, scales the inputs. Gains that the
-            norms have learned belong to the prior of the values above them, biases are left out.
-        norm: "post" where a norm follows the layer, skip included, as in BERT; "pre" where it comes before the heads, beside
-            the skip, as in GPT-2.
-        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
-        mask: `(examples, tokens)`, true where there is a token; see `attention_matrices`.
+        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of unequal lengths.
+        attention: as in `attention_matrices`.
+        layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`. Attention
+            matrices belong in turn to the layers with heads; a skip or a linear layer passes $x$ on as it is.
+        readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not counted.
+        scales: $r^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`: one array
+            `(examples, tokens)` per layer, None for a layer without a norm; with pre-norm there may be one more,
+            for a norm before the readout. A norm below the first layer scales the inputs. Learned gains belong
+            to the prior of the values above them, biases are left out.
+        norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes before the heads,
+            beside the skip, as in GPT-2.
+        layout: as in `attention_matrices`.
+        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:
-        `AttentionedInputs` with values `(examples, paths, features)`. Of a smaller network, `keep_heads`, the scales are those
-        of the whole one.
+        `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the scales.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive, a token that is
-            read out though it attends to nothing, as padding without `mask` does.
+        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive, a
+            token that is read out but attends to nothing, as padding without `mask`.
 
-    Source: Tiberi et al. (2024), equations (7) and (23). The cost is that of the readout's column
-    alone, $O(\mathrm{tokens}^2)$ a path, since the product is taken from the right.
+    Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for the readout's
+    column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
@@ -125,10 +121,10 @@ def _seen(inputs, matrices, weights, around: TokenScales, chain):
 
 
 def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
-    """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 where a path passes through none.
+    """The heads $(h_1, .., h_L)$ of every path in array order, counted from 0; -1 for a path through none.
 
     Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
     Returns:
         `(paths, layers)` whole numbers.

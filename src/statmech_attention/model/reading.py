@@ -1,7 +1,4 @@
-"""Attention read off a network of PyTorch or Hugging Face, for the theory of the same attention.
-
-Nothing here imports either library: who has such a network has loaded them already.
-"""
+"""Attention read off a network of PyTorch or Hugging Face; neither library is imported here."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,12 +12,12 @@ from statmech_attention import checks
 
 
 class ReadAttention(NamedTuple):
-    """Tokens, attention and mask of a batch; `read._asdict()` has the names of `attentioned_inputs`' arguments.
+    """Tokens, attention and mask of a batch in double precision; `_asdict()` has the names of `attentioned_inputs`.
 
     Attributes:
-        inputs: the tokens that enter the first layer, `(examples, tokens, features)`, in double precision.
-        attention: one array `(examples, heads, keys, queries)` a layer, in double precision: keys before queries.
-        mask: true where there is a token, false on padding; None where the network was told of none.
+        inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
+        attention: one array `(examples, heads, keys, queries)` per layer: keys before queries.
+        mask: true for a token, false for padding; None if the network got no mask.
     """
 
     inputs: Float[np.ndarray, "examples tokens features"]
@@ -31,26 +28,26 @@ class ReadAttention(NamedTuple):
 def attention_from_torch(
     model: Any, inputs: Any, *, layers: Sequence[int] | None = None, **options: Any
 ) -> ReadAttention:
-    r"""Attention of a PyTorch network made of `torch.nn.MultiheadAttention`, as it is in evaluation, without dropout.
+    """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
-    The network is run once on the batch. Every self-attention is asked for the matrices of its heads, in the order in which
-    they are used, and the tokens are taken where they enter the first: the first `torch.nn.TransformerEncoderLayer` if there
-    is one (so that with `norm_first` they are those beside the norm, which the skip passes on), else the first attention.
+    The network runs once on the batch; every self-attention returns its matrices, in the order of use. The tokens
+    are those that enter the first `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the
+    first attention.
 
     Args:
-        model: a `torch.nn.MultiheadAttention`, which is run on queries, keys and values that are all the same, a
-            `torch.nn.TransformerEncoder`, or any `torch.nn.Module` that uses such attention. It is left as it was.
-        inputs: what the model takes first, a tensor or an array, with the axes that it wants: tokens before examples where
-            `batch_first` is false, which is PyTorch's default.
-        layers: numbers of the attentions wanted, counted from 0; all of them where None.
-        options: other arguments of the model's `forward`, `src_key_padding_mask` or `key_padding_mask` among them.
+        model: a `torch.nn.TransformerEncoder`, a `torch.nn.MultiheadAttention`, which gets the same queries, keys
+            and values, or any `torch.nn.Module` with such attention. It is left unchanged.
+        inputs: first argument of the model, a tensor or an array in its layout: tokens before examples if
+            `batch_first` is false, PyTorch's default.
+        layers: indices of the attentions wanted, all of them if None.
+        options: other arguments of the model's `forward`, such as `src_key_padding_mask` or `key_padding_mask`.
 
     Returns:
         `ReadAttention`, whatever `batch_first`: `attentioned_inputs(*read[:2], mask=read.mask)`.
 
     Raises:
-        ValueError: no such network, attention between different sequences, keys or queries added by the attention itself,
-            no batch, other layers than there are.
+        ValueError: no such network, attention between different sequences or with added keys, no batch, layers
+            that are not there.
 
     Source: the interface of PyTorch 2.
     """
@@ -84,19 +81,19 @@ def attention_from_torch(
 
 
 def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = None, **batch: Any) -> ReadAttention:
-    r"""Attention of an encoder of Hugging Face's transformers, or of a decoder alone, as GPT-2 is.
+    """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
 
     Args:
-        model: what returns `attentions` and `hidden_states`; loaded with `attn_implementation="eager"`, since others do not
-            compute the matrices. Put it into evaluation, `model.eval()`: dropout would act on attention.
-        layers: numbers of the layers wanted, counted from 0; all of them where None.
-        batch: what the model takes, as from its tokeniser: `input_ids`, `attention_mask`.
+        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`, since others
+            do not compute the matrices, and call `model.eval()`, since dropout would act on attention.
+        layers: indices of the layers wanted, all of them if None.
+        batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
     Returns:
         `ReadAttention`: the tokens are the output of the embedding layer.
 
     Raises:
-        ValueError: a model that returns no attention or is in training, other layers than there are.
+        ValueError: a model that returns no attention or is in training, layers that are not there.
 
     Source: the interface of transformers 4 and 5.
     """

@@ -24,12 +24,7 @@ NORMS = ("post", "pre")
 
 
 class TokenScales(NamedTuple):
-    """Scales by where they act, for each layer an array `(examples, tokens)` or None.
-
-    Attributes:
-        before: on what enters the layer's value matrices.
-        after: on all that leaves the layer.
-    """
+    """Scales `(examples, tokens)` or None per layer: of what enters its value matrices, and of its output."""
 
     before: tuple[Float[Array, "examples tokens"] | None, ...]
     after: tuple[Float[Array, "examples tokens"] | None, ...]

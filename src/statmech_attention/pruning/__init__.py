@@ -8,7 +8,7 @@ from statmech_attention.pruning.evidence import (
     order_parameters_left,
     without_head,
 )
-from statmech_attention.pruning.heads import head_indices, heads_left
+from statmech_attention.pruning.heads import head_indices, heads_left, prune
 from statmech_attention.pruning.importance import (
     DEFINITIONS,
     head_confidence,
@@ -17,7 +17,6 @@ from statmech_attention.pruning.importance import (
     path_covariance,
     taylor_importance,
 )
-from statmech_attention.pruning.predictor import predictor_contributions, predictor_vectors, without_layers
 from statmech_attention.pruning.removal import (
     Removals,
     every_removal,
@@ -27,9 +26,10 @@ from statmech_attention.pruning.removal import (
     path_contributions,
     pruning_curve,
     removal_order,
+    without_layers,
 )
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
-from statmech_attention.pruning.smaller import prune
+from statmech_attention.theory.predictor import predictor_contributions, predictor_vectors
 
 __all__ = [
     "COEFFICIENTS",

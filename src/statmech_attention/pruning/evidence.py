@@ -28,12 +28,12 @@ COEFFICIENTS = ("kept", "rescaled")
 
 
 class HeadEvidence(NamedTuple):
-    """The theory with all heads, and without each of them.
+    """The theory with all heads, and without each of them in the order of `head_indices`.
 
     Attributes:
-        lost: log evidence of the whole network minus that without a head, `(all heads,)`, in the order of `head_indices`.
+        lost: log evidence of the whole network minus that without a head, `(all heads,)`.
         whole: the saddle point of the whole network.
-        without: those without each head.
+        without: the saddle points without each head.
     """
 
     lost: Float[np.ndarray, " heads"]
@@ -50,15 +50,14 @@ def without_head(
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         head: its number, counted through the network as in `head_indices`.
         layers: only for plain arrays.
-        coefficients: "kept": a path that is left weighs in the kernel what it did, so that the network is the whole one with
-            $V^{(l,h)} = 0$; "rescaled": it has the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
+        coefficients: "kept": the network with $V^{(l,h)} = 0$, all other paths with unchanged weights in the kernel;
+            "rescaled": paths have the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
 
     Returns:
-        `AttentionedInputs` of the heads left. Where coefficients are kept, what they lack of the smaller network's is in the
-        values.
+        `AttentionedInputs` of the heads left; kept coefficients are multiplied into the values.
 
     Raises:
-        ValueError: no such head, the only one of its layer, or an unknown choice of coefficients.
+        ValueError: no such head, the only head of its layer, an unknown choice of coefficients.
     """
     whole = as_attentioned("attentioned", attentioned, layers)
     checks.choice("coefficients", coefficients, COEFFICIENTS)
@@ -78,22 +77,20 @@ def head_evidence(
     tolerance: float = 1e-8,
     throw: bool = True,
 ) -> HeadEvidence:
-    r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved anew.
-
-    Each smaller network starts from what the whole one's order parameters are on the paths that are left.
+    r"""$\frac N2 [(S^* - S_0)_{\text{without } (l,h)} - (S^* - S_0)]$ for every head, each saddle point solved again.
 
     Args:
         problem: a `Problem` with width and temperature.
-        coefficients: of the paths that are left, see `without_head`.
-        start: where the whole network begins, as in `solve`.
-        tolerance: as in `solve`. The evidence is wrong by the square of the gradient.
-        throw: raise where a saddle point was not reached.
+        coefficients: as in `without_head`.
+        start: as in `solve`, for the whole network; the smaller ones start from its blocks on their paths.
+        tolerance: as in `solve`. The error of the evidence is quadratic in the gradient.
+        throw: as in `solve`.
 
     Returns:
         `HeadEvidence`.
 
     Raises:
-        ValueError: as `solve`; a layer whose only head is all that lets anything through.
+        ValueError: as `solve`; a layer that lets nothing through without its only head.
         NotConverged: as `solve`.
     """
     problem = need_problem(problem, "width", "temperature")
@@ -117,7 +114,7 @@ def head_evidence(
 
 @checks.objects
 def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
-    """The blocks of all order parameters on the partial paths that do not go through a head, or through some of them.
+    """The blocks of all order parameters on the partial paths that avoid a head, or several.
 
     Args:
         solution: of the whole network.

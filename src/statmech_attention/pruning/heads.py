@@ -1,23 +1,27 @@
-"""The heads of a network, numbered through its layers: which paths use them, and which are left after a removal."""
+"""Heads numbered through the layers of a network: the paths that use them, and the network left after a removal."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
+import jax
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
-from statmech_attention.layers.kind import Kind, Part
+from statmech_attention.layers.kind import Kind, Narrow, Part
+from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.model.network import Weights, spelled_by
 
 
 def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
-    """Layer and number of every head of the network, in the order of its head scores: layer 1 first, counted from 0.
+    """Layer and number of every head of the network, layer 1 first, counted from 0: the order of head scores.
 
     Args:
-        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them; a skip or a linear
-            block is not a head.
+        layers: $(H_1, .., H_L)$, or layers of other kinds; a skip or a linear block is not a head.
 
     Returns:
         `(all heads, 2)` whole numbers, the layer before the head's number within it.
@@ -36,18 +40,7 @@ def different_heads(name: str, value, layers) -> list[int]:
 
 
 def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """Heads of every layer that a removal leaves.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        removed: numbers of heads, counted through the network.
-
-    Returns:
-        For every layer the heads that stay, counted within it.
-
-    Raises:
-        ValueError: a head that is not there or named twice, a layer left without heads that lets nothing through then.
-    """
+    """Heads of every layer that a removal leaves, counted within the layer; a layer must let something through."""
     layers, indices = chain(layers), head_indices(layers)
     numbers = different_heads("removed", removed, layers)
     kept = tuple(
@@ -64,25 +57,16 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
 
 
 def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
-    """The layers of the smaller network, as `layers` spells them.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        removed: numbers of heads, counted through the network.
+    """The `layers` of the network that is left after the removal of heads, counted through the network.
 
     Raises:
-        ValueError: as for `prune`.
+        ValueError: as `prune`.
     """
     return chain(layers).keep(kept_heads(layers, removed))[0].spelled
 
 
 def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
-    """Numbers of the partial paths of layers l..L that are left, for every l.
-
-    Args:
-        branches: how many there are of every layer.
-        left: those of them that stay.
-    """
+    """Numbers of the partial paths of layers l..L that are left, for every l."""
     return [
         np.arange(math.prod(branches[layer:])).reshape(branches[layer:])[np.ix_(*left[layer:])].ravel()
         for layer in range(len(branches))
@@ -90,13 +74,7 @@ def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:
 
 
 def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -> tuple:
-    """The blocks of all order parameters on the partial paths that are left, and those of the heads that are.
-
-    Args:
-        order_parameters: of the whole network, the readout's last.
-        whole: its layers.
-        parts: what is left of each of them.
-    """
+    """The blocks of all order parameters on the partial paths that are left, and of the heads that are left."""
     # The last axis is that of the outputs, all of which stay.
     left = [list(part.branches) for part in parts] + [list(range(whole.outputs))]
     partial, found = partial_paths_left((*whole.branches, whole.outputs), left), []
@@ -110,11 +88,7 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
 
 
 def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
-    """Masks of heads: the whole network, then the network without each head.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-    """
+    """Masks of heads: the whole network, then the network without each head."""
     count = sum(chain(layers).heads)
     return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
@@ -123,13 +97,6 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
     $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-        kept: `(networks, all heads)` booleans. A layer left with too few heads lets nothing through.
-
-    Returns:
-        `(networks, paths)`.
     """
     layers, start = chain(layers), 0
     factors = np.ones((1, 1))
@@ -147,3 +114,77 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
         factors = factors * gates[place.reshape(-1)][:, branches]
         start += layer.heads
     return factors
+
+
+_Network = TypeVar("_Network")
+
+
+def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
+    r"""Return a smaller network without some heads, with the factors $1/\sqrt{H_l}$ of the heads left.
+
+    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the attention.
+
+    Args:
+        network: `AttentionedInputs`; `Weights`; attention from this package, or matrices, one array
+            `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
+            `keep_heads(kept)`. Weights and their attention are pruned separately.
+        removed: numbers of heads, counted through the network as in `head_indices`.
+        layers: only if not all are of heads alone; see `heads_left` for those of the smaller network.
+
+    Returns:
+        The same kind of object. Nothing is trained again.
+
+    Raises:
+        ValueError: a head that is not there or named twice, a layer left without heads, no network.
+    """
+    if hasattr(network, "keep_heads"):
+        whole: Any = network
+        return whole.keep_heads(kept_heads(whole.layers, removed))
+    if isinstance(network, Weights):
+        layers = chain(spelled_by(network.values) if layers is None else layers)
+        _, parts = layers.keep(kept_heads(layers, removed))
+        return network._replace(values=tuple(map(_values_left, network.values, parts)))
+    if isinstance(network, QueryKeyAttention):
+        kept = _attention_kept([len(layer) for layer in network.queries], layers, removed)
+        return replace(network, queries=_left(network.queries, kept), keys=_left(network.keys, kept))
+    if isinstance(network, ProductAttention):
+        kept = _attention_kept([len(layer) for layer in network.products], layers, removed)
+        return replace(network, products=_left(network.products, kept))
+    if isinstance(network, (tuple, list)) and all(getattr(layer, "ndim", 0) == 4 for layer in network):
+        kept = _attention_kept([layer.shape[1] for layer in network], layers, removed)
+        return type(network)(_left(network, kept, axis=1))
+    raise ValueError(
+        "network: wanted AttentionedInputs, Weights, attention, attention matrices (examples, heads, keys, queries) or "
+        f"an object with keep_heads, got {type(network).__name__}."
+    )
+
+
+def _attention_kept(counts, layers, removed) -> list[tuple[int, ...]]:
+    """Heads left by a removal in attention with `counts` heads in the layers that have any."""
+    layers = chain(counts if layers is None else layers)
+    wanted = [count for count in layers.heads if count]
+    if counts != wanted:
+        raise ValueError(f"network: wanted attention of {wanted} heads for layers={layers.spelled}, got {counts}.")
+    kept = kept_heads(layers, removed)
+    return [left for left, count in zip(kept, layers.heads, strict=True) if count]
+
+
+def _values_left(values, part: Part):
+    """Weights of a layer after a removal."""
+    left = jax.tree.map(lambda one: one.take(np.asarray(part.matrices, int), axis=-3), values)
+    # A skip alone has no matrices, and none that are narrow.
+    return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
+
+
+def _left(layers, kept, axis: int = 0) -> tuple:
+    """Kept parts of every layer, without the layers that keep none."""
+    pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
+    return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
+
+
+def _taken(layers, kept, axis: int = 0) -> tuple:
+    def take(layer, left):
+        numbers = np.asarray(left, int)
+        return layer.take(numbers, axis=axis)
+
+    return tuple(take(layer, left) for layer, left in zip(layers, kept, strict=True))

@@ -28,9 +28,8 @@ __all__ = [
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
-    The size of the centred path-path kernels: the trace of $C_{\pi\pi'}$ over examples, without what all examples have in
-    common. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10), so that `head_scores` of this product
-    asks what the head does to the kernel, not only to its coefficients.
+    The trace of the centred path-path kernels over examples. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the
+    kernel (10), so that `head_scores` of this product measures a head's effect on the kernel.
 
     Args:
         attentioned: `AttentionedInputs` of at least two examples.
@@ -39,7 +38,7 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
         `(paths, paths)`.
 
     Raises:
-        ValueError: one example alone.
+        ValueError: a single example.
     """
     examples, _, features = attentioned.values.shape
     if examples < 2:
@@ -51,17 +50,16 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 def taylor_importance(
     contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, signed: bool = False, bias: float = 0.0
 ) -> Float[np.ndarray, " heads"]:
-    r"""Gradient of the squared error with respect to a gate on a head's output, at gate 1.
+    r"""$I_{l,h} = \frac1P \sum_\mu | \partial (f_\mu - y_\mu)^2 / \partial g |$ with a gate $g$ on a head's output, at $g = 1$.
 
-    $I_{l,h} = \frac1P \sum_\mu \left| \frac{\partial}{\partial g} (f_\mu - y_\mu)^2 \right|$ with
-    $\frac{\partial f_\mu}{\partial g}$ the sum of the contributions of all paths through the head.
+    $\partial f_\mu / \partial g$ is the sum of the contributions of all paths through the head.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        contributions: as in `masked_outputs`.
         labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
         layers: number of heads in every layer.
-        signed: instead the rise of the mean squared error to first order when the gate closes,
-            $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$.
+        signed: return $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$ instead, the rise of the error to
+            first order when the gate closes.
         bias: of the readout.
 
     Returns:
@@ -81,19 +79,19 @@ def taylor_importance(
 
 
 def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
-    r"""Scores over the root of the sum of squares of their layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
+    r"""Scores normalised within each layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$.
 
     Args:
         scores: `(all heads,)`, in the order of `head_indices`.
-        layers: number of heads in every layer, or layers of other kinds among them.
+        layers: number of heads in every layer.
 
     Returns:
-        `(all heads,)`; those of a layer whose scores are all zero stay zero.
+        `(all heads,)`; scores of a layer that are all zero stay zero.
 
     Raises:
         ValueError: another number of scores than heads, NaN or infinity.
 
-    Source: Michel et al. (2019), who normalise Taylor importance so before they compare heads of different layers.
+    Source: Michel et al. (2019), for Taylor importance.
     """
     scores = np.asarray(checks.array("scores", scores, "heads"))
     layer = head_indices(layers)[:, 0]
@@ -105,21 +103,20 @@ def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarra
 def head_confidence(
     attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
-    r"""Confidence of a head: the mean over queries and examples of $\max_s \Omega^{(l,h)}_{st}$, without labels.
+    r"""The mean over queries and examples of a head's largest attention weight, $\max_s \Omega^{(l,h)}_{st}$.
 
     Args:
-        attention: matrices, one array `(examples, heads, keys, queries)` for every layer that has heads.
-        layout: "query_key" for matrices as PyTorch and Hugging Face have them; see `attention_matrices`.
-        mask: `(examples, tokens)`, true where there is a token; padding asks for nothing.
+        attention: one array `(examples, heads, keys, queries)` for every layer with heads.
+        layout: as in `attention_matrices`.
+        mask: `(examples, tokens)`, true for a token; queries on padding do not count.
 
     Returns:
         `(all heads,)`, between one over the number of keys and 1.
 
     Raises:
-        ValueError: something else than arrays of that shape, NaN or infinity, another layout than said, a token that attends to
-            nothing.
+        ValueError: other shapes, NaN or infinity, another layout, a token that attends to nothing.
 
-    Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out; there is none here.
+    Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out.
     """
     mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
     matrices = matrices_from("attention", attention, layout, mask)

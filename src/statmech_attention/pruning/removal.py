@@ -25,12 +25,7 @@ _AT_ONCE = 100  # networks; their outputs are in memory together
 
 
 class Removals(NamedTuple):
-    """Accuracies without some heads.
-
-    Attributes:
-        removed: numbers of the heads that are gone.
-        accuracy: without them.
-    """
+    """Numbers of the heads that are removed together, and the accuracies without them."""
 
     removed: Int[np.ndarray, "choices removals"]
     accuracy: Float[np.ndarray, " choices"]
@@ -38,14 +33,14 @@ class Removals(NamedTuple):
 
 @checks.objects
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""Contribution of each path to the output: $v^\pi \cdot \xi^\pi(x)$, the terms of (5), and the offset of a network with biases.
+    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5), with a network's offsets added.
 
     Args:
         network: `Weights`, or an object of your own with `vectors_for(attentioned)` and `offsets`.
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
-        `(examples, paths)`, or `(examples, paths, outputs)`; their sums over paths are the outputs, but for the readout's bias.
+        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output without the readout's bias.
 
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
@@ -63,14 +58,13 @@ def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Ar
 def masked_outputs(
     contributions: ArrayLike, kept: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Float[np.ndarray, "networks examples *outputs"]:
-    r"""Outputs of the network with only some of its heads, $1/\sqrt{H_l}$ being that of the heads left.
+    r"""Outputs of the network with only some of its heads, with the $1/\sqrt{H_l}$ of the heads left.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        kept: `(networks, all heads)` booleans, one row for every network asked for; a layer without heads lets nothing
-            through.
+        contributions: of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        kept: `(networks, all heads)` booleans; a layer without heads lets nothing through.
         layers: number of heads in every layer.
-        bias: of the readout, which no removal touches.
+        bias: of the readout, unchanged by the removal.
 
     Returns:
         `(networks, examples)`, or `(networks, examples, outputs)`.
@@ -88,17 +82,17 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
     """Drop of the accuracy when one head is removed, for every head.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        contributions: as in `masked_outputs`.
+        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its class.
         layers: number of heads in every layer.
-        bias: of the readout, which no removal touches.
+        bias: of the readout.
 
     Returns:
-        `Estimate`, each `(all heads,)`; positive where the head is of use. Without the only head of a layer every
-        output is zero and the accuracy 1/2, one over their number with several outputs.
+        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a layer all outputs are
+        zero and the accuracy is 1/2, or one over the number of outputs.
 
     Raises:
-        ValueError: shapes that do not fit each other, NaN or infinity, labels other than +1 and -1.
+        ValueError: as `masked_outputs`, or labels other than +1 and -1.
     """
     contributions, layers = checked_contributions(contributions, layers)
     labels = _labels(labels, len(contributions), layers)
@@ -107,14 +101,14 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
 
 
 def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
-    """Order of removal: the lowest score first; the last head of a layer is passed over.
+    """Order of removal by increasing score, the first of equal scores first; a layer's last head is passed over.
 
     Args:
-        scores: `(all heads,)`; of equal ones the first head goes first.
+        scores: `(all heads,)`.
         layers: number of heads in every layer.
 
     Returns:
-        Numbers of heads; all but one of every layer, and of one with a skip all.
+        Numbers of heads: all but one of every layer, and all of a layer with a skip.
 
     Raises:
         ValueError: another number of scores than heads, NaN or infinity.
@@ -133,16 +127,16 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
 def greedy_order(
     contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Int[np.ndarray, " removals"]:
-    """Heads in the order that costs least accuracy at every step, given those removed before.
+    """Order of removal that costs least accuracy at every step, the first of equal heads first.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        contributions: as in `masked_outputs`.
+        labels: as in `head_drops`.
         layers: number of heads in every layer.
-        bias: of the readout, which no removal touches.
+        bias: of the readout.
 
     Returns:
-        Numbers of heads; all but one of every layer, and of one with a skip all. Of equal ones the first goes first.
+        Numbers of heads: all but one of every layer, and all of a layer with a skip.
 
     Raises:
         ValueError: as `head_drops`.
@@ -167,11 +161,11 @@ def pruning_curve(
     """Accuracy against the number of heads removed.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        contributions: as in `masked_outputs`.
+        labels: as in `head_drops`.
         order: numbers of heads, the first to go first.
         layers: number of heads in every layer.
-        bias: of the readout, which no removal touches.
+        bias: of the readout.
 
     Returns:
         `Estimate`, each `(removals + 1,)`, the whole network first.
@@ -187,20 +181,44 @@ def pruning_curve(
     return _estimate(right(_gated(contributions, layers, kept, bias), labels))
 
 
+def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers) -> Estimate:
+    """Accuracy of the whole network, and without all heads of one layer or of all layers.
+
+    Args:
+        contributions: as in `masked_outputs`, of one output.
+        labels: `(examples,)`, +1 or -1.
+        layers: number of heads in every layer; without a skip nothing passes a layer without heads.
+
+    Returns:
+        `Estimate`, each `(layers + 2,)`: whole, without the heads of layer 1, 2, .., without any.
+
+    Raises:
+        ValueError: as `pruning_curve`.
+    """
+    layer = head_indices(layers)[:, 0]
+    orders: list[Any] = [
+        [],
+        *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
+        np.arange(len(layer)),
+    ]
+    curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
+    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
+
+
 def every_removal(
     contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
 ) -> Removals:
-    """Accuracy without any so many heads: all choices, of which an order of heads can name but one.
+    """Accuracy without any `count` heads, for all choices.
 
     Args:
-        contributions: the result of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        contributions: as in `masked_outputs`.
+        labels: as in `head_drops`.
         layers: number of heads in every layer.
-        count: how many are removed at once; as many subsets as there are binomially, so few.
-        bias: of the readout, which no removal touches.
+        count: heads removed together; the number of choices is a binomial coefficient.
+        bias: of the readout.
 
     Returns:
-        `Removals`; choices that leave a layer without the heads it needs are not among them.
+        `Removals` without the choices that leave a layer too few heads.
 
     Raises:
         ValueError: as `head_drops`; more heads than may be removed.

@@ -21,12 +21,12 @@ _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right t
 
 
 class SelectedHeads(NamedTuple):
-    """Heads to keep, and what to expect of them.
+    """Heads to keep, and the accuracy to expect of them.
 
     Attributes:
         kept: their numbers, counted through the network as in `head_indices`, the highest score first.
         scores: of all heads, the largest 1.
-        accuracy: with the heads kept, values learned anew, on examples that neither chose them nor were learned from.
+        accuracy: with the heads kept and values refitted, on examples used neither to choose nor to fit.
         accuracy_of_all: the same with all heads.
     """
 
@@ -45,38 +45,35 @@ def select_heads(
     seed: int = 0,
     definition: str = "both",
 ) -> SelectedHeads:
-    r"""The heads that count most in the order parameter of a network of finite width on this attention.
+    r"""Select the heads that count most in the order parameter of a network of finite width on this attention.
 
-    The network is (1) to (4), with the tokens and the attention of the problem: values and readout are learned, so that
-    the question is which heads serve these labels, not which ones the encoder's own values use. A head's score is
-    $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of paths through it, see `head_scores`, at the saddle point (11). At infinite
-    width all heads have the same score. Features are principal components of $\xi^\pi$, scaled so that width and
-    temperature mean the same everywhere, see `fitted_features`; their means are taken out, as a shift of all tokens
-    would be, so columns of the attention should sum to one.
+    Values and readout of the network (1) to (4) are learned, so heads are judged by these labels, not by an encoder's
+    own values. A head's score is $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of paths through it, see `head_scores`, at the
+    saddle point (11); at infinite width all scores are equal. Features are principal components of $\xi^\pi$ without
+    their means, see `fitted_features`, so columns of the attention should sum to one.
 
-    The accuracy is that of examples held out: they are dealt into folds, and for each fold heads are chosen, features
-    fitted and values learned on the others alone. The heads returned are chosen on all examples.
+    The accuracy is estimated by cross-validation, with heads, features and values fitted on the other folds. The heads
+    returned are chosen on all examples.
 
     Args:
-        problem: a `Problem` with width and temperature, such as 10 and 0.1. Its inputs are those of
-            `attentioned_inputs`: as a rule the output of the encoder's embedding layer and the encoder's attention, all
-            heads side by side in one layer or layer by layer. Labels are +1 or -1, or `(examples, outputs)`, the largest
-            of an example that of its class.
-        keep: how many heads to keep, of all layers together.
-        directions: $N_0$, number of features; as many as there are if these are fewer.
-        folds: how many parts the examples are dealt into.
-        seed: of the deal.
-        definition: which pairs of paths count, as in `head_scores`.
+        problem: a `Problem` with width and temperature, such as 10 and 0.1. Its inputs come from
+            `attentioned_inputs`: as a rule an encoder's embedded tokens and its attention, all heads in one layer
+            or layer by layer. Labels are +1 or -1, or `(examples, outputs)`, the largest of an example for its class.
+        keep: number of heads to keep, of all layers together.
+        directions: $N_0$, number of features, or as many as there are.
+        folds: number of folds.
+        seed: of the folds.
+        definition: as in `head_scores`.
 
     Returns:
-        `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core. Of heads side by side
-        `divmod(kept, 12)` gives the encoder's layer and head.
+        `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core. Of heads in one
+        layer `divmod(kept, 12)` gives the encoder's layer and head.
 
     Raises:
         ValueError: no `Problem`, labels of another form, numbers out of range.
         NotConverged: as `solve`; try a higher temperature.
 
-    Source: the score is that of Tiberi et al. (2024), section 4.2; ours is to select by it before training.
+    Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is ours.
     """
     problem = need_problem(problem, "width", "temperature")
     seen, labels = problem.attentioned, np.asarray(problem.labels)

@@ -19,16 +19,14 @@ from statmech_attention.sampling.diagnostics import (
     MixingWarning,
     effective_size,
     estimate,
+    inference_data,
     mean_accuracy,
     prediction,
     r_hat,
 )
 from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
-from statmech_attention.sampling.gibbs import gibbs_posterior
-from statmech_attention.sampling.groups import inference_data
-from statmech_attention.sampling.order_parameters import posterior
-from statmech_attention.sampling.tempered import tempered_posterior
-from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
+from statmech_attention.sampling.weights import gibbs_posterior, weights_posterior
 
 __all__ = [
     "Chains",

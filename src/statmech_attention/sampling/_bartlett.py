@@ -1,16 +1,23 @@
-r"""The law of the order parameters at finite width, in Bartlett's factors.
+r"""The law of the order parameters at finite width, in Bartlett's factors, and the same law from standard normal numbers.
 
 Given the layer above, the rows of the effective weights are Gaussian, so at every width
-$U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of heads. In the good coordinates of the action,
-$U^{(l)} = A_l A_l^\top$ with $A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$, the $F_l$ are independent: entry $i$ of the
-diagonal, counted from 0, is $\chi_{N_l - i} / \sqrt{N_l}$, what lies below is $\mathcal N(0, 1/N_l)$. Where $N_l$ is
-smaller than the number of rows, $F_l$ has only $N_l$ columns and the rest stays as it is. Of a layer with a skip the first
-rows are known, and the others have the same law: see `statmech_attention.layers.kind`. Narrow heads have a stage of their own, with a
-factor of this law for each of them and $d$ in place of $N_l$: widths below are those of all stages.
+$U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of heads. In the good coordinates of the
+action the factors $F_l$ are independent: entry $i$ of the diagonal, counted from 0, is $\chi_{N_l - i} / \sqrt{N_l}$,
+the entries below are $\mathcal N(0, 1/N_l)$. If $N_l$ is smaller than the number of rows, $F_l$ has only $N_l$ columns.
+In a layer with a skip the first rows are known, and the others have the same law. Narrow heads have a stage of their
+own, with one factor of this law per head and $d$ in place of $N_l$: widths below are those of all stages.
+
+For $N_l < d_l$ the last entry on the diagonal is $|\mathcal N(0, 1/N_l)|$. Its logarithm puts a wall where the entry
+vanishes, and beyond the wall lies another part of the posterior: the rows below with the other sign in that column. A
+Markov chain in the logarithm hardly ever gets around it. So narrow networks are sampled in $N_l$ standard normal numbers
+per free row of $F_l$, and $d$ per row of every $F_h$. Row $i$ is these numbers over $\sqrt{N_l}$, the effective weights
+in a frame that the layers above fix; for $N_l > d_l$ it ends on the diagonal, at the norm of all remaining numbers: the
+same law, with $U = F F^\top$ as before, and no wall.
 """
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -18,7 +25,14 @@ from scipy.special import gammaincinv, gammaln, ndtri
 
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._arguments import whole_widths
-from statmech_attention.theory.coordinates import Factors, factor_shapes, layer_shares, logarithms
+from statmech_attention.theory.coordinates import (
+    Factors,
+    branch_rows,
+    factor_shapes,
+    layer_shares,
+    logarithms,
+    overlaps_of,
+)
 
 
 def bartlett(architecture: Architecture) -> Factors:
@@ -60,3 +74,49 @@ def prior_points(
         found += [0.5 * np.log(2 * gammaincinv((width - place) / 2, diagonal) / width), ndtri(lower) / math.sqrt(width)]
         start += rank + below
     return np.concatenate(found, axis=-1)
+
+
+def normal_count(widths: tuple[int, ...], factors: Factors) -> int:
+    """Number of standard normal coordinates of a point: one per free row and neuron."""
+    shapes = zip(widths, factors.blocks, factors.sizes, factors.kept, strict=True)
+    return sum(width * blocks * (size - kept) for width, blocks, size, kept in shapes)
+
+
+def order_parameters_of_normals(
+    point: Float[Array, " numbers"], widths: tuple[int, ...], factors: Factors
+) -> tuple[Float[Array, "..."], ...]:
+    """$(U^{(1)}, .., U^{(L+1)})$ of standard normal numbers, the last a scalar for one output."""
+    return overlaps_of(_factors(point, widths, factors), factors)
+
+
+def order_parameter_of_normals(point, widths: tuple[int, ...], factors: Factors) -> Float[Array, "paths paths"]:
+    """$U = U^{(1)}$ alone."""
+    factor, *_ = _factors(point, widths, factors)
+    return factor @ factor.T
+
+
+def _factors(point, widths: tuple[int, ...], factors: Factors) -> list:
+    """$A_1, .., A_{L+1}$, each `(partial paths, rank)`, and the $C_h$ of inner stages."""
+    found, end = [jnp.ones((1, 1))], point.shape[0]
+    shapes = zip(factors.stages, widths, factors.blocks, factors.sizes, factors.ranks, factors.kept, strict=True)
+    for number, (stage, width, blocks, size, rank, kept) in reversed(list(enumerate(shapes))):
+        start = end - width * blocks * (size - kept)
+        numbers = point[start:end].reshape(blocks, size - kept, width) / np.sqrt(width)
+        if stage.inner:
+            factor = jax.vmap(lambda own, rank=rank: _rows(own, 0, rank))(numbers)
+        else:
+            factor = jnp.concatenate([jnp.eye(kept, rank), _rows(numbers[0], kept, rank)])
+        found.insert(0, branch_rows(number, found, factors) @ factor)
+        end = start
+    return found[:-1]
+
+
+def _rows(numbers: Float[Array, "free width"], kept: int, rank: int) -> Float[Array, "free rank"]:
+    """The free rows of a layer's factor."""
+    free, width = numbers.shape
+    if width <= kept + free:  # as many columns as neurons
+        return numbers
+    place, column = kept + np.arange(free)[:, None], np.arange(width)[None, :]
+    norms = jnp.sqrt(jnp.sum(jnp.where(column >= place, numbers, 0.0) ** 2, axis=1))
+    lower = jnp.where(column < place, numbers, 0.0)[:, :rank]
+    return jnp.where(column[:, :rank] == place, norms[:, None], lower)

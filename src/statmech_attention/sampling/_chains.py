@@ -21,12 +21,10 @@ _BLOCK = 50  # draws between two looks at the progress bar and two writes of the
 
 
 class Transition(NamedTuple):
-    """A Markov chain: functions of one chain, to be made once for every set of shapes.
+    """A Markov chain: functions of one chain, made once for every set of shapes.
 
-    Attributes:
-        begin: (key, position, data) -> state.
-        advance: (state, data) -> state and a dictionary of numbers, which are averaged where draws are thinned.
-        record: (state, data) -> a dictionary of the arrays that are kept of a draw.
+    `begin` maps (key, position, data) to a state; `advance` maps (state, data) to the next one and a dictionary of
+    numbers, averaged over thinned iterations; `record` maps (state, data) to a dictionary of arrays to keep.
     """
 
     begin: Callable
@@ -45,16 +43,9 @@ def nuts(
     acceptance: float = 0.8,
     depth: int | tuple[int, int] = 10,
 ) -> Transition:
-    """The chain; the same one for the same arguments, so that it is compiled once.
+    """NUTS for `potential`, minus a log density of (position, data, static); cached, so that it is compiled once.
 
-    Args:
-        potential: (position, data, static) -> minus the log density up to a constant.
-        record: (position, data, static) -> a dictionary of the arrays to keep of a draw.
-        static: whatever decides shapes; hashable.
-        warmup: iterations in which step size and masses adapt.
-        step_size: where the step size starts from.
-        acceptance: the mean acceptance that the step size aims for.
-        depth: doublings of a trajectory before it is cut off, in warm-up and after it.
+    `static` decides shapes, `depth` is the largest number of doublings in warm-up and after it.
     """
     initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
 
@@ -86,27 +77,10 @@ def run(
     settings: Mapping[str, Any] | None = None,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
-    """Draws of every chain after warm-up.
+    """Run chains from `starts`; return by name arrays `(chains, draws, ..)`.
 
-    In threads of their own, "parallel", no chain waits for the longest trajectory of the others, and NUTS need not copy
-    its whole tree at every step, as it does once it is vectorised. "auto" takes threads on a CPU, and one program for all
-    chains, "vectorized", elsewhere. The draws are the same, up to rounding.
-
-    Args:
-        transition: the chain.
-        data: a pytree of arrays, shared by all chains.
-        starts: positions to start from, with a leading axis of chains.
-        key: a JAX random key.
-        warmup: iterations that are not kept.
-        draws: draws per chain that are kept.
-        thinning: iterations per draw.
-        chain_method: "parallel", "vectorized" or "auto".
-        checkpoint: a file that holds the state after every block; where it exists, sampling goes on from there.
-        settings: what else tells this run from others, as JSON can hold it.
-        progress: show a bar; where None, on a terminal only.
-
-    Returns:
-        By name arrays `(chains, draws, ..)`: what the chain records and its numbers.
+    With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need not copy its whole
+    tree at every step. `settings` tell this run's checkpoint from others.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)

@@ -1,8 +1,7 @@
-r"""The posterior density of the order parameters, the Wishart chain times $e^{-P E(U) / 2}$, and the Gaussian at its mode.
+"""The posterior density of the order parameters, the Wishart chain times $e^{-P E(U) / 2}$, and the Gaussian at its mode.
 
-The kernel is linear in $U$. Where they fit into memory the pairs' kernels are kept, so that $K(U)$ and the gradient
-cost one matrix product each, shared by all chains, besides a Cholesky factor and an inverse a chain. With
-$R = (K + T)^{-1}$ and $v = R Y$:
+The kernel is linear in $U$. If the pairs' kernels fit into memory, $K(U)$ and the gradient cost one matrix product
+each, shared by all chains, besides a Cholesky factor and an inverse per chain. With $R = (K + T)^{-1}$ and $v = R Y$:
 
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
@@ -33,14 +32,8 @@ class Posterior(NamedTuple):
     """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
 
     With several outputs, every pair (example, output) is an example here, and every pair (path, output) a path.
-
-    Attributes:
-        products: of every pair of paths the kernel between examples, its lower triangle, what stands before it included.
-        inputs: attentioned inputs scaled so that the kernel is their product, where `products` would be too large.
-        labels: $Y$.
-        temperature: $T$.
-        widths: of all stages, $(N_1, .., N_{L+1})$ where there are no inner ones.
-        action: the same as the theory has it, where its dense Hessian is the cheaper one; else None.
+    `products` are the scaled kernels of all pairs of paths, their lower triangles; `inputs` are scaled so that the kernel
+    is their product. `action` is the theory's problem, if its dense Hessian is the cheaper one.
     """
 
     products: Float[Array, "pairs entries"] | None
@@ -52,13 +45,9 @@ class Posterior(NamedTuple):
 
 
 class Laplace(NamedTuple):
-    """A Gaussian approximation of the posterior in the good coordinates.
+    r"""A Gaussian approximation of the posterior: point = mode + $W y$ with nearly standard normal $y$, $W$ the `root`.
 
-    Attributes:
-        mode: where the density is largest.
-        root: $W$ with $W W^\\top$ the covariance; coordinates $y$ with point = mode + $W y$ are nearly standard normal.
-        potential: minus the logarithm of the unnormalised density at the mode.
-        logdet: $\\ln |\\det W|$.
+    `potential` is minus the logarithm of the unnormalised density at the mode, `logdet` is $\ln |\det W|$.
     """
 
     mode: Float[Array, " coordinates"]

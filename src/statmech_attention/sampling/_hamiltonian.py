@@ -1,9 +1,14 @@
-r"""Hamiltonian Monte Carlo for a density close to that of independent standard normals.
+r"""Hamiltonian Monte Carlo for densities close to independent standard normals, alone or on a ladder of densities.
 
-With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The first turns $(y, r)$ by an angle, exactly,
-and $V$ alone kicks $r$. A step is half a kick, a turn, half a kick: it keeps volumes and can be walked back, so that accepting
-or rejecting the last point leaves the law exact. After a quarter turn a normal has forgotten where it was, in a single step;
-how many steps there are is left to how far from a normal the density is (Shahbaba et al. 2014).
+With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The first rotates
+$(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a rotation, half a kick: it preserves volume
+and is reversible, so that accepting or rejecting the last point leaves the law exact. After a quarter turn a normal is
+independent of its start, in a single step; the number of steps depends on the distance from a normal (Shahbaba et al. 2014).
+
+A rung of the ladder has $-\ln p(z) = |z|^2 / 2 + \beta V(z)$: the posterior at $\beta = 1$, the prior at $\beta = 0$, where
+every iteration makes a new independent point. Neighbours exchange their points with probability
+$\min(1, e^{(\beta - \beta')(V - V')})$, even and odd pairs in turn, which leaves all laws exact, so that separate parts of
+the posterior are joined through the prior (Geyer 1991). Warm-up places the rungs for equal rejection (Syed et al. 2022).
 """
 
 import math
@@ -26,9 +31,9 @@ _LARGEST_ERROR = 1000.0  # of the energy, beyond which a trajectory diverges
 
 
 class State(NamedTuple):
-    """A chain between two iterations; what is known at the position is not yet known at iteration 0.
+    """A chain between two iterations; potential and gradient are not yet known at iteration 0.
 
-    What is random in the next iteration is drawn before it: else the compiler writes it out again wherever it is used.
+    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is used.
     """
 
     key: Any
@@ -43,13 +48,9 @@ class State(NamedTuple):
 
 @lru_cache(maxsize=64)
 def hamiltonian(potential: Callable, record: Callable) -> Transition:
-    """The chain, which starts from a standard normal; the same one for the same arguments, so that it is compiled once.
+    """The chain of (position, data) functions, started from a standard normal; cached, so that it is compiled once.
 
-    Its data is a pair: what the functions take, and for how many iterations the step adapts.
-
-    Args:
-        potential: (position, data) -> minus the log density up to a constant.
-        record: (position, data) -> a dictionary of the arrays to keep of a draw.
+    Its data is a pair: the functions' data, and the number of iterations in which the step adapts.
     """
     start_average, update_average = dual_averaging()
 
@@ -104,3 +105,108 @@ def _drawn(key, like):
     """The next key, a momentum and two uniform numbers."""
     key, first, second = jax.random.split(key, 3)
     return key, jax.random.normal(first, like.shape), jax.random.uniform(second, (2,))
+
+
+_RUNG_ACCEPTANCE = 0.8  # of a trajectory, that the step aims for
+_RUNG_STEP = 0.2  # an angle, to begin with
+_MOST_RUNG_STEPS = 50
+_POWER = 4  # of the first ladder's rungs
+
+
+class Ladder(NamedTuple):
+    """A ladder between two iterations, its rungs from the posterior to the prior."""
+
+    key: Any
+    positions: Float[Array, "rungs numbers"]
+    energies: Float[Array, " rungs"]
+    gradients: Float[Array, "rungs numbers"]
+    ladder: Float[Array, " rungs"]
+    refused: Float[Array, " gaps"]
+    seen: Int[Array, ""]
+    iteration: Int[Array, ""]
+    averages: Any
+
+
+@lru_cache(maxsize=64)
+def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Transition:
+    """The ladder for the energy $V$ of (point, data), started from the prior; cached, so that it is compiled once.
+
+    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps adapt.
+    """
+    start_average, update_average = dual_averaging()
+    first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER
+
+    def begin(key, position, data):
+        key, own = jax.random.split(key)
+        positions = jax.random.normal(own, (rungs, position.shape[0]))
+        energies, gradients = jax.lax.map(lambda one: jax.value_and_grad(energy)(one, data[0]), positions)
+        step = jnp.full(rungs, math.log(_RUNG_STEP))
+        averages = (step, step, *(jnp.broadcast_to(one, rungs) for one in start_average(step[0])[2:]))
+        none = jnp.zeros((), int)
+        return Ladder(key, positions, energies, gradients, first_ladder, jnp.zeros(rungs - 1), none, none, averages)
+
+    def total(beta, position, momentum, value):
+        return beta * value + 0.5 * (position @ position + momentum @ momentum)
+
+    def trajectory(rung, data):
+        key, position, value, gradient, beta, log_step = rung
+        push_key, angle_key, luck_key = jax.random.split(key, 3)
+        momentum = jax.random.normal(push_key, position.shape)
+        angle = turn * (1 + _SPREAD * jax.random.uniform(angle_key, minval=-1.0))
+        steps = jnp.ceil(jnp.clip(angle / jnp.exp(log_step), 1, _MOST_RUNG_STEPS)).astype(int)
+        part = angle / steps
+        cosine, sine = jnp.cos(part), jnp.sin(part)
+
+        def leap(_, carry):
+            position, momentum, _, gradient = carry
+            momentum = momentum - 0.5 * part * beta * gradient
+            position, momentum = cosine * position + sine * momentum, cosine * momentum - sine * position
+            value, gradient = jax.value_and_grad(energy)(position, data)
+            return position, momentum - 0.5 * part * beta * gradient, value, gradient
+
+        end = jax.lax.fori_loop(0, steps, leap, (position, momentum, value, gradient))
+        start = position, momentum, value, gradient
+        change = total(beta, *end[:3]) - total(beta, *start[:3])
+        change = jnp.where(jnp.isnan(change), jnp.inf, change)
+        chance = jnp.exp(-jnp.maximum(change, 0.0))
+        taken = jax.random.uniform(luck_key) < chance
+        position, _, value, gradient = jax.tree.map(partial(jnp.where, taken), end, start)
+        return position, value, gradient, chance, steps, change
+
+    def advance(state: Ladder, data):
+        data, warmup = data
+        key, *keys = jax.random.split(state.key, rungs + 2)
+        adapting = state.iteration < warmup
+        log_steps = jnp.where(adapting, state.averages[0], state.averages[1])
+        each = (jnp.stack(keys[:rungs]), state.positions, state.energies, state.gradients, state.ladder, log_steps)
+        # One by one: batches of Cholesky factors inside a loop can wait for each other for ever on two threads.
+        *moved, chances, steps, changes = jax.lax.map(lambda rung: trajectory(rung, data), each)
+        adapted = jax.vmap(update_average)(_RUNG_ACCEPTANCE - chances, state.averages)
+        averages = jax.tree.map(partial(jnp.where, adapting), adapted, state.averages)
+
+        between = jnp.exp(jnp.minimum(jnp.diff(state.ladder) * jnp.diff(moved[1]), 0.0))
+        among = jnp.arange(rungs - 1) % 2 == state.iteration % 2
+        swapped = (among & (jax.random.uniform(keys[rungs], (rungs - 1,)) < between)).astype(int)
+        order = jnp.arange(rungs) + jnp.pad(swapped, (0, 1)) - jnp.pad(swapped, (1, 0))
+        positions, energies, gradients = (one[order] for one in moved)
+
+        refused, seen = state.refused + 1 - between, state.seen + 1
+        now = state.iteration + 1
+        again = (now == warmup // 8) | (now == warmup // 4) | (now == warmup // 2)
+        ladder = jnp.where(again, _even(state.ladder, refused), state.ladder)
+        refused, seen = jnp.where(again, 0.0, refused), jnp.where(again, 0, seen)
+        numbers = {"steps": steps.sum(), "diverging": changes[0] > _LARGEST_ERROR, "acceptance": chances[0]}
+        numbers["exchanged"] = between.mean()
+        return Ladder(key, positions, energies, gradients, ladder, refused, seen, now, averages), numbers
+
+    def keep(state, data):
+        position = state.positions[0]
+        return {"potential": 0.5 * position @ position + state.energies[0], **record(position, data[0])}
+
+    return Transition(begin, jax.jit(advance), jax.jit(keep))
+
+
+def _even(ladder: Float[Array, " rungs"], refused: Float[Array, " gaps"]) -> Float[Array, " rungs"]:
+    """The ladder whose gaps refuse equally often, by linear interpolation of what the gaps of this one refused."""
+    total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(refused + 1e-3 * (1 + refused.sum()))])
+    return jnp.interp(jnp.linspace(0.0, 1.0, ladder.shape[0]), total / total[-1], ladder)

@@ -19,12 +19,9 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class CrossKernels(NamedTuple):
-    """Factors of the kernels of test inputs.
+    """Factors of the kernels between training and test inputs: `products` of all pairs of paths, or else scaled `inputs`.
 
-    Attributes:
-        products: of every pair of paths the kernel between training and test examples; or else
-        inputs: training and test inputs, scaled so that the kernel is their product.
-        own: of every pair of paths the kernel of each test example with itself.
+    `own` are the kernels of each test example with itself.
     """
 
     products: Float[Array, "pairs examples others"] | None
@@ -76,8 +73,8 @@ def by_output(values, inputs: AttentionedInputs):
 def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
-    With several outputs, each is a path of its own, and $\xi(x)$ a row for every output. No kernel of test inputs is needed, so
-    that thousands of them cost hardly more than none.
+    No kernel of test inputs is needed, so thousands of them cost hardly more than none. With several outputs, each is a
+    path of its own, and $\xi(x)$ a row per output.
 
     Args:
         draws: the result of `posterior` or `tempered_posterior`.

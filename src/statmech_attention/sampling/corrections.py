@@ -1,13 +1,12 @@
 r"""The first correction in $1/N$ to the saddle point, from the exact posterior's density.
 
-In the good coordinates the density is $e^{-\frac{N}{2} S(x) - \psi(x)}$ with $\psi = \sum_l \sum_i i \ln F_{l,ii}$, which comes from the
-Wishart exponents and the Jacobian and is of order one. Laplace's expansion about the minimum $x^*$ of $S$ gives
-for any smooth $g$, with $C = (\frac{N}{2} S'')^{-1}$,
+In the good coordinates the density is $e^{-\frac{N}{2} S(x) - \psi(x)}$ with $\psi = \sum_l \sum_i i \ln F_{l,ii}$, of order
+one, from the Wishart exponents and the Jacobian. Laplace's expansion about the minimum $x^*$ of $S$ gives for any
+smooth $g$, with $C = (\frac{N}{2} S'')^{-1}$,
 
     E[g] = g + g' d + 1/2 tr(C g'') + O(1/N^2),      d = -C [ psi' + N/4 tr(C S''') ].
 
-The action holds the labels at their weight $\alpha = P/N$, whatever that is: the remainder is of order $1/N^2$ where $P$
-grows in proportion to $N$, and where $P$ is fixed. In the second case the action and its minimum change with $N$, too.
+The remainder is of order $1/N^2$ at fixed $\alpha = P/N$, and at fixed $P$, where the action changes with $N$, too.
 """
 
 import math
@@ -46,8 +45,8 @@ class Corrected(NamedTuple):
 def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
-    The variance of the output, too, is right to order $1/N$: (30) with its correction, and what the fluctuations of
-    $U$ add to it, $\mathrm{tr}(C f' f'^\top)$.
+    The variance of the output is right to order $1/N$, too: (30) with its correction, and the contribution of the
+    fluctuations of $U$, $\mathrm{tr}(C f' f'^\top)$.
 
     Args:
         solution: a saddle point at finite width, not a batch.

@@ -1,6 +1,7 @@
 r"""Draws as a Dataset, and how well their chains have mixed: split $\hat R$, effective sample size, means with their errors."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,6 +16,9 @@ from statmech_attention.theory.predictor import Prediction
 
 LARGEST_R_HAT = 1.01
 SMALLEST_EFFECTIVE_SIZE = 400
+_OUTPUTS = ("output", "output_variance")
+# The sampler's own numbers by ArviZ's names; those that it has none for keep theirs.
+_STATISTICS = {"acceptance": "acceptance_rate", "diverging": "diverging", "steps": "n_steps", "exchanged": "exchanged"}
 
 
 class MixingWarning(UserWarning):
@@ -42,7 +46,7 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
     An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
-    $\sqrt{\sum p (1 - p)} / n$, doubts counted as independent. The error that comes from few test inputs is not in it.
+    $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from few test inputs.
 
     Args:
         outputs: means and their errors, `(examples,)`.
@@ -67,13 +71,13 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
 
 def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
-    r"""Number of independent draws that give the mean the same error.
+    r"""Number of independent draws whose mean has the same error.
 
     Args:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number for each of the remaining axes, $n \log_{10} n$ at most for $n$ draws; $n$ where all are the same.
+        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are equal.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -87,13 +91,13 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
 
 
 def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
-    r"""Split $\hat R$: how much wider all half-chains together are than one by itself; 1 where they agree.
+    r"""Split $\hat R$, the width of all half-chains together relative to that of single ones; 1 if they agree.
 
     Args:
         draws: `(chain, draw, ..)`, at least two chains.
 
     Returns:
-        One number for each of the remaining axes; 1 where all draws are the same.
+        One number per remaining axis; 1 if all draws are equal.
 
     Raises:
         ValueError: one chain, or fewer than four draws.
@@ -111,13 +115,12 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
 
 @checks.objects
 def prediction(draws: xr.Dataset) -> Prediction:
-    r"""Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
+    """Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
 
-    $\langle f \rangle$ is the mean of `output` over draws; the variance is that of `output`, and the mean of
-    `output_variance` where draws are of order parameters, whose output still varies given them.
+    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of order parameters.
 
     Args:
-        draws: what one of the samplers returned for test inputs.
+        draws: the result of a sampler with test inputs.
 
     Returns:
         `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see `estimate(draws["output"])`.
@@ -134,18 +137,47 @@ def prediction(draws: xr.Dataset) -> Prediction:
     return Prediction(draws["output"].mean(axes).values, variance.values)
 
 
+@checks.objects
+def inference_data(draws: xr.Dataset) -> xr.DataTree:
+    r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere.
+
+    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier versions read with
+    `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
+
+    Args:
+        draws: the result of a sampler.
+
+    Returns:
+        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`, outputs on test
+        inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`. Width,
+        temperature, variances and sampler are attributes.
+
+    Raises:
+        ValueError: something else than draws.
+    """
+    if "order_parameter" not in draws or not {"chain", "draw"} <= set(draws["order_parameter"].dims):
+        raise ValueError(
+            "draws: wanted draws of a sampler, got a Dataset without an order_parameter of every chain and draw."
+        )
+    drawn = {name: one.transpose("chain", "draw", ...) for name, one in draws.data_vars.items() if "draw" in one.dims}
+    statistics = {new: drawn[name] for name, new in _STATISTICS.items() if name in drawn}
+    if "potential" in drawn:
+        statistics["lp"] = -drawn["potential"]
+    told = {*_STATISTICS, *_OUTPUTS, "potential"}
+    groups: dict[str, Any] = {
+        "posterior": {name: one for name, one in drawn.items() if name not in told},
+        "predictions": {name: drawn[name] for name in _OUTPUTS if name in drawn},
+        "sample_stats": statistics,
+    }
+    about = {"inference_library": "statmech_attention", **draws.attrs}
+    datasets = {name: xr.Dataset(group, attrs=about) for name, group in groups.items() if group}
+    return xr.DataTree.from_dict(datasets)
+
+
 def dataset(
     found: dict[str, np.ndarray], sampler: str, architecture: Architecture, temperature: float, warn: bool
 ) -> xr.Dataset:
-    """The draws of all chains with their diagnostics.
-
-    Args:
-        found: by name arrays `(chains, draws, ..)`.
-        sampler: what drew them.
-        architecture: the network.
-        temperature: $T$.
-        warn: of bad mixing.
-    """
+    """The draws of all chains with their diagnostics."""
     variables = {
         name: (("chain", "draw", *_axes(name, values.ndim - 2, found)), values) for name, values in found.items()
     }

@@ -1,7 +1,7 @@
-r"""The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling.
+"""The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling.
 
-The same weighted points give posterior means more precisely than a Markov chain where the posterior is close to
-Gaussian, that is at large width.
+At large width, where the posterior is close to Gaussian, the same weighted points give more precise posterior means
+than a Markov chain.
 """
 
 import math
@@ -13,22 +13,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.scipy.special import gammaln
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+from scipy.special import ndtri
+from scipy.stats import chi2, qmc
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling import _weighted_points
 from statmech_attention.sampling._arguments import checked, whole_widths
-from statmech_attention.sampling._bartlett import bartlett, prior_constant
-from statmech_attention.sampling._density import Posterior, laplace, posterior_density
-from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels
-from statmech_attention.sampling._weighted_points import PER_PRIOR_POINT
+from statmech_attention.sampling._bartlett import (
+    bartlett,
+    chain_order_one,
+    chain_potential,
+    prior_constant,
+    prior_points,
+)
+from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density
+from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory.coordinates import Factors, order_parameter
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
+
+_REPLICATES = 16
+PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
 
 
 class Importance(NamedTuple):
@@ -38,8 +50,7 @@ class Importance(NamedTuple):
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
-        effective_size: $(\sum w)^2 / \sum w^2$, out of all points; the averages are good where it is in the thousands,
-            and below 400 not to be trusted.
+        effective_size: $(\sum w)^2 / \sum w^2$; do not trust averages below 400.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
         theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
@@ -62,9 +73,9 @@ def importance(
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
-    Four points of five are drawn from a multivariate $t$ of the mode's covariance, the fifth from the prior, so that no
-    weight is larger than five times the likelihood over the evidence, whatever the tails; all in antithetic pairs on 16
-    randomly shifted Sobol sequences, whose spread gives the standard errors.
+    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the prior, so that no
+    weight exceeds five times the likelihood over the evidence; all in antithetic pairs on 16 randomly shifted Sobol
+    sequences, whose spread gives the standard errors.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
@@ -77,7 +88,7 @@ def importance(
         `Importance`.
 
     Raises:
-        ValueError: as for `posterior`, or a number of points that is not a power of two.
+        ValueError: as `posterior`, or a number of points that is not a power of two.
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
@@ -87,21 +98,21 @@ def importance(
 def evidence_by_temperature(
     problem: Problem, temperatures: ArrayLike | Sequence[ArrayLike], *, key: Key, points: int = 512, warn: bool = True
 ) -> xr.Dataset:
-    r"""$\ln p(Y)$ over temperatures, to choose $T$ by: the labels' own noise is what makes it fall at both ends.
+    r"""$\ln p(Y)$ over temperatures, to choose $T$ by.
 
     Args:
         problem: as in `importance`; its own temperature does not matter.
         temperatures: temperatures in any order.
         key: a JAX random key.
         points: as in `importance`.
-        warn: as in `importance`; where False, look at `effective_size`.
+        warn: as in `importance`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
         `found.temperature[int(found.log_evidence.values.argmax())]`.
 
     Raises:
-        ValueError: as for `importance`, or no temperatures.
+        ValueError: as `importance`, or no temperatures.
     """
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
     temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
@@ -143,12 +154,12 @@ def _averaged(
 
     degrees = float(max(10, 2 * factors.coordinates))
     constant = prior_constant(architecture.stage_widths, factors)
-    proposals = _weighted_points.proposals(key, points, degrees, architecture.stage_widths, factors)
-    sums = _weighted_points.weighted(proposals, data, around, kernels, factors, degrees, constant)
+    proposals = proposed_points(key, points, degrees, architecture.stage_widths, factors)
+    sums = weighted(proposals, data, around, kernels, factors, degrees, constant)
     sums = jax.tree.map(np.asarray, sums)
     constant += 0.5 * labels.size * math.log(2 * math.pi)
     count = sum(part.shape[0] * part.shape[1] for part in proposals)
-    size = count * _weighted_points.efficiency(sums)
+    size = count * _efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
         warnings.warn(
             f"The weights of {count} points are worth {size:.0f} independent draws at N = {architecture.widest:g}, "
@@ -156,15 +167,100 @@ def _averaged(
             MixingWarning,
             stacklevel=3,
         )
-    output = None
+    outputs = None
     if kernels is not None:
-        output = Estimate(*(by_output(one, inputs) for one in _weighted_points.mean(sums, "output")))
+        outputs = Estimate(*(by_output(one, inputs) for one in _mean(sums, "output")))
     entropy = smallest_entropy(architecture)
     return Importance(
-        _weighted_points.log_evidence(sums, constant),
-        _weighted_points.mean(sums, "order_parameter"),
-        output,
+        _log_evidence(sums, constant),
+        _mean(sums, "order_parameter"),
+        outputs,
         size,
         float(-around.potential - constant + around.logdet + 0.5 * factors.coordinates * math.log(2 * math.pi)),
         float(-0.5 * architecture.widest * (found.action - entropy) - 0.5 * labels.size * math.log(2 * math.pi)),
     )
+
+
+def proposed_points(
+    key, points: int, degrees: float, widths, factors: Factors
+) -> tuple[Float[Array, "replicates points coordinates"], ...]:
+    """Points around the mode, still to be shifted and turned, and points of the prior, fewer by `PER_PRIOR_POINT`."""
+    uniforms = _uniforms(key, factors.coordinates + 1, points)
+    some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
+    prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
+    return _around_mode(uniforms, degrees), jnp.asarray(prior)
+
+
+def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
+    """Randomly shifted Sobol sequences in the unit cube, `(replicates, points, dimensions)`."""
+    base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
+    shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
+    return np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
+
+
+def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points coordinates"]:
+    """Antithetic points of a standard multivariate t."""
+    radius = np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
+    points = ndtri(uniforms[..., :-1]) * radius
+    return jnp.asarray(np.concatenate([points, -points], axis=1))
+
+
+@jax.jit
+def weighted(
+    proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
+):
+    """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
+    size = factors.coordinates
+    log_t = (
+        gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi) - around.logdet
+    )
+    whiten = jnp.linalg.inv(around.root)
+    share = jnp.asarray(PER_PRIOR_POINT / (PER_PRIOR_POINT + 1))
+
+    def one(point):
+        white = whiten @ (point - around.mode)
+        near = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
+        chain = chain_potential(point, data.widths, factors) + chain_order_one(point, factors)
+        proposed = jnp.logaddexp(jnp.log(share) + near, jnp.log1p(-share) - chain - constant)
+        overlap = order_parameter(point, factors)
+        found = {"order_parameter": overlap}
+        if kernels is not None:
+            found["output"] = output(overlap, data, kernels).mean
+        return -chain - 0.5 * label_energy(overlap, data) - proposed, found
+
+    def sequence(points):
+        whites, chains = points
+        points = jnp.concatenate([around.mode[None] + whites @ around.root.T, chains])
+        # One by one: batches of Cholesky factors inside a loop can wait for each other for ever on two threads.
+        logs, values = jax.lax.map(one, points)
+        largest = jnp.max(logs)
+        weights = jnp.exp(logs - largest)
+        means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
+        return {"weight": weights.mean(), "square": jnp.mean(weights**2), "largest": largest, **means}
+
+    return jax.lax.map(sequence, proposals)
+
+
+def _log_evidence(sums, constant: float) -> Estimate:
+    """The logarithm of the weights' mean over sequences, less a constant."""
+    largest = sums["largest"] - constant
+    scaled = sums["weight"] * np.exp(largest - largest.max())
+    error = scaled.std(ddof=1) / math.sqrt(len(scaled)) / scaled.mean()
+    return Estimate(np.asarray(math.log(scaled.mean()) + largest.max()), np.asarray(error))
+
+
+def _mean(sums, name: str) -> Estimate:
+    """The ratio of two means over sequences, and the error of that ratio to first order."""
+    found = sums[name]
+    along = (-1, *(1,) * (found.ndim - 1))
+    scale = np.exp(sums["largest"] - sums["largest"].max())
+    weights, found = sums["weight"] * scale, found * scale.reshape(along)
+    average = found.mean(axis=0) / weights.mean()
+    residual = (found - weights.reshape(along) * average) / weights.mean()
+    return Estimate(average, residual.std(axis=0, ddof=1) / math.sqrt(len(weights)))
+
+
+def _efficiency(sums) -> float:
+    """Independent draws per point."""
+    scale = np.exp(sums["largest"] - sums["largest"].max())
+    return float(np.mean(sums["weight"] * scale) ** 2 / np.mean(sums["square"] * scale**2))

@@ -1,21 +1,34 @@
-r"""The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
+"""The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
 
 Hamiltonian Monte Carlo runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good
 coordinates of the action, whitened by the Hessian at the mode, so that a few steps make an almost independent draw.
+
+In networks with fewer neurons than partial paths the posterior at low temperature is a thin, curved set with distant
+parts, which these chains do not all visit. There chains run on standard normal numbers, as many as effective weights, and
+on a ladder from the prior to the posterior.
 """
+
+import math
+from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax.typing import ArrayLike
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._arguments import Chains, checked, run_options
-from statmech_attention.sampling._bartlett import bartlett
+from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
+from statmech_attention.sampling._bartlett import (
+    bartlett,
+    normal_count,
+    order_parameter_of_normals,
+    order_parameters_of_normals,
+)
 from statmech_attention.sampling._chains import run
-from statmech_attention.sampling._density import Laplace, Posterior, laplace, posterior_density, potential
-from statmech_attention.sampling._hamiltonian import hamiltonian
+from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density, potential
+from statmech_attention.sampling._hamiltonian import hamiltonian, tempering
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory.coordinates import Factors
@@ -39,20 +52,19 @@ def posterior(
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        test: test inputs, in the form of the training inputs; their outputs given the draws are then part of the result.
-        chains: how many chains and draws, and how they run: `Chains`.
+        test: test inputs, in the form of the training inputs; the result then has their outputs given the draws.
+        chains: number of chains and draws, and options: `Chains`.
 
     Returns:
-        Dataset with dimensions `chain` and `draw` first:
-        `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
-        scalar for one output; with `attentioned_test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
-        constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
-        `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
-        says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
+        Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$, `(path, other_path)`, and
+        `order_parameter_2` .. of the layers above; with `test`, `output`, (9), and `output_variance`, (30),
+        `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a constant; `steps` per iteration;
+        `acceptance`; `diverging`. Also the `.._r_hat` and `.._effective_size` of `order_parameter` and `output`, and
+        the attribute `warning`, empty if the chains mixed. For ArviZ see `inference_data`.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width below 1 or not whole, too few draws or
-            chains, the checkpoint of another run.
+        ValueError: no `Problem`, test inputs that do not fit, a width below 1 or not whole, the checkpoint of
+            another run.
 
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
     """
@@ -96,3 +108,68 @@ def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
 def _record(position, data: tuple[Posterior, Laplace, Factors]) -> dict:
     _, around, factors = data
     return named_overlaps(order_parameters_at(around.mode + around.root @ position, factors), factors.stages)
+
+
+_TURN = 0.5 * math.pi  # of a trajectory: under the prior it forgets where it was
+
+
+def tempered_posterior(
+    problem: Problem,
+    *,
+    key: Key,
+    rungs: int = 8,
+    test: AttentionedInputs | ArrayLike | None = None,
+    chains: Chains = Chains(),  # noqa: B008
+) -> xr.Dataset:
+    r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
+
+    Each chain is a ladder of `rungs` densities $e^{-|z|^2 / 2 - \beta P E(U(z)) / 2}$ from $\beta = 1$ to the prior, $\beta = 0$. An
+    iteration moves all of them and offers neighbours an exchange; the rung $\beta = 1$ is recorded. There are as many $z$ as
+    effective weights, at most $\sum_l N_l d_l$ for layers of heads: use it for small $N$.
+
+    Args:
+        problem: as in `posterior`.
+        key: a JAX random key.
+        rungs: number of densities, at least 2.
+        test: as in `posterior`.
+        chains: as in `posterior`; each chain is a ladder of its own.
+
+    Returns:
+        Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean chance of an exchange.
+
+    Raises:
+        ValueError: as `posterior`, or fewer than two rungs.
+
+    Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
+    """
+    problem, test = checked(problem, test, key)
+    architecture = problem.architecture
+    factors, widths = bartlett(architecture), whole_widths(architecture)
+    options = run_options(chains, warmup=300)
+    rungs = checks.whole("rungs", rungs, 2)
+
+    data = posterior_density(problem)
+    found = run(
+        tempering(*_functions(widths), rungs, _TURN),
+        ((data, factors), int(options["warmup"])),
+        np.zeros((chains.count, normal_count(widths, factors))),
+        key,
+        **options,
+        settings={"sampler": "order parameters, tempered", "rungs": rungs},
+    )
+    found = with_outputs(found, data, problem, test)
+    return dataset(found, "order parameters, tempered", architecture, problem.temperature, chains.warn)
+
+
+@lru_cache(maxsize=64)
+def _functions(widths: tuple[int, ...]):
+    """The energy and the record of the ladder; the same ones for the same widths, so that they are compiled once."""
+
+    def energy(point, data):
+        density, factors = data
+        return 0.5 * label_energy(order_parameter_of_normals(point, widths, factors), density)
+
+    def record(point, data):
+        return named_overlaps(order_parameters_of_normals(point, widths, data[1]), data[1].stages)
+
+    return energy, record

@@ -129,13 +129,7 @@ def factors_of_entries(free: Float[Array, " coordinates"], factors: Factors) -> 
 
 
 def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one branches seeds"]:
-    r"""Left factor of $F$: $M_l \otimes A_{l+1}$ with the deviations of the values, if there is no inner stage.
-
-    Args:
-        stage: its number.
-        above: the factors of the stages above, the next one first.
-        factors: shapes and variances.
-    """
+    r"""Left factor of $F$: $M_l \otimes A_{l+1}$ with the deviations of the values, if there is no inner stage."""
     _, kind, inner = factors.stages[stage]
     if inner:
         return factors.scaled(stage, above[0][None])

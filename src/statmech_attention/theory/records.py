@@ -14,8 +14,7 @@ need("io", "saving and loading")
 import xarray as xr
 
 from statmech_attention import checks, results
-from statmech_attention.layers.chains import chain
-from statmech_attention.layers.written import layers_from_json, layers_to_json
+from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.solution import Solution
 

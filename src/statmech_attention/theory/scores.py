@@ -62,14 +62,7 @@ def head_scores(
 
 
 def path_heads(layers) -> Float[np.ndarray, "paths heads"]:
-    """1 where a path goes through a head of the network, 0 elsewhere.
-
-    Args:
-        layers: number of heads in every layer, or layers of other kinds among them.
-
-    Returns:
-        `(paths, all heads)`.
-    """
+    """1 where a path goes through a head of the network, 0 elsewhere."""
     layers = chain(layers)
     columns = [layers.path_heads[:, place] == head for place, count in enumerate(layers.heads) for head in range(count)]
     return np.array(columns, float).reshape(-1, layers.paths).T

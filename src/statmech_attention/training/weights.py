@@ -1,8 +1,4 @@
-r"""Gradient descent on all weights of (8) while the attention stays as it is: the posterior's mode.
-
-The network is evaluated in path form, (5), so that the attention acts on the inputs once and for all. Any chain of layers and
-any number of outputs will do.
-"""
+"""Gradient descent on all weights of (8) with fixed attention, in path form (5): the posterior's mode."""
 
 from functools import partial
 from typing import NamedTuple
@@ -24,12 +20,12 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class TrainedWeights(NamedTuple):
-    """End of a gradient descent.
+    r"""End of a gradient descent.
 
     Attributes:
         weights: `Weights`, for `forward_paths` on test inputs.
-        objective: before every step, $-\\ln p(\\Theta | D)$ up to a constant.
-        gradient_norm: length of the objective's gradient at the end, over that of the weight decay's part alone; 0 at the mode.
+        objective: before every step, $-\ln p(\Theta | D)$ up to a constant.
+        gradient_norm: norm of the gradient at the end, relative to that of the weight decay; 0 at the mode.
     """
 
     weights: Weights
@@ -40,21 +36,20 @@ class TrainedWeights(NamedTuple):
 def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rate: float = 0.03) -> TrainedWeights:
     r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$, minus the logarithm of (8).
 
-    Adam on all examples at once, from a draw of the prior, at a rate that falls to zero like a cosine. The weight decay is
-    that of the posterior. Where this ends is the likeliest network, not a typical one: the posterior's mean, and theory, are
-    averages over networks with all the noise that the temperature and the prior leave in their weights.
+    Adam on all examples at once, from a draw of the prior, with a cosine decay of the rate. The end is the likeliest
+    network, not a typical one: the posterior mean and the theory average over networks with noisy weights.
 
     Args:
         problem: a `Problem` with a temperature and whole widths.
         key: a JAX random key, for the initial weights.
-        steps: how many, at least 1.
+        steps: number of steps, at least 1.
         learning_rate: Adam's first, in units of $\sigma_l$.
 
     Returns:
         `TrainedWeights`; look at its `gradient_norm`.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width or a number of steps that is not whole.
+        ValueError: no `Problem`, a width or a number of steps that is not whole.
     """
     problem = need_problem(problem, "width", "temperature")
     learning_rate = checks.positive("learning_rate", learning_rate)
