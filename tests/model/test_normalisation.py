@@ -16,7 +16,7 @@ import statmech_attention as sma
 from statmech_attention.layers import Linear
 
 EXAMPLES, TOKENS, FEATURES = 3, 4, 5
-CHAINS = {**brute_force.CHAINS, "heads": ([("heads", 2), ("heads", 3)], (4, 3, 5), None)}
+CHAINS = {**brute_force.CHAINS, "two layers": ([("heads", 2), ("heads", 3)], (4, 3, 5), None)}
 
 
 def normalised(token, centred, epsilon):
@@ -78,7 +78,7 @@ def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("name", ["heads", "all kinds", "a skip alone"])
+@pytest.mark.parametrize("name", ["two layers", "all kinds", "a skip alone"])
 def test_a_network_without_mean_is_one_of_a_neuron_less(name, norm):
     """(F4): exactly, with variances smaller by (N - 1) / N."""
     layers, plain, weights, inputs, matrices, heads = problem(name)
