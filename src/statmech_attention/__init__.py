@@ -111,5 +111,6 @@ __all__ = [
     "theory",
     "training",
 ]
-if _absent("sampling"):  # `import *` and `help` would stop at what is refused
-    __all__ = [name for name in __all__ if name != "sampling" and _HOME.get(name) != "sampling"]
+# `import *` and `help` would stop at a subpackage whose extra is not installed.
+_REFUSED = {package for package, extra in {"sampling": "sampling", "training": "train"}.items() if _absent(extra)}
+__all__ = [name for name in __all__ if not {name, _HOME.get(name)} & _REFUSED]
