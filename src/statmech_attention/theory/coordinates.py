@@ -28,9 +28,9 @@ from statmech_attention.model.architecture import Architecture
 )
 @dataclass(frozen=True)
 class Factors:
-    """Shapes of the factors: of every stage's $F$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`.
+    """Shapes of the factors of every stage, rows `sizes`, columns `ranks`, `kept` rows, and the prior variances.
 
-    Shapes decide what is compiled, prior variances are arguments like any other; there is one for every stage, after the projection's.
+    Shapes decide what is compiled; the variances, of the projection and then of every stage, are arguments like any other.
     """
 
     chain: Chain
@@ -107,10 +107,7 @@ def factor_shapes(architecture: Architecture, most) -> Factors:
 
 
 def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
-    r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`.
-
-    After that of a layer with an inner stage comes $C_h$, `(heads, partial paths above, rank)`.
-    """
+    """The factors $A_l$, `(partial paths, rank)`, each followed by $C_h$, `(heads, partial paths above, rank)`, of an inner stage."""
     return factors_of_entries(entries(point, factors), factors)
 
 
@@ -145,8 +142,8 @@ def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one
 def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: Factors):
     r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
 
-    $U = B F_1 F_1^\top B^\top$ with $B = M_1 \otimes A_2$, or what `branch_rows` gives, which only the few entries of the layers above move. A free entry $(i, j)$
-    of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so that all its derivatives are products of entries:
+    $U = B F_1 F_1^\top B^\top$ with $B$ from `branch_rows`, which depends on the few entries of the layers above alone. A free
+    entry $(i, j)$ of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so all its derivatives are products:
 
         dU_ab = B_ai A_bj + A_aj B_bi,      d2 tr(W U) = 2 (B^T W B)_{ii'} delta_{jj'}.
 

@@ -1,15 +1,15 @@
 r"""First and second derivatives of the action in the good coordinates.
 
-The energy depends on the point only through $U$, so its derivatives are taken in $U$ by hand, where they are cheap, and carried
-to the coordinates by automatic differentiation of the small map point -> $U$. $U$ is symmetric: one number for every pair
-$a \le b$ of paths, times $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ where $a = b$, with $Z_a$ the examples seen
-along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With $R = (K + T)^{-1}$ and $v = R Y$:
+The energy depends on the point only through $U$: its derivatives are taken in $U$ by hand and carried to the coordinates
+by automatic differentiation of the small map point -> $U$. For every pair $a \le b$ of paths let
+$S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ for $a = b$, with the examples $Z_a$ seen along path $a$ and
+$c = \sigma_0^2 / (N_0 \prod H)$. With $R = (K + T)^{-1}$ and $v = R Y$:
 
     P dE/dU_i        = tr(R S_i) - v^T S_i v
     P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
 
-With few examples the $S_i$ are kept; with many they are never formed, and `_feature_derivatives` says the same through
-$G = Z^\top R Z$ and $Z^\top v$. Several outputs are rows and paths of their own, see `kernel_inputs`: nothing here knows of them.
+With few examples the $S_i$ are stored; with many `_feature_derivatives` uses $G = Z^\top R Z$ and $Z^\top v$ instead.
+Several outputs are rows and paths of their own, see `kernel_inputs`.
 """
 
 from typing import NamedTuple
@@ -45,19 +45,10 @@ _LARGEST_DOUBLE = 2**22
 class ActionProblem(NamedTuple):
     """Arrays that the action depends on besides the point; all can be vmapped.
 
-    Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
-
-    Attributes:
-        inputs: the rows seen along all paths; paths last, so that U is applied to them by one matrix product.
-        pairs: $S_{ab} / c$ of every pair $a \\le b$, where `kept_pairs` keeps them.
-        labels: of the rows.
-        temperature: $T$.
-        scale: $c$, what stands before the kernel.
-        alpha: $P / N_{max}$, a label for every output counted; see `Architecture.unit`.
-        shares: $N_l / N_{max}$, of an inner stage $d / N_{max}$.
-        finite: 1, or 0 for a stage of infinite width, which does not move: the energy sees it at the prior's peak.
-        examples: $P$, a label for every output counted.
-        outside: $|Y|^2$ of what was rotated away.
+    Rows are examples, one per output, or fewer rotations of them that carry the whole kernel. `pairs` are $S_{ab} / c$ where
+    `kept_pairs` stores them; `scale` is $c$, `alpha` $P / N_{max}$, `shares` $N_l / N_{max}$; `finite` is 0 for a stage of
+    infinite width, which the energy sees at the prior's peak; `outside` is $|Y|^2$ of the labels rotated away. $P$ counts
+    one label per output.
     """
 
     inputs: Float[Array, "rows features paths"]

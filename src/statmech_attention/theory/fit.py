@@ -1,7 +1,7 @@
-r"""Temperature and prior variances by the theory's evidence, whose gradient in their logarithms vanishes there.
+r"""Temperature and prior variances at the maximum of the theory's evidence.
 
-Of the variances the data tell only what the kernel depends on. In a chain of heads that is one number, $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$;
-a layer beside a skip adds its own, since only the heads carry it.
+The labels determine only the variances that the kernel depends on: in a chain of heads the product
+$\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds its own, since only the heads carry it.
 """
 
 import itertools
@@ -29,7 +29,7 @@ _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 
 
 class Trial(NamedTuple):
-    """An evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
+    """An evaluation of the evidence: its arguments, its value, and its largest slope in one of their logarithms."""
 
     temperature: float
     variance: tuple[float, ...]
@@ -47,9 +47,9 @@ class Fit:
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         log_evidence: $\ln p(Y)$ of the solution, to leading order in $N$.
         slopes: its derivative in the logarithm of each chosen number, by the names "temperature", "variance[0]", ..
-        at_bound: the chosen numbers that ended at an end of their range; the evidence would rise beyond it.
-        held: places of the variances that stay as given: they come into the kernel through their product with $\sigma_0^2$ alone, which
-            stands for all of them, or not at all; and those that were not to be chosen.
+        at_bound: the chosen numbers at an end of their range, beyond which the evidence would rise.
+        held: places of the variances that stay as given, since $\sigma_0^2$ stands for their product, since the labels do
+            not depend on them, or since they were not to be chosen.
         path: every `Trial`, in order.
     """
 
@@ -83,28 +83,27 @@ def fit(
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
-    A quasi-Newton search, L-BFGS-B of SciPy, in the logarithms; every trial is a saddle point, started from the last
-    one, and the gradient comes with it. Only a local maximum is found: if in doubt, compare starts, or a grid by
-    `solve_sweep`. The book's page on evidence says what the evidence of the theory lacks.
+    SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started from the last one.
+    Only a local maximum is found: if in doubt, compare starts, or a grid by `solve_sweep`.
 
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none, and at its
-            variances. It chooses $\sigma_0^2$, for the product, and the variances of layers beside a skip; the others stay.
+            variances. It chooses $\sigma_0^2$, for the product, and the variances of layers beside a skip.
         chosen: "temperature", "variance", or both; the other stays as given.
         temperature_range: smallest and largest $T$.
         variance_range: smallest and largest variance.
-        tolerance: of each saddle point, as in `solve`.
+        tolerance: as in `solve`.
         max_steps: steps of the search.
-        progress: show a bar that counts trials; where None, on a terminal only.
+        progress: show a bar that counts trials; if None, on a terminal only.
 
     Returns:
         `Fit`.
 
     Raises:
         ValueError: as `solve`; nothing to choose, a range that is empty or without the start, traced numbers.
-        NotConverged: a saddle point was not reached, or the search ended on a slope; carries that solution.
+        NotConverged: a saddle point was not reached, or the search ended on a slope.
 
-    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; its gradient through the saddle point is ours.
+    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is ours.
     """
     problem = need_problem(problem, "width")
     if problem.temperature is None:

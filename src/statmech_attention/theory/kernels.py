@@ -1,7 +1,4 @@
-"""Kernels: how alike two examples look, summed over pairs of attention paths.
-
-Equation (10), and how well a kernel is aligned with the labels.
-"""
+"""Kernels: similarity of two examples, summed over pairs of attention paths, (10), and its alignment with labels."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,10 +28,9 @@ def kernel(
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
-    The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
-    a single matrix product over (path, feature) does the rest. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$
-    with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ where there are heads alone; with several outputs
-    $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
+    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path, feature) suffices. In general
+    the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$ with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ for heads
+    alone; with several outputs $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
@@ -69,11 +65,11 @@ def path_kernel(
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        others: the same for the second argument of the kernel.
+        attentioned: as in `kernel`.
+        others: as in `kernel`.
         path: index of $\pi$.
         other_path: index of $\pi'$.
-        layers: only for plain arrays.
+        layers: as in `kernel`.
 
     Returns:
         `(examples, others)`.
@@ -112,16 +108,14 @@ def principal_overlaps(
 
 
 def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
-    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
-
-    $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
+    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1, in Frobenius norms.
 
     Args:
         kernel: `(examples, examples)`, symmetric and positive semi-definite.
         labels: $Y$, `(examples,)`, not all equal.
 
     Returns:
-        A scalar, 0 for a constant kernel: a head may give the same for all inputs.
+        A scalar, 0 for a constant kernel, as of a head with the same output for all inputs.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
@@ -149,8 +143,7 @@ def kernel_scale(attentioned: AttentionedInputs, variance):
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
     """Factors of the kernel: inputs times the gains of their paths, one row and one path per output.
 
-    Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
-    example's values on the paths (path, output) of the same output, and zeros elsewhere.
+    With several outputs row (example, output) is zero on the paths of other outputs.
     """
     chain, values = attentioned.chain, attentioned.values
     if np.any(chain.path_gains != 1):
@@ -163,7 +156,7 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
 
 
 class Reduced(NamedTuple):
-    """Examples as a kernel sees them: its inputs, one row for every output, their labels, and $|Y|^2$ of what was rotated away."""
+    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels that were rotated away."""
 
     inputs: Float[Array, "rows paths features"]
     labels: Float[Array, " rows"]
@@ -171,10 +164,10 @@ class Reduced(NamedTuple):
 
 
 def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
-    """The same kernel and the same share of the labels in it, from fewer features and, where there are many examples, fewer rows.
+    """The same kernel and energy from fewer features and, with many examples, fewer rows.
 
-    An orthogonal rotation of the examples leaves the energy (12) as it is. Where rows outnumber (path, feature), all but that
-    many are rotated to where the kernel vanishes: there $K + T$ is $T$, and only how many they are and $|Y|^2$ there counts.
+    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path, feature) are rotated to
+    where the kernel vanishes: there $K + T$ is $T$, and only their number and $|Y|^2$ matter.
     """
     attentioned = replace(attentioned, values=compressed(attentioned.values))
     inputs, labels = kernel_inputs(attentioned), labels.reshape(-1)

@@ -1,13 +1,13 @@
-r"""The minimum of one action, and how it moves with what the action depends on.
+r"""The minimum of one action, and its derivatives by the implicit function theorem.
 
-At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the inputs, labels, temperature, widths
-and prior variances $\theta$, and so does its derivative, the implicit function theorem:
+At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the inputs, labels, temperature,
+widths and prior variances $\theta$, so
 
     dx* = - (d2S/dx2)^{-1}  d(grad_x S)/dtheta  dtheta
 
-The loop that found $x^*$ is not differentiated. In the good coordinates no direction is flat: rotations of the factors are
-fixed, triangular factors with positive diagonals being unique, and the entropy bends every coordinate. Where the
-Hessian is singular all the same, two minima meet, and there is no derivative.
+without derivatives of the loop that found $x^*$. In the good coordinates no direction is flat: triangular factors with
+positive diagonals are unique, and the entropy bends every coordinate. If the Hessian is singular all the same, two
+minima meet, and there is no derivative.
 """
 
 from functools import partial

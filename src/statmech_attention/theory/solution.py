@@ -39,24 +39,23 @@ class NotConverged(RuntimeError):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, repr=False)
 class Solution:
-    r"""A minimum of the action, or a batch of them with leading axes.
+    r"""A minimum of the action, or a batch of them with leading axes; all attributes are arrays.
 
     Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`; after $U^{(l)}$ of
-            heads with a value dimension $G^{(l)}$, `(heads, partial, partial)`.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial paths
+            $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. $U^{(l)}$ of heads with a value dimension is
+            followed by $G^{(l)}$, `(heads, partial, partial)`.
         action: $S = \mathcal L + \alpha E$ at the minimum.
         energy: $E$.
         entropy: $\mathcal L$.
         gradient_norm: largest entry of the action's gradient in the good coordinates.
         steps: trial steps of the trust region.
-        outcome: how it ended, an `Outcome`.
+        outcome: an `Outcome`.
         attentioned: the training inputs.
         labels: the training labels $Y$.
         temperature: $T$.
         width: $(N_1, .., N_{L+1})$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-
-    All are arrays, so that another prior variance compiles nothing again.
     """
 
     order_parameters: tuple[Float[Array, "..."], ...]
@@ -98,36 +97,17 @@ class Solution:
         return f"Solution({theory_summary.line(self)})"
 
     def summary(self) -> str:
-        """Problem, outcome and results on one screen; for a batch their ranges.
-
-        Returns:
-            A text of some lines, to be printed.
-        """
+        """Return problem, outcome and results on one screen; for a batch their ranges."""
         return theory_summary.screen(self)
 
     def log_evidence(self) -> Float[Array, "*batch"]:
-        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.pruning.log_evidence`.
-
-        Returns:
-            A scalar, or one number for each solution of a batch.
-        """
+        r"""$\ln p(Y)$ to leading order in $N$, one number per solution; see `statmech_attention.log_evidence`."""
         from statmech_attention.theory.evidence import log_evidence  # which takes a Solution
 
         return log_evidence(self)
 
     def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
-        """Importance of each head by the order parameter; see `statmech_attention.head_scores`.
-
-        Args:
-            definition: "both" or "either".
-            normalised: the largest score is 1.
-
-        Returns:
-            `(all heads,)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.head_scores`.
-        """
+        """Importance of each head, `(all heads,)`, for every solution; see `statmech_attention.head_scores`."""
 
         def one(order_parameter):
             return head_scores(
@@ -137,10 +117,7 @@ class Solution:
         return self._batched(one, self.order_parameter)
 
     def to_xarray(self):
-        """Convert to an `xarray.Dataset`: order parameters, action and its parts, outcome, inputs, labels, numbers.
-
-        Returns:
-            Dataset with the leading axes of the solution first, named `batch_1` .. ; `heads` is an attribute.
+        """Convert to an `xarray.Dataset` with the leading axes of the solution first, `batch_1` ..; `layers` is an attribute.
 
         Raises:
             ValueError: inside a JAX transformation; a kind of layer that cannot be written.
@@ -150,13 +127,7 @@ class Solution:
         return to_dataset(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to one small netCDF file, whole or not at all.
-
-        Args:
-            path: where to, ending in `.nc`; folders are made.
-
-        Returns:
-            The path.
+        """Write to a netCDF file ending in `.nc`, whole or not at all; return the path.
 
         Raises:
             ValueError: as `to_xarray`, or another ending.
@@ -168,13 +139,7 @@ class Solution:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Solution":
-        """Read what `save` wrote.
-
-        Args:
-            path: of the file.
-
-        Returns:
-            `Solution`, the same numbers.
+        """Read the file that `save` wrote, with the same numbers.
 
         Raises:
             FileNotFoundError: no such file.
@@ -197,15 +162,15 @@ class Solution:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
-            test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
-            paths: use only the pairs within this subset of paths.
-            joint: give the covariance between test examples, too, from which `samples` are drawn.
+            test: as in `predict`.
+            paths: as in `predict`.
+            joint: as in `predict`.
 
         Returns:
-            `Prediction(mean, variance)`, with `joint` `JointPrediction(mean, covariance)`, with the leading axes of the solution.
+            `Prediction(mean, variance)`, or `JointPrediction(mean, covariance)`, with the leading axes of the solution.
 
         Raises:
-            ValueError: as `statmech_attention.predict`.
+            ValueError: as `predict`.
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
@@ -220,11 +185,11 @@ class Solution:
         attentioned: AttentionedInputs | ArrayLike | None = None,
         others: AttentionedInputs | ArrayLike | None = None,
     ) -> Float[Array, "..."]:
-        """The renormalised kernel (10), between the training inputs where nothing else is given.
+        """The renormalised kernel (10), between the training inputs by default.
 
         Args:
-            attentioned: inputs of the first argument; the training inputs where None.
-            others: inputs of the second argument; the same as the first where None.
+            attentioned: first argument; the training inputs if None.
+            others: second argument; the same as the first if None.
 
         Returns:
             `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.

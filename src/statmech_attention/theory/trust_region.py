@@ -63,13 +63,10 @@ def minimise(
 ) -> Minimum:
     """Minimise a function from its first two derivatives.
 
-    `derivatives(point)` gives value, gradient and whatever `model_step` needs to know about the
-    curvature there; `model_step(gradient, curvature, radius)` gives a step no longer than the
-    radius and the reduction it promises. Converged: the largest gradient entry is at most
-    `tolerance`, and the model promises no further descent along negative curvature.
-
-    The start is the first trial of the loop, so that either function is compiled once; `empty` has the form of the
-    curvature, a dense Hessian's where None.
+    `derivatives(point)` returns value, gradient and curvature; `model_step(gradient, curvature, radius)` a step no longer
+    than the radius and the reduction that it promises. Converged: the largest gradient entry is at most `tolerance`, and
+    the model promises no further descent along negative curvature. The start is the first trial of the loop, so that
+    either function is compiled once; `empty` has the form of the curvature, a dense Hessian's if None.
     """
 
     def advance(state: _State) -> _State:
