@@ -43,7 +43,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
     if not truth and value.dtype == bool:
         raise ValueError(
-            f"{name}: wanted numbers, got truth values. Map two classes to +1 and -1: np.where({name}, 1.0, -1.0)."
+            f"{name}: wanted numbers, got truth values. Map two classes to +-1: np.where({name}, 1.0, -1.0)."
         )
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")
@@ -68,9 +68,7 @@ def need_double(name: str, value) -> None:
             "Call statmech_attention.enable_x64() before the first array is made."
         )
     if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype != jnp.float64:
-        raise ValueError(
-            f"{name}: wanted float64, got {value.dtype}. Make its numbers float64 first: np.asarray(.., float)."
-        )
+        raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it: np.asarray(.., float).")
 
 
 def real(value) -> float | None:
@@ -140,9 +138,7 @@ def key(name: str, value) -> Any:
             f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write {name}=jax.random.key(0)."
         )
     if value.shape != (() if new else (2,)):
-        raise ValueError(
-            f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or use jax.vmap."
-        )
+        raise ValueError(f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or vmap.")
     return value
 
 
@@ -286,7 +282,7 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
     if not axes and getattr(value, "ndim", 1) == 2:
         raise ValueError(
-            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end layers with Outputs(C)."
+            f"labels: wanted shape (examples), got {value.shape}. For C outputs end layers with Outputs(C)."
         )
     result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)

@@ -179,7 +179,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
         sma.attentioned_inputs(inputs, [np.full_like(uniform, np.nan)], mask=ENDS)
     with pytest.raises(ValueError, match="inputs: wanted finite numbers"):
         sma.attentioned_inputs(np.full_like(inputs, np.nan), attention, mask=ENDS)
-    with pytest.raises(ValueError, match="mask: wanted none beside sequences of unequal length"):
+    with pytest.raises(ValueError, match="mask: not accepted with sequences of unequal length"):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
     later = sma.attention_from_products(attention.products, mask=np.tril(np.ones((TOKENS, TOKENS), bool)))
     strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))

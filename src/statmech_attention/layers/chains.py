@@ -65,9 +65,7 @@ class Chain:
         if any(isinstance(layer, Readout) for layer in layers):
             raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
         if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
-            raise ValueError(
-                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
-            )
+            raise ValueError(f"layers: wanted whole numbers of at least 1, or layers, got {layers!r}.")
         return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
     @property
@@ -175,7 +173,7 @@ def _listed(layers) -> tuple:
     """The entries of `layers` as a tuple, refused if there are none."""
     if layers is None:
         raise ValueError(
-            "layers: plain arrays do not say which layers they pass. Pass layers=(H_1, .., H_L), or the result of attentioned_inputs."
+            "layers: plain arrays do not say their layers. Pass layers=(H_1, .., H_L), or use attentioned_inputs."
         )
     if (
         not isinstance(layers, (Sequence, np.ndarray))

@@ -99,12 +99,9 @@ def value_dimension(name: str, values) -> int | float:
     """A head's value dimension, a whole one as an int."""
     if not checks.concrete(values):
         raise ValueError(
-            f"{name}, values: wanted a known head dimension, got a traced one, in which there are no derivatives. Take a "
-            "difference of two solutions."
+            f"{name}, values: wanted a known head dimension, got a traced one. Take a difference of two solutions."
         )
     number = 0.0 if isinstance(values, (bool, np.bool_)) else checks.positive(f"{name}, values", values)
     if not checks.concrete(number) or number < 1:
-        raise ValueError(
-            f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out for heads with full matrices."
-        )
+        raise ValueError(f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out.")
     return int(number) if number == int(number) else number

@@ -90,9 +90,7 @@ def attention_from_products(
     features = products[0].shape[-1]
     for product in products:
         if product.shape[1:] != (features, features):
-            raise ValueError(
-                f"products: wanted shape (heads, {features}, {features}) in every layer, got {product.shape}."
-            )
+            raise ValueError(f"products: wanted (heads, {features}, {features}) in every layer, got {product.shape}.")
     return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
 
 
@@ -201,7 +199,7 @@ def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
     if checks.concrete(allowed) and not allowed.any(axis=1).all():
         example, query = (int(one[0]) for one in np.nonzero(~np.asarray(allowed).any(axis=1)))
         raise ValueError(
-            f"mask: wanted at least one allowed key for every token, got none for token {query} of example {example}."
+            f"mask: wanted an allowed key for every token, got none for token {query} of example {example}."
         )
     return allowed
 

@@ -41,9 +41,7 @@ def check_layer(layer: Layer, *, seed: int = 0) -> None:
     try:
         hash(layer)
     except TypeError:
-        raise ValueError(
-            f"{layer}: wanted a frozen dataclass whose fields are numbers and tuples, got one without a hash."
-        ) from None
+        raise ValueError(f"{layer}: wanted a frozen dataclass of numbers and tuples, got one without a hash.") from None
     _check_numbers(layer)
     rng = np.random.default_rng(checks.seed("seed", seed))
     _check_forms(layer, rng)
@@ -63,14 +61,11 @@ def _check_numbers(layer: Layer) -> None:
         )
     count = len(mixing)
     for name in ("branch_heads", "gains"):
-        if len(getattr(layer, name)) != count:
-            raise ValueError(
-                f"{layer}, {name}: wanted one for each of {count} branches, got {len(getattr(layer, name))}."
-            )
+        if (got := len(getattr(layer, name))) != count:
+            raise ValueError(f"{layer}, {name}: wanted one for each of {count} branches, got {got}.")
     if not all(0 < gain < np.inf for gain in layer.gains):
         raise ValueError(
-            f"{layer}, gains: wanted positive numbers, got {tuple(layer.gains)}. A sign belongs into `mixing`, and a branch "
-            f"without gain is none."
+            f"{layer}, gains: wanted positive numbers, got {tuple(layer.gains)}. A sign belongs into `mixing`."
         )
     checks.whole(f"{layer}, divisor", layer.divisor)
     form = layer.form
@@ -126,9 +121,7 @@ def _check_pruned(layer: Layer, left: tuple[int, ...], rng) -> None:
         )
     place = {head: number for number, head in enumerate(left)}
     if tuple(place.get(layer.branch_heads[branch], -1) for branch in branches) != tuple(small.branch_heads):
-        raise ValueError(
-            f"{said}its branches pass through the heads {tuple(small.branch_heads)}, in this order.{write}"
-        )
+        raise ValueError(f"{said}wanted branches through the heads {tuple(small.branch_heads)}.{write}")
     seeds = [*range(layer.keeps), *(layer.keeps + matrix for matrix in matrices)]
     whole = np.asarray(layer.mixing(1.0))[np.ix_(branches, seeds)]
     if small.keeps != layer.keeps or not np.allclose(small.mixing(1.0), whole, **_TOLERANCE):

@@ -65,8 +65,7 @@ def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features
     directions, most = checks.whole("directions", directions), min(width, examples * paths - 1)
     if directions > most:
         raise ValueError(
-            f"directions: wanted at most {most}, that {width} features of {examples} examples on {paths} paths can have, "
-            f"got {directions}."
+            f"directions: wanted at most {most}, for {examples} examples on {paths} paths, got {directions}."
         )
     mean = values.mean(axis=(0, 1), dtype=float)
     moment = np.zeros((width, width))

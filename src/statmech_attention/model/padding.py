@@ -48,9 +48,7 @@ def padded(
     """Inputs checked, zero on padding, and their mask: from an array and `mask`, or from arrays of unequal length."""
     if _unequal(inputs, 2):
         if mask is not None:
-            raise ValueError(
-                "mask: wanted none beside sequences of unequal length, which have one, got one. Leave it out."
-            )
+            raise ValueError("mask: not accepted with sequences of unequal length, which have a mask. Leave it out.")
         inputs, mask = pad_sequences(inputs)
     inputs = checks.array("inputs", inputs, "examples tokens features", finite=mask is None)
     if mask is None:
@@ -61,7 +59,7 @@ def padded(
     if not mask.any(axis=1).all():
         empty = int(np.argmin(mask.any(axis=1)))
         raise ValueError(
-            f"mask: wanted at least one token in every example, got none in example {empty}. True is a token, False padding."
+            f"mask: wanted at least one token in every example, got none in example {empty}. True is a token."
         )
     return checks.array("inputs", jnp.where(mask[..., None], inputs, 0), "examples tokens features"), mask
 

@@ -53,9 +53,7 @@ def attention_from_torch(
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise ValueError(
-            f"model: wanted a torch.nn.Module, got {type(model).__name__}. Arrays go to attentioned_inputs."
-        )
+        raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
     if not isinstance(inputs, torch.Tensor):
         try:
             inputs = torch.as_tensor(np.array(inputs))
@@ -161,12 +159,10 @@ def _listening(torch, model) -> Iterator[_Heard]:
         if key is not query and (key.shape != query.shape or not torch.equal(key, query)):
             raise ValueError("model: wanted attention within one sequence, got queries and keys of different ones.")
         if query.ndim != 3:
-            raise ValueError(
-                f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)} at an attention."
-            )
+            raise ValueError(f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)}.")
         if matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(
-                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv or add_zero_attn add some."
+                f"model: wanted as many keys as queries, got {matrix.shape[-2:]}: see add_bias_kv, add_zero_attn."
             )
         heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
 

@@ -95,8 +95,7 @@ def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | No
     scale = checks.array(f"scales of layer {number}", scale, "examples tokens")
     if scale.shape != inputs.shape[:2]:
         raise ValueError(
-            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, got {scale.shape}. Scales belong to the inputs that "
-            "they were read off from."
+            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, as the inputs, got {scale.shape}."
         )
     if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
         raise ValueError(

@@ -49,10 +49,7 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
     )
     for number, (layer, left) in enumerate(zip(layers.layers, kept, strict=True), start=1):
         if len(left) < layer.fewest:
-            raise ValueError(
-                f"removed: wanted at least one head left in every layer, got none in layer {number}. "
-                f"Without it nothing passes through the network."
-            )
+            raise ValueError(f"removed: wanted at least one head left in every layer, got none in layer {number}.")
     return kept
 
 

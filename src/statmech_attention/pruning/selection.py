@@ -134,10 +134,6 @@ class _Selection(NamedTuple):
 def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:
     fewest, every = sum(layer.fewest for layer in chain.layers), sum(chain.heads)
     if not max(fewest, 1) <= keep <= every:
-        raise ValueError(
-            f"keep: wanted {max(fewest, 1)} to {every} heads, one at least of every layer without a skip, got {keep}."
-        )
+        raise ValueError(f"keep: wanted {max(fewest, 1)} to {every} heads, one per layer without a skip, got {keep}.")
     if examples < 2 * folds:
-        raise ValueError(
-            f"folds: wanted at least two examples in each of {folds} folds, got {examples} examples in all."
-        )
+        raise ValueError(f"folds: wanted at least two examples in each of {folds} folds, got {examples}.")

@@ -160,7 +160,7 @@ def _there(path) -> Path:
     checks.refuse_folder(path)
     if not path.exists():
         raise FileNotFoundError(
-            f"{path}: no recorded result there. Results are written by the notebooks in book/runs and by `make bench`."
+            f"{path}: no recorded result there. Write it with results.save, or in the book with `make`."
         )
     return path
 

@@ -105,8 +105,7 @@ def r_hat(draws: ArrayLike) -> np.ndarray:
     values = _values(draws)
     if values.shape[0] < 2:
         raise ValueError(
-            "draws: wanted at least 2 chains, since R-hat compares chains, got 1. Sample with chains=4, or ask for "
-            "effective_size alone."
+            "draws: wanted at least 2 chains, since R-hat compares chains, got 1. Sample with Chains(count=4)."
         )
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.asarray(split_gelman_rubin(values))
@@ -156,9 +155,7 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
         ValueError: something else than draws.
     """
     if "order_parameter" not in draws or not {"chain", "draw"} <= set(draws["order_parameter"].dims):
-        raise ValueError(
-            "draws: wanted draws of a sampler, got a Dataset without an order_parameter of every chain and draw."
-        )
+        raise ValueError("draws: wanted draws of a sampler, got a Dataset without drawn order_parameter.")
     drawn = {name: one.transpose("chain", "draw", ...) for name, one in draws.data_vars.items() if "draw" in one.dims}
     statistics = {new: drawn[name] for name, new in _STATISTICS.items() if name in drawn}
     if "potential" in drawn:

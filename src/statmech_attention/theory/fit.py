@@ -219,7 +219,5 @@ def _range(name: str, value, start: float) -> tuple[float, float]:
         raise ValueError(f"{name}: wanted the smallest and the largest number, got {len(ends)}.")
     low, high = (checks.positive(name, end) for end in ends)
     if not low < high or not low <= start <= high:
-        raise ValueError(
-            f"{name}: wanted a smallest number below a largest, and {start:g}, the start, between them, got {low:g} and {high:g}."
-        )
+        raise ValueError(f"{name}: wanted a range around the start, {start:g}, got {low:g} to {high:g}.")
     return low, high

@@ -227,7 +227,7 @@ def check_semi_definite(name: str, matrix) -> None:
             np.linalg.cholesky(known.astype(float) + (_rounding(known) + np.finfo(float).tiny) * np.eye(len(known)))
         except np.linalg.LinAlgError:
             raise ValueError(
-                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues. No weights have such an order parameter."
+                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
             ) from None
 
 

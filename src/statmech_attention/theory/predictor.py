@@ -254,9 +254,7 @@ def _class_accuracy(mean, labels) -> Float[Array, ""]:
     if checks.concrete(labels):
         known = np.asarray(labels)
         if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
-            raise ValueError(
-                "labels: wanted one largest label an example, that of its class, got several of the same size."
-            )
+            raise ValueError("labels: wanted one largest label per example, got several of the same size.")
     return _mean_right(mean, labels)
 
 

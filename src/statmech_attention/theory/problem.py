@@ -72,9 +72,7 @@ class Problem:
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
         if self.width is None:
-            raise ValueError(
-                "width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..)."
-            )
+            raise ValueError("width: not set in this problem. Write problem.replace(width=30).")
         return Architecture(self.layers, self.width, self.variance)
 
     def replace(self, **changes) -> "Problem":

@@ -49,9 +49,7 @@ def head_scores(
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
-        raise ValueError(
-            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
-        )
+        raise ValueError("order_parameter: wanted an entry other than zero, got none.")
     scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
     if definition == "either":
         scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores

@@ -75,9 +75,7 @@ class Solution:
     def problem(self) -> Problem:
         """The problem that a single solution solves; not of a batch."""
         if self.temperature.ndim:
-            raise ValueError(
-                "problem: wanted a single solution, got a batch. Take one of its solutions, as in solution[0]."
-            )
+            raise ValueError("problem: wanted a single solution, got a batch. Take one of them, as in solution[0].")
         numbers = self.width, self.temperature, self.variance
         if checks.concrete(*jax.tree.leaves(numbers)):
             numbers = jax.tree.map(float, numbers)
@@ -237,7 +235,7 @@ def raise_unless_converged(solution: Solution) -> None:
     """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
     if not checks.concrete(solution.outcome):
         raise ValueError(
-            "throw: throw=True cannot raise inside jax.jit, jax.vmap or jax.grad. Write throw=False and look at .converged."
+            "throw: throw=True cannot raise under jit, vmap or grad. Write throw=False and look at .converged."
         )
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
