@@ -17,6 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from attention_book.__main__ import report
 from statmech_attention import installed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -191,13 +192,13 @@ print(main(["list"]), main(["run", "hidden_markov/theory"]))
 
 def test_only_what_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(installed, "EXTRAS", {extra: ("json",) for extra in installed.EXTRAS})
-    assert installed.report() == ""
+    assert report() == ""
     installed.need("plot", "a figure")
     monkeypatch.setitem(installed.EXTRAS, "plot", ("json", "no_such_library"))
     assert installed.absent("plot") == ["no_such_library"]
     with pytest.raises(installed.MissingExtra, match=r"a figure: .* got no no_such_library\. pip install '.*\[plot\]'"):
         installed.need("plot", "a figure")
-    assert [line.split()[0] for line in installed.report().splitlines()] == ["Not", "plot", "lacks"]
+    assert [line.split()[0] for line in report().splitlines()] == ["Not", "plot", "lacks"]
 
 
 def test_what_rooms_ask_for_is_in_the_extra_that_they_name():

@@ -150,7 +150,7 @@ def path(name: str, value) -> Path:
 
 
 def listed(name: str, value, entries: str) -> list:
-    """`value` as a list of at least one entry; texts, dictionaries and what cannot be gone through twice are none."""
+    """Convert a sequence or array to a non-empty list; strings, dicts and iterators are refused."""
     if (
         not isinstance(value, (Sequence, np.ndarray, jax.Array))
         or isinstance(value, (str, bytes, bytearray))
@@ -163,14 +163,14 @@ def listed(name: str, value, entries: str) -> list:
 
 
 def choice(name: str, value, known) -> str:
-    """`value` as one of some words."""
+    """`value`, refused unless it is one of the `known` words."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name}: wanted one of {', '.join(known)}, got {value!r}.")
     return value
 
 
 def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices") -> np.ndarray:
-    """`value` as an array of different whole numbers below `count`, at least so many."""
+    """`value` as an array of different whole numbers below `count`, `least` of them or more."""
     try:
         chosen = np.asarray(value)
     except (TypeError, ValueError):
@@ -183,7 +183,7 @@ def indices(name: str, value, count: int, *, least: int = 0, what: str = "indice
 
 
 def mapping(name: str, value) -> dict:
-    """`value` as a dictionary whose keys are texts."""
+    """`value` as a dictionary whose keys are strings."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ValueError(f"{name}: wanted a dictionary with names as keys, got {value!r}.")
     return dict(value)
@@ -203,30 +203,19 @@ def axes(value) -> int:
         return 0
 
 
-def known(name: str, value, axes: str, *, finite: bool = True) -> np.ndarray:
-    """`value` as a NumPy array of doubles, one axis a word of `axes`; nothing is compiled, whatever JAX's precision."""
-    wanted = f"({', '.join(axes.split())})"
+def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = True) -> np.ndarray:
+    """`value` as a NumPy array of doubles or booleans, one axis a word of `axes`; nothing is compiled."""
+    wanted, kinds = ("booleans", "b") if dtype is bool else ("real numbers", "biuf")
     try:
         found = np.asarray(value)
     except (TypeError, ValueError):
         found = np.asarray(None)
-    if found.dtype.kind not in "biuf" or found.ndim != len(axes.split()) or not found.size:
-        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {found.dtype} of shape {found.shape}.")
+    if found.dtype.kind not in kinds or found.ndim != len(axes.split()) or not found.size:
+        wanted += f" of shape ({', '.join(axes.split())})"
+        raise ValueError(f"{name}: wanted {wanted}, got {found.dtype} of shape {found.shape}.")
     if finite and not np.all(np.isfinite(found)):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with np.isfinite.")
-    return found.astype(float)
-
-
-def booleans(name: str, value, axes: str) -> np.ndarray:
-    """`value` as a NumPy array of booleans, one axis a word of `axes`."""
-    wanted = f"({', '.join(axes.split())})"
-    try:
-        found = np.asarray(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {value!r}.") from None
-    if found.dtype != bool or found.ndim != len(axes.split()) or not found.size:
-        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {found.dtype} of shape {found.shape}.")
-    return found
+    return found.astype(dtype)
 
 
 def number(name: str, value) -> float:
@@ -251,7 +240,7 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
 
 
 def objects(function):
-    """Decorator: arguments that are annotated with a class of this package, or of xarray, are refused unless they are of it."""
+    """Decorator: raise ValueError if an argument is not an instance of its annotated package or xarray class."""
     classes = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)

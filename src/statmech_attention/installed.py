@@ -13,14 +13,6 @@ EXTRAS = {
     "book": ("jupytext", "nbformat", "papermill", "plotly", "pydantic"),
     "images": ("torch", "torchvision"),
 }
-_SERVES = {
-    "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
-    "train": "gradient descent on all weights: sma.training.train_weights",
-    "io": "saving and loading of solutions, networks and results: sma.results",
-    "plot": "the figures: statmech_attention.plotting",
-    "book": "pages of the book with other parameters, in a checkout: list, run",
-    "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
-}
 
 
 class MissingExtra(ImportError):
@@ -44,21 +36,9 @@ def need(extra: str, what: str) -> None:
     """Raise `MissingExtra`, on behalf of `what`, unless all libraries of an extra are installed."""
     if missing := absent(extra):
         raise MissingExtra(
-            f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. {_mend(extra)}", name=missing[0]
+            f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. pip install '{NAME}[{extra}]'",
+            name=missing[0],
         )
-
-
-def report() -> str:
-    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
-    lines = []
-    for extra, serves in _SERVES.items():
-        if missing := absent(extra):
-            lines += [f"  {extra:<10}{serves}", f"  {'':<10}lacks {', '.join(missing)}: {_mend(extra)}"]
-    return "\n".join(["Not installed, and not needed for the rest:", *lines]) if lines else ""
-
-
-def _mend(extra: str) -> str:
-    return f"pip install '{NAME}[{extra}]'"
 
 
 def progress_bar(iterable, what: str, shown: bool | None):

@@ -176,7 +176,7 @@ def versions() -> dict[str, str]:
         Texts by label: package version, Python, libraries, platform, device.
     """
     # Only here: what reads records is slow to import, and most pages read none.
-    from statmech_attention.results.provenance import provenance
+    from statmech_attention.results.store import provenance
 
     return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 

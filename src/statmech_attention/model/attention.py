@@ -211,7 +211,7 @@ def _off_padding(matrices: tuple, mask) -> tuple:
 def _mask(mask):
     if mask is None:
         return None
-    mask = checks.booleans("mask", mask, "tokens tokens")
+    mask = checks.known("mask", mask, "tokens tokens", bool)
     if mask.shape[0] != mask.shape[1]:
         raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
     if not mask.any(axis=0).all():

@@ -53,7 +53,7 @@ def padded(
     inputs = checks.array("inputs", inputs, "examples tokens features", finite=mask is None)
     if mask is None:
         return inputs, None
-    mask = checks.booleans("mask", mask, "examples tokens")
+    mask = checks.known("mask", mask, "examples tokens", bool)
     if mask.shape != inputs.shape[:2]:
         raise ValueError(f"mask: wanted booleans of shape {inputs.shape[:2]}, as the inputs, got {mask.shape}.")
     if not mask.any(axis=1).all():

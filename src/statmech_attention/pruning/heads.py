@@ -175,13 +175,5 @@ def _values_left(values, part: Part):
 
 def _left(layers, kept, axis: int = 0) -> tuple:
     """Kept parts of every layer, without the layers that keep none."""
-    pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
-    return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
-
-
-def _taken(layers, kept, axis: int = 0) -> tuple:
-    def take(layer, left):
-        numbers = np.asarray(left, int)
-        return layer.take(numbers, axis=axis)
-
-    return tuple(take(layer, left) for layer, left in zip(layers, kept, strict=True))
+    pairs = zip(layers, kept, strict=True)
+    return tuple(layer.take(np.asarray(left, int), axis=axis) for layer, left in pairs if left)

@@ -118,7 +118,7 @@ def head_confidence(
 
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out.
     """
-    mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
+    mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
     matrices = matrices_from("attention", attention, layout, mask)
     for number, layer in enumerate(matrices, start=1):
         check_attending(f"attention of layer {number}", layer, mask)

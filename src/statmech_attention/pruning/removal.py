@@ -73,7 +73,7 @@ def masked_outputs(
         ValueError: shapes that do not fit each other, NaN or infinity.
     """
     contributions, layers = checked_contributions(contributions, layers)
-    kept = checks.booleans("kept", kept, "networks heads")
+    kept = checks.known("kept", kept, "networks heads", bool)
     checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
     return _gated(contributions, layers, kept, bias)
 

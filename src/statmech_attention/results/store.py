@@ -5,27 +5,31 @@ provenance. It holds no hash of code: a record is right if computing it again gi
 """
 
 import hashlib
+import importlib.metadata
 import io
 import json
 import os
+import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import h5netcdf
+import jax
 import numpy as np
 import xarray as xr
 from xarray.backends import H5NetCDFStore
 
 from statmech_attention import checks
+from statmech_attention.installed import version
 from statmech_attention.results.atomic import replacing
-from statmech_attention.results.provenance import provenance
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 # What a clock measured: the same numbers computed again are the same result.
 _NOT_NUMBERS = ("seconds",)
 _LARGE = 4000  # bytes
+_LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 
 
 @checks.objects
@@ -145,6 +149,27 @@ def digest(path: str | os.PathLike) -> str:
         found.update(f"{name} {variable.dims} {values.shape} {values.dtype.kind}\0".encode())
         found.update(content)
     return found.hexdigest()[:16]
+
+
+def provenance() -> dict[str, str]:
+    """Versions of the package, Python and the numerical libraries, platform and devices; no paths or host names."""
+    devices = jax.devices()
+    # A CPU calls itself "cpu" twice; a GPU has a name of its own.
+    kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})
+    return {
+        "package": version(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _LIBRARIES},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": ", ".join("cpu" if kind == "cpu cpu" else kind for kind in kinds) + f" x {len(devices)}",
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _serialised(dataset: xr.Dataset) -> bytes:

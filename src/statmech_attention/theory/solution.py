@@ -1,5 +1,6 @@
 """The result of a minimisation of the action: order parameters, outcome, and predictions from them."""
 
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
 from statmech_attention.theory.problem import Problem
@@ -26,6 +26,7 @@ _EXPLANATIONS = {
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
+_MOST_HEADS = 16  # whose scores a summary shows
 
 
 class NotConverged(RuntimeError):
@@ -92,11 +93,11 @@ class Solution:
         return self.outcome == Outcome.CONVERGED
 
     def __repr__(self) -> str:
-        return f"Solution({theory_summary.line(self)})"
+        return f"Solution({_line(self)})"
 
     def summary(self) -> str:
         """Return problem, outcome and results on one screen; for a batch their ranges."""
-        return theory_summary.screen(self)
+        return _screen(self)
 
     def log_evidence(self) -> Float[Array, "*batch"]:
         r"""$\ln p(Y)$ to leading order in $N$, one number per solution; see `statmech_attention.log_evidence`."""
@@ -252,3 +253,59 @@ def raise_unless_converged(solution: Solution) -> None:
         "The solution so far is the .solution of this exception; throw=False returns it.",
         solution,
     )
+
+
+def _line(solution) -> str:
+    """Problem and outcome in one line, without any of the arrays."""
+    inputs = solution.attentioned
+    shape = "" if not solution.temperature.shape else f"batch {solution.temperature.shape}, "
+    what = f"{shape}layers={inputs.layers}, {inputs.values.shape[-3]} examples"
+    if not checks.concrete(*jax.tree.leaves(solution)):
+        return f"{what}, traced"
+    return f"{what}, N={_widths(solution)}, T={_range(solution.temperature)}: {_ended(solution)}"
+
+
+def _screen(solution) -> str:
+    """A dozen lines; of a batch the ranges."""
+    if not checks.concrete(*jax.tree.leaves(solution)):
+        return _line(solution)
+    inputs, batch = solution.attentioned, solution.temperature.shape
+    chain, examples, features = inputs.chain, inputs.values.shape[-3], inputs.values.shape[-1]
+    variances = [_range(number) for number in solution.variance]
+    variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
+    rows = {
+        "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
+        "network": f"layers={inputs.layers}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
+        "data": f"{examples} examples of {features} features",
+        "width": f"{_widths(solution)} (N)",
+        "temperature": f"{_range(solution.temperature)} (T)",
+        "variance": f"{variance} (sigma^2)",
+        "outcome": _ended(solution),
+        "action": f"{_range(solution.action)} = entropy {_range(solution.entropy)} + P/N x energy {_range(solution.energy)}",
+        "log evidence": f"{_range(solution.log_evidence())}, to leading order in N",
+    }
+    if any(chain.heads):
+        scores = np.asarray(solution.head_scores()).reshape(-1, sum(chain.heads)).mean(axis=0)
+        shown = " ".join(f"{score:.2f}" for score in scores[:_MOST_HEADS])
+        rows["head scores"] = f"{shown}{' ..' * (len(scores) > _MOST_HEADS)}{', mean of the batch' * bool(batch)}"
+    return "\n".join(f"{name:<13} {text}" for name, text in rows.items())
+
+
+def _ended(solution) -> str:
+    outcomes, steps = np.asarray(solution.outcome), _range(solution.steps)
+    if not outcomes.ndim:
+        how = Outcome(int(outcomes)).name.lower().replace("_", " ")
+    else:
+        how = f"{np.sum(outcomes == Outcome.CONVERGED)} of {outcomes.size} converged"
+    return f"{how} after {steps} steps, gradient {np.max(np.asarray(solution.gradient_norm)):.1e}"
+
+
+def _widths(solution) -> str:
+    found = [_range(number) for number in solution.width]
+    return found[0] if len(set(found)) == 1 else f"({', '.join(found)})"
+
+
+def _range(values) -> str:
+    """A number, or the smallest and largest of several."""
+    least, most = np.min(np.asarray(values)), np.max(np.asarray(values))
+    return f"{least:.6g}" if least == most or np.isnan(least) else f"{least:.6g}..{most:.6g}"
