@@ -106,8 +106,7 @@ def attention_from_queries_and_keys(
     Args:
         queries: one array `(heads, dimension, features)` per layer.
         keys: arrays of the same shapes.
-        mask: as in `attention_from_products`.
-        bias: as in `attention_from_products`.
+        mask, bias: as in `attention_from_products`.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
@@ -138,9 +137,6 @@ def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens 
 
     Returns:
         The `bias` of one layer, `(heads, tokens, tokens)`, key by query.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, no tokens.
 
     Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
     """

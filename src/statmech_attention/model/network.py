@@ -58,9 +58,6 @@ def sample_weights(
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.
 
-    Returns:
-        `Weights`.
-
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
     """
@@ -161,9 +158,6 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
     Returns:
         `(examples,)`, or `(examples, outputs)`: the same numbers as `forward`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     return jnp.einsum("epi,p...i->e...", attentioned.values, path_vectors(weights, attentioned))
 

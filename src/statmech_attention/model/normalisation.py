@@ -37,11 +37,10 @@ def normalisation_scales(
     Args:
         weights: `Weights`, of a trained network or drawn.
         inputs: `(examples, tokens, features)`.
-        attention: as in `attention_matrices`.
+        attention, layout: as in `attention_matrices`.
         layers: only if not all are of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$ of the network's norms; transformers have 1e-12 to 1e-5.
-        layout: as in `attention_matrices`.
         mask: as in `attention_matrices`; scales of padding are 1.
 
     Returns:

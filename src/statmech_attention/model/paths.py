@@ -81,7 +81,7 @@ def attentioned_inputs(
 
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of unequal lengths.
-        attention: as in `attention_matrices`.
+        attention, layout: as in `attention_matrices`.
         layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`. Attention
             matrices belong in turn to the layers with heads; a skip or a linear layer passes $x$ on as it is.
         readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not counted.
@@ -91,7 +91,6 @@ def attentioned_inputs(
             to the prior of the values above them, biases are left out.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes before the heads,
             beside the skip, as in GPT-2.
-        layout: as in `attention_matrices`.
         mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:

@@ -86,9 +86,6 @@ def head_evidence(
         tolerance: as in `solve`. The error of the evidence is quadratic in the gradient.
         throw: as in `solve`.
 
-    Returns:
-        `HeadEvidence`.
-
     Raises:
         ValueError: as `solve`; a layer that lets nothing through without its only head.
         NotConverged: as `solve`.

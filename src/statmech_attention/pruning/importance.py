@@ -12,16 +12,7 @@ from statmech_attention.model.layouts import check_attending, matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
-from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
-
-__all__ = [
-    "DEFINITIONS",
-    "head_confidence",
-    "head_scores",
-    "normalised_by_layer",
-    "path_covariance",
-    "taylor_importance",
-]
+from statmech_attention.theory.scores import path_heads
 
 
 @checks.objects
@@ -65,9 +56,6 @@ def taylor_importance(
     Returns:
         `(all heads,)`.
 
-    Raises:
-        ValueError: shapes that do not fit each other, NaN or infinity.
-
     Source: Michel et al. (2019), with the squared error for their loss.
     """
     contributions, layers = checked_contributions(contributions, layers)
@@ -87,9 +75,6 @@ def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarra
 
     Returns:
         `(all heads,)`; scores of a layer that are all zero stay zero.
-
-    Raises:
-        ValueError: another number of scores than heads, NaN or infinity.
 
     Source: Michel et al. (2019), for Taylor importance.
     """

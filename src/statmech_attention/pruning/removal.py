@@ -68,9 +68,6 @@ def masked_outputs(
 
     Returns:
         `(networks, examples)`, or `(networks, examples, outputs)`.
-
-    Raises:
-        ValueError: shapes that do not fit each other, NaN or infinity.
     """
     contributions, layers = checked_contributions(contributions, layers)
     kept = checks.known("kept", kept, "networks heads", bool)
@@ -82,10 +79,8 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
     """Drop of the accuracy when one head is removed, for every head.
 
     Args:
-        contributions: as in `masked_outputs`.
+        contributions, layers, bias: as in `masked_outputs`.
         labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its class.
-        layers: number of heads in every layer.
-        bias: of the readout.
 
     Returns:
         `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a layer all outputs are
@@ -109,9 +104,6 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
 
     Returns:
         Numbers of heads: all but one of every layer, and all of a layer with a skip.
-
-    Raises:
-        ValueError: another number of scores than heads, NaN or infinity.
     """
     layers = chain(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
@@ -130,10 +122,7 @@ def greedy_order(
     """Order of removal that costs least accuracy at every step, the first of equal heads first.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
-        layers: number of heads in every layer.
-        bias: of the readout.
+        contributions, labels, layers, bias: as in `head_drops`.
 
     Returns:
         Numbers of heads: all but one of every layer, and all of a layer with a skip.
@@ -161,11 +150,8 @@ def pruning_curve(
     """Accuracy against the number of heads removed.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
+        contributions, labels, layers, bias: as in `head_drops`.
         order: numbers of heads, the first to go first.
-        layers: number of heads in every layer.
-        bias: of the readout.
 
     Returns:
         `Estimate`, each `(removals + 1,)`, the whole network first.
@@ -211,11 +197,8 @@ def every_removal(
     """Accuracy without any `count` heads, for all choices.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
-        layers: number of heads in every layer.
+        contributions, labels, layers, bias: as in `head_drops`.
         count: heads removed together; the number of choices is a binomial coefficient.
-        bias: of the readout.
 
     Returns:
         `Removals` without the choices that leave a layer too few heads.

@@ -12,10 +12,10 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.importance import head_scores
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.scores import head_scores
 
 _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
 

@@ -82,9 +82,6 @@ def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draw
 
     Returns:
         `(chains, draws, paths, features)`.
-
-    Raises:
-        ValueError: training inputs or labels that do not fit.
     """
     if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
         raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")

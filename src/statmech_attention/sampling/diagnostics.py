@@ -54,9 +54,6 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
     Returns:
         `Estimate` of one number.
-
-    Raises:
-        ValueError: lengths that differ.
     """
     if not isinstance(outputs, tuple) or len(outputs) != 2:
         raise ValueError(f"outputs: wanted an Estimate, means and their errors, got {outputs!r}.")

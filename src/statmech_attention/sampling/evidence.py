@@ -84,9 +84,6 @@ def importance(
         test: test inputs, in the form of the training inputs.
         warn: warn of a small effective size.
 
-    Returns:
-        `Importance`.
-
     Raises:
         ValueError: as `posterior`, or a number of points that is not a power of two.
 
@@ -104,8 +101,7 @@ def evidence_by_temperature(
         problem: as in `importance`; its own temperature does not matter.
         temperatures: temperatures in any order.
         key: a JAX random key.
-        points: as in `importance`.
-        warn: as in `importance`.
+        points, warn: as in `importance`.
 
     Returns:
         Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:

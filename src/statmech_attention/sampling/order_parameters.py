@@ -128,10 +128,9 @@ def tempered_posterior(
     effective weights, at most $\sum_l N_l d_l$ for layers of heads: use it for small $N$.
 
     Args:
-        problem: as in `posterior`.
+        problem, test: as in `posterior`.
         key: a JAX random key.
         rungs: number of densities, at least 2.
-        test: as in `posterior`.
         chains: as in `posterior`; each chain is a ladder of its own.
 
     Returns:

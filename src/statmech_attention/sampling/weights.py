@@ -62,13 +62,12 @@ def weights_posterior(
     r"""Draws from $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$, (8), by NUTS.
 
     Args:
-        problem: as in `posterior`.
+        problem, chains: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
         start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last ones are taken; if
             None, draws from the prior.
         keep_weights: record the weights of every draw.
-        chains: as in `posterior`.
 
     Returns:
         Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself,
@@ -124,9 +123,7 @@ def gibbs_posterior(
     Args:
         problem: as in `posterior`.
         key: a JAX random key.
-        test: as in `weights_posterior`.
-        start: as in `weights_posterior`.
-        keep_weights: as in `weights_posterior`.
+        test, start, keep_weights: as in `weights_posterior`.
         chains: as in `posterior`; an iteration is a sweep.
 
     Returns:

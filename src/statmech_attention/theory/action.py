@@ -36,9 +36,6 @@ def entropy(
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
-    Returns:
-        A scalar.
-
     Raises:
         ValueError: wrong shapes or lengths, float32, an order parameter that is not positive definite.
 
@@ -62,9 +59,6 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     Returns:
         A scalar; NaN if $K + T I$ is not positive definite.
 
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32.
-
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
     problem = need_problem(problem, "temperature")
@@ -87,9 +81,6 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
         problem: a `Problem` with width and temperature.
         order_parameters: as in `Solution.order_parameters`.
 
-    Returns:
-        A scalar.
-
     Raises:
         ValueError: as `entropy` and `energy`.
 
@@ -109,14 +100,10 @@ def gp_order_parameters(
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
 
     Args:
-        layers: as in `entropy`.
-        variance: as in `entropy`.
+        layers, variance: as in `entropy`.
 
     Returns:
         $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`.
-
-    Raises:
-        ValueError: numbers out of range or of the wrong count.
     """
     factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
     return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)

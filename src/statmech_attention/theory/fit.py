@@ -96,9 +96,6 @@ def fit(
         max_steps: steps of the search.
         progress: show a bar that counts trials; if None, on a terminal only.
 
-    Returns:
-        `Fit`.
-
     Raises:
         ValueError: as `solve`; nothing to choose, a range that is empty or without the start, traced numbers.
         NotConverged: a saddle point was not reached, or the search ended on a slope.

@@ -42,9 +42,6 @@ def kernel(
     Returns:
         `(examples, others)`, or `(examples, outputs, others, outputs)`.
 
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32.
-
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
     left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
@@ -65,11 +62,9 @@ def path_kernel(
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
-        attentioned: as in `kernel`.
-        others: as in `kernel`.
+        attentioned, others, layers: as in `kernel`.
         path: index of $\pi$.
         other_path: index of $\pi'$.
-        layers: as in `kernel`.
 
     Returns:
         `(examples, others)`.
@@ -97,9 +92,6 @@ def principal_overlaps(
 
     Returns:
         Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to one.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32.
     """
     kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
     eigenvalues, vectors = jnp.linalg.eigh(kernel)

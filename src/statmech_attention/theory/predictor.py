@@ -158,9 +158,6 @@ def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Arr
 
     Returns:
         `(paths, features)`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     problem = need_problem(problem, "temperature")
     order_parameter = check_order_parameter(order_parameter, problem.attentioned)
@@ -189,9 +186,6 @@ def predictor_contributions(
 
     Returns:
         `(test examples, paths)`; their sums over paths are the mean of `predict`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     vectors = predictor_vectors(problem, order_parameter)
     return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)

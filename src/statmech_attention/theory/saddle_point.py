@@ -51,9 +51,6 @@ def solve(
         method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the cheaper.
         throw: raise if the solve does not converge; if False the `Solution` carries the outcome.
 
-    Returns:
-        `Solution`.
-
     Raises:
         ValueError: no `Problem`, one without width or temperature, float32, a start of the wrong size.
         NotConverged: the tolerance was not reached; the exception says why and carries the solution.
@@ -89,10 +86,7 @@ def solve_sweep(
         problem: a `Problem`; its own width and temperature do not matter.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
-        tolerance: as in `solve`.
-        max_steps: as in `solve`.
-        method: as in `solve`.
-        throw: as in `solve`.
+        tolerance, max_steps, method, throw: as in `solve`.
         progress: show a bar; if None, on a terminal only.
 
     Returns:

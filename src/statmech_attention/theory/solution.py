@@ -161,15 +161,10 @@ class Solution:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
-            test: as in `predict`.
-            paths: as in `predict`.
-            joint: as in `predict`.
+            test, paths, joint: as in `predict`.
 
         Returns:
             `Prediction(mean, variance)`, or `JointPrediction(mean, covariance)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `predict`.
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
@@ -192,9 +187,6 @@ class Solution:
 
         Returns:
             `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.kernel`.
         """
         left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
         right = left if others is None else self._like_training("others", others)
