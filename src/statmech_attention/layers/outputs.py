@@ -13,20 +13,12 @@ from statmech_attention.layers.kind import Readout
 class OneOutput(Readout):
     r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the readout unless `layers` ends with another. $U^{(L+1)}$ is a scalar."""
 
-    @property
-    def value_matrices(self):
-        return 1
+    value_matrices = 1
+    axes = ()
+    spelled = ()
 
     def mixing(self, deviation):
         return np.array([[deviation]])
-
-    @property
-    def axes(self):
-        return ()
-
-    @property
-    def spelled(self):
-        return ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class SkipHeads(ValueDimension, Layer):
     count: int
     values: int | float | None = field(default=None, kw_only=True)
     keeps = True
+    divisor = 1
 
     def __post_init__(self):
         object.__setattr__(self, "count", checks.whole("SkipHeads", self.count, 0))
@@ -47,10 +48,6 @@ class SkipHeads(ValueDimension, Layer):
     @property
     def gains(self):
         return (1.0, *(1 / math.sqrt(self.count) for _ in range(self.count)))
-
-    @property
-    def divisor(self):
-        return 1
 
     @property
     def _heads(self) -> Heads:

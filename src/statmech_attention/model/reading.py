@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,8 +116,8 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
 
 
-# Of a MultiheadAttention.
-_ARGUMENTS = (
+# Arguments of a MultiheadAttention.
+_ARGUMENTS = [
     "query",
     "key",
     "value",
@@ -125,7 +126,7 @@ _ARGUMENTS = (
     "attn_mask",
     "average_attn_weights",
     "is_causal",
-)
+]
 
 
 class _Call(NamedTuple):
@@ -137,18 +138,10 @@ class _Call(NamedTuple):
     matrix: Any
 
 
-class _Heard:
-    """Record of the calls while the network ran."""
-
-    def __init__(self) -> None:
-        self.calls: list[_Call] = []
-        self.entered: Any = None
-
-
 @contextmanager
-def _listening(torch, model) -> Iterator[_Heard]:
-    """Every self-attention returns the matrices of its heads while this lasts; dropout and fused kernels are off."""
-    heard = _Heard()
+def _listening(torch, model) -> Iterator[SimpleNamespace]:
+    """Record all calls of self-attentions, with the matrices of their heads, dropout and fused kernels off."""
+    heard = SimpleNamespace(calls=[], entered=None)
 
     def ask(module, arguments, options):
         named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options

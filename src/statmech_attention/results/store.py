@@ -63,8 +63,6 @@ def save(
         ValueError: no Dataset, another ending or a folder, parameters that JSON cannot hold, reserved attributes.
         OSError: it cannot be written, as on a full disk; the previous file is still there.
     """
-    if not isinstance(dataset, xr.Dataset):
-        raise ValueError(f"dataset: wanted an xarray.Dataset, got {type(dataset).__name__}. Write xr.Dataset(...).")
     path = checks.path("path", path)
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
