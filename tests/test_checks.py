@@ -241,7 +241,7 @@ BAD = {
             "features: wanted a whole number of at least 1",
         ),
         (lambda: sma.sample_weights(key(), **SIZES | {"heads": ()}), "heads: wanted at least one attention layer"),
-        (lambda: sma.sample_weights(key(), **SIZES | {"heads": 2}), "heads: wanted one number of heads a layer"),
+        (lambda: sma.sample_weights(key(), **SIZES | {"heads": 2}), "heads: wanted one number of heads per layer"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": 0}), "width: wanted a positive number, got 0"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": 2.5}), "width: wanted whole numbers to draw weights"),
         (lambda: sma.sample_weights(key(), **SIZES | {"width": (3, 3)}), "width: wanted one number or 3 of them"),
@@ -277,7 +277,7 @@ BAD = {
         (lambda: sma.forward_paths(weights()._replace(projection=jnp.ones((4, 5))), wrapped()), "the width below it"),
     ],
     "kernel": [
-        (lambda: sma.kernel(wrapped(), wrapped(), UNIT, heads=4), "heads: wanted one number of heads a layer"),
+        (lambda: sma.kernel(wrapped(), wrapped(), UNIT, heads=4), "heads: wanted one number of heads per layer"),
         (
             lambda: sma.kernel(XI, XI, UNIT, heads=(4, None)),
             r"heads: wanted whole numbers of at least 1, got \(4, None\)",
@@ -374,7 +374,7 @@ BAD = {
     ],
     "gp_order_parameters": [
         (lambda: sma.gp_order_parameters((2, -1)), "heads: wanted whole numbers of at least 1"),
-        (lambda: sma.gp_order_parameters(3), "heads: wanted one number of heads a layer"),
+        (lambda: sma.gp_order_parameters(3), "heads: wanted one number of heads per layer"),
         (lambda: sma.gp_order_parameters((2,), variance=(1.0, 0.0, 1.0)), r"variance\[1\]: wanted a positive finite"),
     ],
     "predict": [
@@ -562,7 +562,7 @@ BAD = {
             lambda: sma.solve(XI, LABELS, **WELL | {"temperature": True}),
             "temperature: wanted one positive number, got True",
         ),
-        (lambda: sma.solve(XI, LABELS, **WELL | {"heads": b"22"}), "heads: wanted one number of heads a layer"),
+        (lambda: sma.solve(XI, LABELS, **WELL | {"heads": b"22"}), "heads: wanted one number of heads per layer"),
         (
             lambda: sma.solve(XI, LABELS > 0, **WELL),
             r"labels: wanted numbers, got truth values.*np\.where\(labels, 1\.0, -1\.0\)",

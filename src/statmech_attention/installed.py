@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 
 NAME = "statmech-attention"
-# By extra the libraries that are asked for, all of them listed under it in pyproject.toml.
+# The libraries of each extra of pyproject.toml.
 EXTRAS = {
     "sampling": ("numpyro", "tqdm", "xarray"),
     "train": ("optax",),
@@ -42,7 +42,7 @@ def need(extra: str, what: str) -> None:
 
 
 def progress_bar(iterable, what: str, shown: bool | None):
-    """`iterable` with a bar while it runs: on a terminal where `shown` is None; without tqdm there is none."""
+    """`iterable` with a bar while it runs: by default on a terminal only; without tqdm no bar."""
     try:
         from tqdm import tqdm
     except ImportError:

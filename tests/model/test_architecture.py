@@ -51,7 +51,7 @@ def test_arrays_and_lists_count_as_one_number_a_layer():
         ((2, 2), "wide", 1.0, r"width: wanted one positive number"),
         ((2, 2), None, 1.0, r"width: wanted one positive number, got None"),
         (None, 3, 1.0, r"heads: plain arrays carry no head structure\. Pass heads="),
-        (4, 3, 1.0, r"heads: wanted one number of heads a layer, as in \(2, 2\), got 4"),
+        (4, 3, 1.0, r"heads: wanted one number of heads per layer, as in \(2, 2\), got 4"),
         ((2, 0), 3, 1.0, r"heads: wanted whole numbers of at least 1, got \(2, 0\)"),
         ((2, 1.5), 3, 1.0, r"heads: wanted whole numbers of at least 1, got \(2, 1.5\)"),
         ((2, True), 3, 1.0, r"heads: wanted whole numbers of at least 1"),

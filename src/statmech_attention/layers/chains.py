@@ -109,7 +109,7 @@ class Chain:
 
     @cached_property
     def branches(self) -> tuple[int, ...]:
-        """The number of branches in every layer; a path takes one of each, that of layer 1 being the slowest index."""
+        """The number of branches in every layer; a path takes one of each, with the branch of layer 1 as the slowest index."""
         return tuple(layer.branches for layer in self.layers)
 
     @cached_property
@@ -145,7 +145,7 @@ class Chain:
         return math.prod(layer.divisor for layer in self.layers)
 
     def keep(self, kept: Sequence[Sequence[int]]) -> tuple["Chain", tuple[Part, ...]]:
-        """The chain with only some heads, given for every layer, and what is left of each layer."""
+        """The chain with only some heads, given for every layer, and the rest of each layer."""
         if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
             raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
         if len(kept) != len(self.layers):
@@ -180,7 +180,7 @@ def _listed(layers) -> tuple:
         or isinstance(layers, (str, bytes))
         or not getattr(layers, "ndim", 1)
     ):
-        raise ValueError(f"layers: wanted one number of heads a layer, as in (2, 2), got {layers!r}.")
+        raise ValueError(f"layers: wanted one number of heads per layer, as in (2, 2), got {layers!r}.")
     if not len(layers):
         raise ValueError("layers: wanted at least one attention layer, got none: the set of paths is empty.")
     return tuple(layers)

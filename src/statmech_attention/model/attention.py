@@ -166,7 +166,7 @@ def _of_queries_and_keys(attention, inputs, allowed):
 
 
 def _softmax_over_keys(logits, allowed, biases) -> tuple:
-    """The matrices of every layer from its logits, the bias added before what is not allowed is left out."""
+    """The matrices of every layer from its logits, the bias added before the mask."""
     matrices = []
     for layer, one in enumerate(logits):
         one = one if biases is None else one + biases[layer][None].astype(one.dtype)

@@ -1,4 +1,4 @@
-"""Attention matrices that come from elsewhere: the order of their axes, what they sum to, padding."""
+"""Given attention matrices: the order of their axes, their sums, padding."""
 
 import jax.numpy as jnp
 import numpy as np

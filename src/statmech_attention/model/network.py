@@ -212,7 +212,7 @@ def spelled_by(values) -> tuple:
 
 
 def _chain_of(weights: Weights, layers) -> Chain:
-    """The chain asked for, or else one of heads alone."""
+    """The chain of `layers`, or one of heads alone."""
     chain = Chain.of(spelled_by(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
@@ -224,7 +224,7 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
         raise ValueError(
-            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) a layer, {'(N, outputs)' if axes else '(N,)'}, "
+            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, {'(N, outputs)' if axes else '(N,)'}, "
             f"got axes {ranks}."
         )
     wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)

@@ -1,4 +1,4 @@
-"""Attention paths: one branch a layer, a head as a rule, and the inputs seen through them.
+"""Attention paths: one branch per layer, a head as a rule, and the inputs seen through them.
 
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
@@ -37,7 +37,7 @@ class AttentionedInputs:
 
     @property
     def chain(self) -> Chain:
-        """The layers that `layers` stands for, and the readout."""
+        """The layers and the readout."""
         return Chain.of(self.layers)
 
     @property

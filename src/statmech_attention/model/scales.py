@@ -1,4 +1,4 @@
-r"""Scales of tokens, the frozen statistics of normalisation layers: what they do to a layer of any kind.
+r"""Scales of tokens, the frozen statistics of normalisation layers: their effect on a layer of any kind.
 
 A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale $r^l_t(x) > 0$ a token and layer
 
@@ -40,7 +40,7 @@ def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples
         return TokenScales(nothing, nothing)
     if getattr(scales, "ndim", 3) < 3 or not hasattr(scales, "__len__") or isinstance(scales, str):
         raise ValueError(
-            "scales: wanted a sequence with one array (examples, tokens) a layer, None for a layer without a norm, "
+            "scales: wanted a sequence with one array (examples, tokens) per layer, None for a layer without a norm, "
             f"got {type(scales).__name__}. For one layer write (scales,)."
         )
     wanted = (count, count + 1) if norm == "pre" else (count,)

@@ -28,7 +28,7 @@ def replacing(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = _locked(path)
     except OSError as error:
-        raise _told(error, path) from error
+        raise _with_name(error, path) from error
     try:
         _drop_abandoned(path)
         yield temporary
@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
         # Of libraries that write, some tell neither the number of the error nor the file.
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            raise _told(error, path) from error
+            raise _with_name(error, path) from error
         raise
     finally:
         if handle is not None:
@@ -74,7 +74,7 @@ def _escaped(name: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
-def _told(error: OSError, path: Path) -> OSError:
+def _with_name(error: OSError, path: Path) -> OSError:
     """The same error with the name of the file that was to be written."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return type(error)(error.errno, f"{reason}; nothing was written", str(path))

@@ -43,7 +43,7 @@ def bartlett(architecture: Architecture) -> Factors:
 def chain_potential(
     point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: Factors
 ) -> Float[Array, ""]:
-    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
+    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), minus its minimum."""
     terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
     return 0.5 * layer_shares(widths, factors) @ terms
 

@@ -90,7 +90,7 @@ def run(
     seed, keys = _raw_keys(key, chains)
     first = (keys, starts)
     groups = [first] if together else [_chain(first, number) for number in range(chains)]
-    # No draws yet: threads that come at once to what is not compiled would all compile it.
+    # No draws yet: threads that start at once would all compile the same function.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
 
     double = jax.config.read("jax_enable_x64")

@@ -80,7 +80,7 @@ def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Fac
 
 
 def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
-    r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
+    r"""$\frac{N}{2} S$ with $N$ the largest width, minus its smallest value without labels: (11)."""
     return chain_potential(point, data.widths, factors) + 0.5 * label_energy(order_parameter(point, factors), data)
 
 
@@ -160,7 +160,7 @@ def _slope(weights, data: Posterior) -> Float[Array, "paths paths"]:
         return jnp.einsum("mai,mbi->ab", data.inputs, seen)
     lower = np.tril_indices(examples)
     packed = data.products @ (weights[lower] * np.where(lower[0] == lower[1], 1.0, 2.0))
-    # Products of different paths stand for both orders: half of the slope belongs to each.
+    # Products of different paths count for both orders: half of the slope belongs to each.
     paths = round((np.sqrt(8 * data.products.shape[0] + 1) - 1) / 2)
     full = packed[_positions(paths, upper=True)]
     return full * np.where(np.eye(paths, dtype=bool), 1.0, 0.5)

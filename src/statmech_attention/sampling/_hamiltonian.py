@@ -70,7 +70,7 @@ def hamiltonian(potential: Callable, record: Callable) -> Transition:
 
         def leap(index, carry):
             position, momentum, known, start = carry
-            # Step 0 stays where it is, to learn what is known there: the gradient is compiled in one place.
+            # Step 0 does not move, and only evaluates potential and gradient: the gradient is compiled in one place.
             turn = jnp.where(index == 0, 0.0, angle / steps)
             momentum = momentum - 0.5 * turn * (known[1] - position)
             cosine, sine = jnp.cos(turn), jnp.sin(turn)
@@ -207,6 +207,6 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
 
 
 def _even(ladder: Float[Array, " rungs"], refused: Float[Array, " gaps"]) -> Float[Array, " rungs"]:
-    """The ladder whose gaps refuse equally often, by linear interpolation of what the gaps of this one refused."""
+    """The ladder whose gaps refuse equally often, by linear interpolation of the refusals of these gaps."""
     total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(refused + 1e-3 * (1 + refused.sum()))])
     return jnp.interp(jnp.linspace(0.0, 1.0, ladder.shape[0]), total / total[-1], ladder)

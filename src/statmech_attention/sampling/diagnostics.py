@@ -157,9 +157,9 @@ def inference_data(draws: xr.Dataset) -> xr.DataTree:
     statistics = {new: drawn[name] for name, new in _STATISTICS.items() if name in drawn}
     if "potential" in drawn:
         statistics["lp"] = -drawn["potential"]
-    told = {*_STATISTICS, *_OUTPUTS, "potential"}
+    others = {*_STATISTICS, *_OUTPUTS, "potential"}
     groups: dict[str, Any] = {
-        "posterior": {name: one for name, one in drawn.items() if name not in told},
+        "posterior": {name: one for name, one in drawn.items() if name not in others},
         "predictions": {name: drawn[name] for name in _OUTPUTS if name in drawn},
         "sample_stats": statistics,
     }

@@ -205,7 +205,7 @@ def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points co
 def weighted(
     proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):
-    """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
+    """Sums over the points of every sequence: of the weights, their squares, and the weighted averages."""
     size = factors.coordinates
     log_t = (
         gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi) - around.logdet
@@ -238,7 +238,7 @@ def weighted(
 
 
 def _log_evidence(sums, constant: float) -> Estimate:
-    """The logarithm of the weights' mean over sequences, less a constant."""
+    """The logarithm of the weights' mean over sequences, minus a constant."""
     largest = sums["largest"] - constant
     scaled = sums["weight"] * np.exp(largest - largest.max())
     error = scaled.std(ddof=1) / math.sqrt(len(scaled)) / scaled.mean()

@@ -240,7 +240,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
-    """Order parameters (13), outputs, and the weights where they are asked for."""
+    """Order parameters (13), outputs, and on request the weights."""
     found = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)

@@ -46,7 +46,7 @@ class Factors:
 
     @property
     def counts(self) -> tuple[tuple[int, int], ...]:
-        """Free entries on the diagonal and below it, of all blocks together, a pair a stage."""
+        """Free entries on the diagonal and below it, of all blocks together, one pair per stage."""
         return tuple(
             (blocks * (rank - kept), blocks * (size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2))
             for blocks, size, rank, kept in zip(self.blocks, self.sizes, self.ranks, self.kept, strict=True)

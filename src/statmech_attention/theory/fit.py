@@ -116,12 +116,12 @@ def fit(
     names = _chosen(chosen)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
-    told = _told_variances(architecture) if "variance" in names else ()
-    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in told])
+    places = _free_variances(architecture) if "variance" in names else ()
+    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in places])
     ranges = [_range("temperature_range", temperature_range, heat)] * ("temperature" in names)
-    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in told]
+    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in places]
 
-    evidence = _Evidence(problem, names, told, tolerance)
+    evidence = _Evidence(problem, names, places, tolerance)
     trials = iter(progress_bar(itertools.count(), "evidence", progress))
 
     def lacking(logs):
@@ -134,7 +134,7 @@ def fit(
     found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     top, slopes = evidence(found.x)
     heat, variances, *_ = evidence.trials[-1]
-    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in told]
+    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]
     low, high = (np.isclose(found.x, side, rtol=0, atol=1e-9) for side in bounds.T)
     free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
     if np.max(np.abs(free)) > _STEEPEST_LEFT:
@@ -150,7 +150,7 @@ def fit(
         top,
         {name: float(slope) for name, slope in zip(labelled, slopes, strict=True)},
         tuple(name for name, one in zip(labelled, low | high, strict=True) if one),
-        tuple(place for place in range(len(variances)) if place not in told),
+        tuple(place for place in range(len(variances)) if place not in places),
         tuple(evidence.trials),
     )
 
@@ -158,8 +158,8 @@ def fit(
 class _Evidence:
     """The log evidence and its slopes in the logarithms of temperature, $\\sigma_0^2$ and further variances; remembers where it was."""
 
-    def __init__(self, problem: Problem, names, told, tolerance):
-        self.problem, self.names, self.told, self.tolerance = problem, names, told, tolerance
+    def __init__(self, problem: Problem, names, places, tolerance):
+        self.problem, self.names, self.places, self.tolerance = problem, names, places, tolerance
         self.action, self.dense = action_problem(problem, "auto")
         self.factors = full_rank(problem.architecture)
         self.point = np.zeros(self.factors.coordinates)
@@ -169,7 +169,7 @@ class _Evidence:
         """Temperature and variances of a point of the search."""
         numbers = list(np.exp(logs) if checks.concrete(logs) else jnp.exp(logs))
         heat = numbers.pop(0) if "temperature" in self.names else self.problem.temperature
-        chosen = dict(zip(self.told, numbers, strict=True))
+        chosen = dict(zip(self.places, numbers, strict=True))
         return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
 
     def __call__(self, logs):
@@ -198,8 +198,8 @@ class _Evidence:
         return top, slopes
 
 
-def _told_variances(architecture) -> tuple[int, ...]:
-    """Places of the variances that the labels can tell: the first, and those that do not scale a whole layer."""
+def _free_variances(architecture) -> tuple[int, ...]:
+    """Places of the variances that the labels determine: the first, and those that do not scale a whole layer."""
     layers = enumerate(architecture.chain.kinds, start=1)
     own = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
     return (0, *(place for place in own if architecture.chain.kinds[place - 1].value_matrices))

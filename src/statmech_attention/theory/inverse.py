@@ -23,7 +23,7 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
     overlaps = _checked(order_parameters, factors)
     point, relative = _point_and_factors(overlaps, factors)
     if checks.concrete(*relative):
-        # From above: what is wrong there spoils what is below.
+        # From above: a fault there spoils all below.
         for layer in reversed(range(len(overlaps))):
             _check_factor(overlaps[layer], relative[layer], layer, factors)
     return point

@@ -168,7 +168,7 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
         return Reduced(inputs, labels)
     from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
 
-    # The labels are a last column of what is triangulated, block by block: what is below is never needed.
+    # The labels are a last column of what is triangulated, block by block: the rows below are never needed.
     columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
     triangle = np.zeros((0, columns.shape[1]))
     for start in range(0, rows, 2 * columns.shape[1]):
@@ -232,7 +232,7 @@ def check_symmetric(name: str, matrix) -> None:
 
 
 def _rounding(matrix: np.ndarray) -> float:
-    """Return the largest error of rounding in an entry, that of single precision too where it was made double since."""
+    """Return the largest error of rounding in an entry, of single precision if the entries once were."""
     with np.errstate(over="ignore"):
         single = np.all(matrix == matrix.astype(np.float32))
     precision = max(float(jnp.finfo(matrix.dtype).eps), single * float(np.finfo(np.float32).eps))

@@ -126,7 +126,7 @@ def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving:
         return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
 
     tilt = jax.jvp(gradient, (varied,), (changes,))[1]
-    # A factor, and not a choice: NaN also in reverse mode, where what is not chosen would be zero.
+    # A factor, and not a choice: NaN also in reverse mode, where an alternative would be zero.
     known = jnp.where(outcome == Outcome.CONVERGED, 1.0, jnp.nan)
     change = -known * _hessian_solve(tilt, point, problem, factors, dense)
     return jax.jvp(outputs_at, (point, varied), (change, changes))[1]

@@ -1,4 +1,4 @@
-"""Head scores: what the order parameter says of the heads, section 4.2 of Tiberi et al. (2024)."""
+"""Head scores: the importance of heads by the order parameter, section 4.2 of Tiberi et al. (2024)."""
 
 import jax.numpy as jnp
 import numpy as np

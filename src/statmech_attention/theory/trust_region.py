@@ -35,7 +35,7 @@ class Minimum(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The best point so far and what is known there, and the trial step from it with the reduction it promises."""
+    """The best point so far with its derivatives, and the trial step from it with its promised reduction."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
