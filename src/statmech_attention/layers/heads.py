@@ -39,13 +39,15 @@ class Heads(ValueDimension, Layer):
     r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `layers` stands for it.
 
     With a value dimension $d$, as in `Heads(4, values=32)`, the layer is
-    $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of $d$ rows and $O^{(h)}$ of
-    $d$ columns, each with entries of variance $\sigma_l$: for $d \to \infty$ a full matrix of variance $\sigma_l^2$.
-    The theory allows infinite $N_l$ with finite $d$, where only the order parameters within the heads move.
+    $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of
+    $d$ rows and $O^{(h)}$ of $d$ columns, each with entries of variance $\sigma_l$: for
+    $d \to \infty$ a full matrix of variance $\sigma_l^2$. The theory allows infinite $N_l$ with
+    finite $d$, where only the order parameters within the heads move.
 
     Attributes:
         count: $H$, at least 1.
-        values: $d \ge 1$, or None for full matrices; any number in the theory, a whole one for weights and samplers.
+        values: $d \ge 1$, or None for full matrices; any number in the theory, a whole one for
+            weights and samplers.
 
     Raises:
         ValueError: numbers out of range.

@@ -15,7 +15,8 @@ from statmech_attention.layers.kind import Layer
 class SkipHeads(ValueDimension, Layer):
     r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
 
-    A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first block.
+    A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first
+    block.
 
     Attributes:
         count: $H$; a layer with 0 heads changes nothing.

@@ -25,8 +25,8 @@ from statmech_attention.model.padding import padded
 class ProductAttention:
     r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the result of `attention_from_products`.
 
-    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one array
-    `(examples, heads, keys, queries)` per layer.
+    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one
+    array `(examples, heads, keys, queries)` per layer.
     """
 
     products: tuple[Float[Array, "_heads features features"], ...]
@@ -138,7 +138,8 @@ def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens 
     Returns:
         The `bias` of one layer, `(heads, tokens, tokens)`, key by query.
 
-    Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
+    Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for
+    the scalar.
     """
     table = checks.array("table", table, "heads distances")
     if table.shape[1] % 2 == 0:

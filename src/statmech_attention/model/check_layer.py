@@ -21,17 +21,19 @@ _FEW_HEADS = 4
 def check_layer(layer: Layer, *, seed: int = 0) -> None:
     """Raise ValueError if a layer of a new kind contradicts itself.
 
-    Checked are its fields and numbers; `forward`, alone and between layers of two heads, against the sum over
-    paths (X2) from `mixing`, `gains`, `divisor` and `attended`; and the branches and value matrices that `keep`
-    names for every set of heads, or for single heads and all but one if there are many. A mistake that `forward`
-    and the sum share goes unnoticed: compare with a loop of your own.
+    Checked are its fields and numbers; `forward`, alone and between layers of two heads, against
+    the sum over paths (X2) from `mixing`, `gains`, `divisor` and `attended`; and the branches and
+    value matrices that `keep` names for every set of heads, or for single heads and all but one if
+    there are many. A mistake that `forward` and the sum share goes unnoticed: compare with a loop
+    of your own.
 
     Args:
         layer: of the new kind; try several, with and without its optional parts.
         seed: of inputs, attention matrices and weights.
 
     Raises:
-        ValueError: a layer without a hash, inconsistent numbers, different outputs, wrong pruning, single precision.
+        ValueError: a layer without a hash, inconsistent numbers, different outputs, wrong pruning,
+            single precision.
 
     Source: ours.
     """

@@ -1,7 +1,8 @@
 r"""Principal components of attentioned inputs, fitted to training examples.
 
 Kernels need only scalar products, which a few of a real token's hundreds of directions carry. With
-$\langle |\xi^\pi|^2 \rangle / N_0 = 1$ widths, temperatures and prior variances mean the same in all problems.
+$\langle |\xi^\pi|^2 \rangle / N_0 = 1$ widths, temperatures and prior variances mean the same in
+all problems.
 """
 
 from dataclasses import replace
@@ -18,7 +19,8 @@ from statmech_attention.model.paths import AttentionedInputs
 class Features(NamedTuple):
     r"""A map of features, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
 
-    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to one.
+    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to
+    one.
 
     Attributes:
         mean: $m$.

@@ -1,7 +1,8 @@
 """The network itself: weights, layer-by-layer forward pass, effective weights.
 
-Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are those that `layers` spells,
-a number for attention heads (2), or a kind of `statmech_attention.layers`.
+Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are
+those that `layers` spells, a number for attention heads (2), or a kind of
+`statmech_attention.layers`.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,9 @@ class Weights(NamedTuple):
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
-        values: $V^{(l,h)}$, one array `(matrices, N_{l+1}, N_l)` per layer; of heads with a value dimension $d$ the
-            pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
+        values: $V^{(l,h)}$, one array `(matrices, N_{l+1}, N_l)` per layer; of heads with a value
+            dimension $d$ the pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and
+            $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
         readout: $a$, `(N_{L+1},)`, or `(N_{L+1}, outputs)`.
     """
 
@@ -101,7 +103,8 @@ def forward(
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
-    $x^0 = V^{(0)} x / \sqrt{N_0}$, $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
+    $x^0 = V^{(0)} x / \sqrt{N_0}$,
+    $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
     $f = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$.
 
     Args:
@@ -118,8 +121,8 @@ def forward(
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit, scales that are not positive, a token that is read out but attends
-            to nothing.
+        ValueError: shapes that do not fit, scales that are not positive, a token that is read out
+            but attends to nothing.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
@@ -182,8 +185,9 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
         layers: only if not all are of heads alone.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`; $U^{(L+1)} = a \cdot a / N_{L+1}$, and
-        $G^{(l)}_h = g^h \cdot g^h / d$ over the partial paths of $U^{(l+1)}$.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`;
+        $U^{(L+1)} = a \cdot a / N_{L+1}$, and $G^{(l)}_h = g^h \cdot g^h / d$ over the partial
+        paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, layers)
     overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]

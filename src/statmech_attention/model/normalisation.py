@@ -29,10 +29,10 @@ def normalisation_scales(
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: one over the divisors of a network's norms.
 
-    $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's output with post-norm;
-    its input with pre-norm, and at last the input of the readout. With these scales `forward` is the network with
-    root mean square norms. For layer norms, which also subtract the mean over $i$, pass the weights from `mean_free`,
-    here and to `forward`.
+    $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
+    output with post-norm; its input with pre-norm, and at last the input of the readout. With these
+    scales `forward` is the network with root mean square norms. For layer norms, which also
+    subtract the mean over $i$, pass the weights from `mean_free`, here and to `forward`.
 
     Args:
         weights: `Weights`, of a trained network or drawn.
@@ -44,12 +44,15 @@ def normalisation_scales(
         mask: as in `attention_matrices`; scales of padding are 1.
 
     Returns:
-        One array `(examples, tokens)` per layer; with pre-norm one more for the norm before the readout.
+        One array `(examples, tokens)` per layer; with pre-norm one more for the norm before the
+        readout.
 
     Raises:
-        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros with epsilon 0.
+        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros with epsilon
+            0.
 
-    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
+    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the
+    mean.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
@@ -73,9 +76,10 @@ def normalisation_scales(
 def mean_free(weights: Weights) -> Weights:
     r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer norm's subtraction of the mean, in the weights.
 
-    A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$ and with pre-norm one
-    before the readout among them, has the outputs of these weights without subtraction. In $N - 1$ orthonormal
-    directions they are weights of width $N - 1$ with variances $\sigma^2 (N - 1) / N$ of values and readout: (F4).
+    A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$
+    and with pre-norm one before the readout among them, has the outputs of these weights without
+    subtraction. In $N - 1$ orthonormal directions they are weights of width $N - 1$ with variances
+    $\sigma^2 (N - 1) / N$ of values and readout: (F4).
 
     Args:
         weights: `Weights`.

@@ -31,24 +31,26 @@ def attention_from_torch(
 ) -> ReadAttention:
     """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
-    The network runs once on the batch; every self-attention returns its matrices, in the order of use. The tokens
-    are those that enter the first `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the
-    first attention.
+    The network runs once on the batch; every self-attention returns its matrices, in the order of
+    use. The tokens are those that enter the first `torch.nn.TransformerEncoderLayer`, with
+    `norm_first` before its norm, or else the first attention.
 
     Args:
-        model: a `torch.nn.TransformerEncoder`, a `torch.nn.MultiheadAttention`, which gets the same queries, keys
-            and values, or any `torch.nn.Module` with such attention. It is left unchanged.
-        inputs: first argument of the model, a tensor or an array in its layout: tokens before examples if
-            `batch_first` is false, PyTorch's default.
+        model: a `torch.nn.TransformerEncoder`, a `torch.nn.MultiheadAttention`, which gets the same
+            queries, keys and values, or any `torch.nn.Module` with such attention. It is left
+            unchanged.
+        inputs: first argument of the model, a tensor or an array in its layout: tokens before
+            examples if `batch_first` is false, PyTorch's default.
         layers: indices of the attentions wanted, all of them if None.
-        options: other arguments of the model's `forward`, such as `src_key_padding_mask` or `key_padding_mask`.
+        options: other arguments of the model's `forward`, such as `src_key_padding_mask` or
+            `key_padding_mask`.
 
     Returns:
         `ReadAttention`, whatever `batch_first`: `attentioned_inputs(*read[:2], mask=read.mask)`.
 
     Raises:
-        ValueError: no such network, attention between different sequences or with added keys, no batch, layers
-            that are not there.
+        ValueError: no such network, attention between different sequences or with added keys, no
+            batch, layers that are not there.
 
     Source: the interface of PyTorch 2.
     """
@@ -83,8 +85,9 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
 
     Args:
-        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`, since others
-            do not compute the matrices, and call `model.eval()`, since dropout would act on attention.
+        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`,
+            since others do not compute the matrices, and call `model.eval()`, since dropout would
+            act on attention.
         layers: indices of the layers wanted, all of them if None.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 

@@ -1,12 +1,14 @@
 r"""Scales of tokens, the frozen statistics of normalisation layers: their effect on a layer of any kind.
 
-A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale $r^l_t(x) > 0$ a token and layer
+A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale
+$r^l_t(x) > 0$ a token and layer
 
     post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                                                (F1)
     pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix, and x^{l-1} for the skip   (F2)
 
-so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip, or $\mathrm{diag}(r) \Omega^{(h)}$
-and the identity. Both follow from `forward` and `attended` of a kind; no kind knows of scales.
+so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip,
+or $\mathrm{diag}(r) \Omega^{(h)}$ and the identity. Both follow from `forward` and `attended` of a
+kind; no kind knows of scales.
 """
 
 from typing import NamedTuple

@@ -93,7 +93,8 @@ def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
-    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
+    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
+    factor is 1.
     """
     layers, start = chain(layers), 0
     factors = np.ones((1, 1))
@@ -119,14 +120,16 @@ _Network = TypeVar("_Network")
 def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
     r"""Return a smaller network without some heads, with the factors $1/\sqrt{H_l}$ of the heads left.
 
-    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the attention.
+    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the
+    attention.
 
     Args:
         network: `AttentionedInputs`; `Weights`; attention from this package, or matrices, one array
             `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
             `keep_heads(kept)`. Weights and their attention are pruned separately.
         removed: numbers of heads, counted through the network as in `head_indices`.
-        layers: only if not all are of heads alone; see `heads_left` for those of the smaller network.
+        layers: only if not all are of heads alone; see `heads_left` for those of the smaller
+            network.
 
     Returns:
         The same kind of object. Nothing is trained again.

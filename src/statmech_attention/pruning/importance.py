@@ -19,8 +19,9 @@ from statmech_attention.theory.scores import path_heads
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
-    The trace of the centred path-path kernels over examples. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the
-    kernel (10), so that `head_scores` of this product measures a head's effect on the kernel.
+    The trace of the centred path-path kernels over examples. A pair of paths weighs
+    $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10), so that `head_scores` of this product measures a
+    head's effect on the kernel.
 
     Args:
         attentioned: `AttentionedInputs` of at least two examples.
@@ -47,10 +48,11 @@ def taylor_importance(
 
     Args:
         contributions: as in `masked_outputs`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are
+            summed.
         layers: number of heads in every layer.
-        signed: return $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$ instead, the rise of the error to
-            first order when the gate closes.
+        signed: return $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$ instead, the rise
+            of the error to first order when the gate closes.
         bias: of the readout.
 
     Returns:

@@ -1,8 +1,8 @@
 r"""Cost of removing heads, from the contributions of the paths alone; the network is not run again.
 
-Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions $c^\pi$ and
-$g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer $l$, 0 where it is not. Along a skip
-connection the factor is 1.
+Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions
+$c^\pi$ and $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer
+$l$, 0 where it is not. Along a skip connection the factor is 1.
 """
 
 import itertools
@@ -40,7 +40,8 @@ def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Ar
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
-        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output without the readout's bias.
+        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output
+        without the readout's bias.
 
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
@@ -61,7 +62,8 @@ def masked_outputs(
     r"""Outputs of the network with only some of its heads, with the $1/\sqrt{H_l}$ of the heads left.
 
     Args:
-        contributions: of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        contributions: of `path_contributions`, `(examples, paths)`, or
+            `(examples, paths, outputs)`.
         kept: `(networks, all heads)` booleans; a layer without heads lets nothing through.
         layers: number of heads in every layer.
         bias: of the readout, unchanged by the removal.
@@ -80,11 +82,12 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
 
     Args:
         contributions, layers, bias: as in `masked_outputs`.
-        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its class.
+        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its
+            class.
 
     Returns:
-        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a layer all outputs are
-        zero and the accuracy is 1/2, or one over the number of outputs.
+        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a
+        layer all outputs are zero and the accuracy is 1/2, or one over the number of outputs.
 
     Raises:
         ValueError: as `masked_outputs`, or labels other than +1 and -1.

@@ -21,7 +21,8 @@ _SUFFIX = ".part"
 def replacing(path: Path) -> Iterator[Path]:
     """A file beside `path` to write to, which replaces `path` in one step if nothing is raised.
 
-    A file `NAME.RANDOM.part` left by a killed process is removed by the next writer. An OSError names `path`.
+    A file `NAME.RANDOM.part` left by a killed process is removed by the next writer. An OSError
+    names `path`.
     """
     checks.refuse_folder(path)
     try:

@@ -1,7 +1,8 @@
 """Recorded results: small netCDF files that say how they were made.
 
-A file holds an xarray Dataset and, in its attributes, the parameters of the run, digests of its inputs and the
-provenance. It holds no hash of code: a record is right if computing it again gives the same numbers.
+A file holds an xarray Dataset and, in its attributes, the parameters of the run, digests of its
+inputs and the provenance. It holds no hash of code: a record is right if computing it again gives
+the same numbers.
 """
 
 import hashlib
@@ -60,7 +61,8 @@ def save(
         The path.
 
     Raises:
-        ValueError: no Dataset, another ending or a folder, parameters that JSON cannot hold, reserved attributes.
+        ValueError: no Dataset, another ending or a folder, parameters that JSON cannot hold,
+            reserved attributes.
         OSError: it cannot be written, as on a full disk; the previous file is still there.
     """
     path = checks.path("path", path)

@@ -23,8 +23,9 @@ _BLOCK = 50  # draws between two looks at the progress bar and two writes of the
 class Transition(NamedTuple):
     """A Markov chain: functions of one chain, made once for every set of shapes.
 
-    `begin` maps (key, position, data) to a state; `advance` maps (state, data) to the next one and a dictionary of
-    numbers, averaged over thinned iterations; `record` maps (state, data) to a dictionary of arrays to keep.
+    `begin` maps (key, position, data) to a state; `advance` maps (state, data) to the next one and
+    a dictionary of numbers, averaged over thinned iterations; `record` maps (state, data) to a
+    dictionary of arrays to keep.
     """
 
     begin: Callable
@@ -79,8 +80,8 @@ def run(
 ) -> dict[str, np.ndarray]:
     """Run chains from `starts`; return by name arrays `(chains, draws, ..)`.
 
-    With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need not copy its whole
-    tree at every step. `settings` tell this run's checkpoint from others.
+    With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need
+    not copy its whole tree at every step. `settings` tell this run's checkpoint from others.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)

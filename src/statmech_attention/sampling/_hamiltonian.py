@@ -1,14 +1,16 @@
 r"""Hamiltonian Monte Carlo for densities close to independent standard normals, alone or on a ladder of densities.
 
-With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The first rotates
-$(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a rotation, half a kick: it preserves volume
-and is reversible, so that accepting or rejecting the last point leaves the law exact. After a quarter turn a normal is
-independent of its start, in a single step; the number of steps depends on the distance from a normal (Shahbaba et al. 2014).
+With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The
+first rotates $(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a
+rotation, half a kick: it preserves volume and is reversible, so that accepting or rejecting the
+last point leaves the law exact. After a quarter turn a normal is independent of its start, in a
+single step; the number of steps depends on the distance from a normal (Shahbaba et al. 2014).
 
-A rung of the ladder has $-\ln p(z) = |z|^2 / 2 + \beta V(z)$: the posterior at $\beta = 1$, the prior at $\beta = 0$, where
-every iteration makes a new independent point. Neighbours exchange their points with probability
-$\min(1, e^{(\beta - \beta')(V - V')})$, even and odd pairs in turn, which leaves all laws exact, so that separate parts of
-the posterior are joined through the prior (Geyer 1991). Warm-up places the rungs for equal rejection (Syed et al. 2022).
+A rung of the ladder has $-\ln p(z) = |z|^2 / 2 + \beta V(z)$: the posterior at $\beta = 1$, the
+prior at $\beta = 0$, where every iteration makes a new independent point. Neighbours exchange their
+points with probability $\min(1, e^{(\beta - \beta')(V - V')})$, even and odd pairs in turn, which
+leaves all laws exact, so that separate parts of the posterior are joined through the prior (Geyer
+1991). Warm-up places the rungs for equal rejection (Syed et al. 2022).
 """
 
 import math
@@ -33,7 +35,8 @@ _LARGEST_ERROR = 1000.0  # of the energy, beyond which a trajectory diverges
 class State(NamedTuple):
     """A chain between two iterations; potential and gradient are not yet known at iteration 0.
 
-    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is used.
+    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is
+    used.
     """
 
     key: Any
@@ -131,7 +134,8 @@ class Ladder(NamedTuple):
 def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Transition:
     """The ladder for the energy $V$ of (point, data), started from the prior; cached, so that it is compiled once.
 
-    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps adapt.
+    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps
+    adapt.
     """
     start_average, update_average = dual_averaging()
     first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER

@@ -45,8 +45,9 @@ def estimate(draws: ArrayLike) -> Estimate:
 def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
-    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
-    $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from few test inputs.
+    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$;
+    the accuracy's error is $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from
+    few test inputs.
 
     Args:
         outputs: means and their errors, `(examples,)`.
@@ -74,7 +75,8 @@ def effective_size(draws: ArrayLike) -> np.ndarray:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are equal.
+        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are
+        equal.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -113,13 +115,15 @@ def r_hat(draws: ArrayLike) -> np.ndarray:
 def prediction(draws: xr.Dataset) -> Prediction:
     """Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
 
-    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of order parameters.
+    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of
+    order parameters.
 
     Args:
         draws: the result of a sampler with test inputs.
 
     Returns:
-        `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see `estimate(draws["output"])`.
+        `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see
+        `estimate(draws["output"])`.
 
     Raises:
         ValueError: draws without test inputs.
@@ -137,16 +141,16 @@ def prediction(draws: xr.Dataset) -> Prediction:
 def inference_data(draws: xr.Dataset) -> xr.DataTree:
     r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere.
 
-    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier versions read with
-    `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
+    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier
+    versions read with `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
 
     Args:
         draws: the result of a sampler.
 
     Returns:
-        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`, outputs on test
-        inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`. Width,
-        temperature, variances and sampler are attributes.
+        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`,
+        outputs on test inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`,
+        `acceptance_rate`, `diverging`. Width, temperature, variances and sampler are attributes.
 
     Raises:
         ValueError: something else than draws.

@@ -1,7 +1,7 @@
 """The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling.
 
-At large width, where the posterior is close to Gaussian, the same weighted points give more precise posterior means
-than a Markov chain.
+At large width, where the posterior is close to Gaussian, the same weighted points give more precise
+posterior means than a Markov chain.
 """
 
 import math
@@ -52,7 +52,8 @@ class Importance(NamedTuple):
         output: $\langle f \rangle$ on the test inputs, or None without them.
         effective_size: $(\sum w)^2 / \sum w^2$; do not trust averages below 400.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
-        theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
+        theory: $\ln p(Y)$ of the saddle point (11):
+            $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
 
     log_evidence: Estimate
@@ -73,14 +74,15 @@ def importance(
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
-    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the prior, so that no
-    weight exceeds five times the likelihood over the evidence; all in antithetic pairs on 16 randomly shifted Sobol
-    sequences, whose spread gives the standard errors.
+    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the
+    prior, so that no weight exceeds five times the likelihood over the evidence; all in antithetic
+    pairs on 16 randomly shifted Sobol sequences, whose spread gives the standard errors.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
+        points: pairs of points around the mode on each of the 16 sequences, a power of two, at
+            least 4.
         test: test inputs, in the form of the training inputs.
         warn: warn of a small effective size.
 
@@ -104,8 +106,8 @@ def evidence_by_temperature(
         points, warn: as in `importance`.
 
     Returns:
-        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
-        `found.temperature[int(found.log_evidence.values.argmax())]`.
+        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`,
+        `theory`. The best one: `found.temperature[int(found.log_evidence.values.argmax())]`.
 
     Raises:
         ValueError: as `importance`, or no temperatures.

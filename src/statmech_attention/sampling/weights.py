@@ -1,9 +1,10 @@
 r"""The posterior (8) of all weights: by NUTS, the paper's way, and by exact Gibbs sampling, an independent check.
 
-The network is evaluated in path form, (5), so that attention acts on the inputs once and for all. The output is linear in
-the weights of one layer with the others fixed: $f = f_0 + \Phi \theta$, with $f_0 \ne 0$ only beside a skip connection. So
-each layer has a Gaussian posterior given the others, which Gibbs sampling draws from without rejection and without step
-sizes; in narrow heads $V^{(h)}$ and $O^{(h)}$ are drawn in turn.
+The network is evaluated in path form, (5), so that attention acts on the inputs once and for all.
+The output is linear in the weights of one layer with the others fixed: $f = f_0 + \Phi \theta$,
+with $f_0 \ne 0$ only beside a skip connection. So each layer has a Gaussian posterior given the
+others, which Gibbs sampling draws from without rejection and without step sizes; in narrow heads
+$V^{(h)}$ and $O^{(h)}$ are drawn in turn.
 """
 
 import math
@@ -38,8 +39,8 @@ from statmech_attention.theory.problem import Problem
 class WeightPosterior(NamedTuple):
     """The posterior (8) of all weights, and the inputs to record outputs for, or None.
 
-    `flat` are the inputs as a matrix: XLA takes ten times as long for products with an array of three axes, or one
-    reshaped within the program.
+    `flat` are the inputs as a matrix: XLA takes ten times as long for products with an array of
+    three axes, or one reshaped within the program.
     """
 
     inputs: AttentionedInputs
@@ -65,13 +66,14 @@ def weights_posterior(
         problem, chains: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
-        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last ones are taken; if
-            None, draws from the prior.
+        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last
+            ones are taken; if None, draws from the prior.
         keep_weights: record the weights of every draw.
 
     Returns:
-        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself,
-        without `output_variance`; with `keep_weights`, `projection`, `values_1` .., `readout`.
+        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13),
+        `output` is $f$ itself, without `output_variance`; with `keep_weights`, `projection`,
+        `values_1` .., `readout`.
 
     Raises:
         ValueError: as `posterior`, or a start of the wrong shapes.
@@ -116,9 +118,10 @@ def gibbs_posterior(
 ) -> xr.Dataset:
     r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
-    With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a draw from its posterior given the
-    other layers. A sweep over all layers costs $P^2$ operations per weight. Low temperatures tie the layers together, and
-    an independent draw then takes many sweeps.
+    With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a
+    draw from its posterior given the other layers. A sweep over all layers costs $P^2$ operations
+    per weight. Low temperatures tie the layers together, and an independent draw then takes many
+    sweeps.
 
     Args:
         problem: as in `posterior`.
@@ -132,7 +135,8 @@ def gibbs_posterior(
     Raises:
         ValueError: as `weights_posterior`.
 
-    Source: Matheron's rule; Doucet, "A note on efficient conditional simulation of Gaussian distributions" (2010).
+    Source: Matheron's rule; Doucet, "A note on efficient conditional simulation of Gaussian
+    distributions" (2010).
     """
     options = run_options(chains, warmup=500)
     data, architecture = prepared(problem, test, key)

@@ -25,10 +25,12 @@ def entropy(
 ) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
-    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The smallest value,
-    $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other kinds see `statmech_attention.layers.kind`.
-    Heads with a value dimension $d$ have $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and each adds
-    $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with $\Sigma = \sigma_l U^{(l+1)}$.
+    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The
+    smallest value, $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other
+    kinds see `statmech_attention.layers.kind`. Heads with a value dimension $d$ have
+    $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and each adds
+    $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with
+    $\Sigma = \sigma_l U^{(l+1)}$.
 
     Args:
         order_parameters: as in `Solution.order_parameters`, all positive definite.
@@ -37,7 +39,8 @@ def entropy(
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
     Raises:
-        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive definite.
+        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive
+            definite.
 
     Source: Tiberi et al. (2024), equations (32), (33).
     """
@@ -49,8 +52,9 @@ def entropy(
 def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
-    Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$. With several outputs $Y$ and
-    $K$ run over pairs (example, output); $P$ remains the number of examples.
+    Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$.
+    With several outputs $Y$ and $K$ run over pairs (example, output); $P$ remains the number of
+    examples.
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.

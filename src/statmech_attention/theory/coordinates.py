@@ -1,10 +1,13 @@
 r"""The good coordinates of a chain's order parameters: triangular factors with the prior's isotropy.
 
-$U^{(l)} = A_l A_l^\top$, $A_l = (M_l \otimes A_{l+1}) F_l$ with the mixing $M_l$ of the layer's kind and a lower triangular $F_l$, the
-kept rows of which are $[I\ 0]$; see `statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
-into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a flat vector: for $l = 1..L+1$ the
-logarithms of the diagonal of $F_l$, then what lies below it row by row, both without the kept rows. A layer of narrow heads is two
-stages, its own and above it an inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all $F_h$.
+$U^{(l)} = A_l A_l^\top$, $A_l = (M_l \otimes A_{l+1}) F_l$ with the mixing $M_l$ of the layer's
+kind and a lower triangular $F_l$, the kept rows of which are $[I\ 0]$; see
+`statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
+into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a
+flat vector: for $l = 1..L+1$ the logarithms of the diagonal of $F_l$, then what lies below it row
+by row, both without the kept rows. A layer of narrow heads is two stages, its own and above it an
+inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all
+$F_h$.
 """
 
 import math
@@ -30,7 +33,8 @@ from statmech_attention.model.architecture import Architecture
 class Factors:
     """Shapes of the factors of every stage, rows `sizes`, columns `ranks`, `kept` rows, and the prior variances.
 
-    Shapes decide what is compiled; the variances, of the projection and then of every stage, are arguments like any other.
+    Shapes decide what is compiled; the variances, of the projection and then of every stage, are
+    arguments like any other.
     """
 
     chain: Chain
@@ -142,8 +146,9 @@ def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one
 def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: Factors):
     r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
 
-    $U = B F_1 F_1^\top B^\top$ with $B$ from `branch_rows`, which depends on the few entries of the layers above alone. A free
-    entry $(i, j)$ of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so all its derivatives are products:
+    $U = B F_1 F_1^\top B^\top$ with $B$ from `branch_rows`, which depends on the few entries of the
+    layers above alone. A free entry $(i, j)$ of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in
+    column $j$, so all its derivatives are products:
 
         dU_ab = B_ai A_bj + A_aj B_bi,      d2 tr(W U) = 2 (B^T W B)_{ii'} delta_{jj'}.
 

@@ -1,15 +1,16 @@
 r"""First and second derivatives of the action in the good coordinates.
 
-The energy depends on the point only through $U$: its derivatives are taken in $U$ by hand and carried to the coordinates
-by automatic differentiation of the small map point -> $U$. For every pair $a \le b$ of paths let
-$S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ for $a = b$, with the examples $Z_a$ seen along path $a$ and
-$c = \sigma_0^2 / (N_0 \prod H)$. With $R = (K + T)^{-1}$ and $v = R Y$:
+The energy depends on the point only through $U$: its derivatives are taken in $U$ by hand and
+carried to the coordinates by automatic differentiation of the small map point -> $U$. For every
+pair $a \le b$ of paths let $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ for
+$a = b$, with the examples $Z_a$ seen along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With
+$R = (K + T)^{-1}$ and $v = R Y$:
 
     P dE/dU_i        = tr(R S_i) - v^T S_i v
     P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
 
-With few examples the $S_i$ are stored; with many `_feature_derivatives` uses $G = Z^\top R Z$ and $Z^\top v$ instead.
-Several outputs are rows and paths of their own, see `kernel_inputs`.
+With few examples the $S_i$ are stored; with many `_feature_derivatives` uses $G = Z^\top R Z$ and
+$Z^\top v$ instead. Several outputs are rows and paths of their own, see `kernel_inputs`.
 """
 
 from typing import NamedTuple
@@ -45,10 +46,11 @@ _LARGEST_DOUBLE = 2**22
 class ActionProblem(NamedTuple):
     """Arrays that the action depends on besides the point; all can be vmapped.
 
-    Rows are examples, one per output, or fewer rotations of them that carry the whole kernel. `pairs` are $S_{ab} / c$ where
-    `kept_pairs` stores them; `scale` is $c$, `alpha` $P / N_{max}$, `shares` $N_l / N_{max}$; `finite` is 0 for a stage of
-    infinite width, which the energy sees at the prior's peak; `outside` is $|Y|^2$ of the labels rotated away. $P$ counts
-    one label per output.
+    Rows are examples, one per output, or fewer rotations of them that carry the whole kernel.
+    `pairs` are $S_{ab} / c$ where `kept_pairs` stores them; `scale` is $c$, `alpha` $P / N_{max}$,
+    `shares` $N_l / N_{max}$; `finite` is 0 for a stage of infinite width, which the energy sees at
+    the prior's peak; `outside` is $|Y|^2$ of the labels rotated away. $P$ counts one label per
+    output.
     """
 
     inputs: Float[Array, "rows features paths"]
@@ -240,7 +242,8 @@ def _pair_derivatives(chol, solved, problem: ActionProblem):
 def _feature_derivatives(chol, solved, problem: ActionProblem):
     r"""The same from $G = Z^\top R Z$ and $u = Z^\top v$, which no pair's kernel is needed for.
 
-    The curvature is a sum over both orders of either pair of $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
+    The curvature is a sum over both orders of either pair of
+    $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
     """
     rows, features, paths = problem.inputs.shape
     flat = problem.inputs.reshape(rows, -1)

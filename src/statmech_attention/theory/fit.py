@@ -1,7 +1,8 @@
 r"""Temperature and prior variances at the maximum of the theory's evidence.
 
 The labels determine only the variances that the kernel depends on: in a chain of heads the product
-$\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds its own, since only the heads carry it.
+$\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds its own, since only the heads
+carry it.
 """
 
 import itertools
@@ -46,10 +47,11 @@ class Fit:
         temperature: $T$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         log_evidence: $\ln p(Y)$ of the solution, to leading order in $N$.
-        slopes: its derivative in the logarithm of each chosen number, by the names "temperature", "variance[0]", ..
+        slopes: its derivative in the logarithm of each chosen number, by the names "temperature",
+            "variance[0]", ..
         at_bound: the chosen numbers at an end of their range, beyond which the evidence would rise.
-        held: places of the variances that stay as given, since $\sigma_0^2$ stands for their product, since the labels do
-            not depend on them, or since they were not to be chosen.
+        held: places of the variances that stay as given, since $\sigma_0^2$ stands for their
+            product, since the labels do not depend on them, or since they were not to be chosen.
         path: every `Trial`, in order.
     """
 
@@ -83,12 +85,14 @@ def fit(
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
-    SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started from the last one.
-    Only a local maximum is found: if in doubt, compare starts, or a grid by `solve_sweep`.
+    SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
+    from the last one. Only a local maximum is found: if in doubt, compare starts, or a grid by
+    `solve_sweep`.
 
     Args:
-        problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none, and at its
-            variances. It chooses $\sigma_0^2$, for the product, and the variances of layers beside a skip.
+        problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
+            and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
+            layers beside a skip.
         chosen: "temperature", "variance", or both; the other stays as given.
         temperature_range: smallest and largest $T$.
         variance_range: smallest and largest variance.
@@ -97,10 +101,12 @@ def fit(
         progress: show a bar that counts trials; if None, on a terminal only.
 
     Raises:
-        ValueError: as `solve`; nothing to choose, a range that is empty or without the start, traced numbers.
+        ValueError: as `solve`; nothing to choose, a range that is empty or without the start,
+            traced numbers.
         NotConverged: a saddle point was not reached, or the search ended on a slope.
 
-    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is ours.
+    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
+    ours.
     """
     problem = need_problem(problem, "width")
     if problem.temperature is None:

@@ -1,7 +1,8 @@
 r"""Order parameters back to a point of the good coordinates: the factors $F_l$ of `coordinates`, from above.
 
-$F_l F_l^\top = B^+ U^{(l)} B^{+\top}$ with $B = M_l \otimes A_{l+1}$, whose pseudo-inverse inverts the mixing and then solves with
-the triangular factors above. Order parameters that no network of these layers has are refused.
+$F_l F_l^\top = B^+ U^{(l)} B^{+\top}$ with $B = M_l \otimes A_{l+1}$, whose pseudo-inverse inverts
+the mixing and then solves with the triangular factors above. Order parameters that no network of
+these layers has are refused.
 """
 
 import jax

@@ -28,9 +28,10 @@ def kernel(
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
-    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path, feature) suffices. In general
-    the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$ with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ for heads
-    alone; with several outputs $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
+    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path,
+    feature) suffices. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$ with the
+    coefficients of the paths, $(\prod_l H_l)^{-1/2}$ for heads alone; with several outputs
+    $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
@@ -91,7 +92,8 @@ def principal_overlaps(
         labels: $Y$, `(examples,)`.
 
     Returns:
-        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to one.
+        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to
+        one.
     """
     kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
@@ -158,8 +160,9 @@ class Reduced(NamedTuple):
 def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
     """The same kernel and energy from fewer features and, with many examples, fewer rows.
 
-    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path, feature) are rotated to
-    where the kernel vanishes: there $K + T$ is $T$, and only their number and $|Y|^2$ matter.
+    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path,
+    feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
+    and $|Y|^2$ matter.
     """
     attentioned = replace(attentioned, values=compressed(attentioned.values))
     inputs, labels = kernel_inputs(attentioned), labels.reshape(-1)

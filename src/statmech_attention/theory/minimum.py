@@ -1,13 +1,13 @@
 r"""The minimum of one action, and its derivatives by the implicit function theorem.
 
-At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the inputs, labels, temperature,
-widths and prior variances $\theta$, so
+At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the
+inputs, labels, temperature, widths and prior variances $\theta$, so
 
     dx* = - (d2S/dx2)^{-1}  d(grad_x S)/dtheta  dtheta
 
-without derivatives of the loop that found $x^*$. In the good coordinates no direction is flat: triangular factors with
-positive diagonals are unique, and the entropy bends every coordinate. If the Hessian is singular all the same, two
-minima meet, and there is no derivative.
+without derivatives of the loop that found $x^*$. In the good coordinates no direction is flat:
+triangular factors with positive diagonals are unique, and the entropy bends every coordinate. If
+the Hessian is singular all the same, two minima meet, and there is no derivative.
 """
 
 from functools import partial

@@ -38,7 +38,8 @@ class JointPrediction(NamedTuple):
 
     Attributes:
         mean: `(*batch, examples)`, or `(*batch, examples, outputs)`.
-        covariance: `(*batch, examples, examples)`, or `(*batch, examples, outputs, examples, outputs)`.
+        covariance: `(*batch, examples, examples)`, or
+            `(*batch, examples, outputs, examples, outputs)`.
     """
 
     mean: Float[Array, "..."]
@@ -99,13 +100,14 @@ def predict(
         joint: return the covariance between test examples, for `samples`, instead of the variances.
 
     Returns:
-        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`; with `joint`
-        `JointPrediction(mean, covariance)`. The variance is that of the output $f$; a noisy label adds $T$. All
-        NaN if $K + T I$ is not positive definite to working precision, for too small a $T$.
+        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`; with
+        `joint` `JointPrediction(mean, covariance)`. The variance is that of the output $f$; a noisy
+        label adds $T$. All NaN if $K + T I$ is not positive definite to working precision, for too
+        small a $T$.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, a subset that is empty or not there, a $U$ that is not
-            symmetric or not positive semi-definite.
+        ValueError: wrong shapes, NaN or infinity, float32, a subset that is empty or not there, a
+            $U$ that is not symmetric or not positive semi-definite.
 
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
@@ -223,17 +225,20 @@ def restrict_paths(
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     """The share of examples whose mean prediction has the label's sign; an exact zero counts half.
 
-    With several outputs: the share whose largest mean is that of the largest label; a tie counts in part.
+    With several outputs: the share whose largest mean is that of the largest label; a tie counts in
+    part.
 
     Args:
         mean: predictions, `(examples,)`, or `(examples, outputs)`.
-        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its class.
+        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its
+            class.
 
     Returns:
         A scalar between 0 and 1.
 
     Raises:
-        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a single largest one.
+        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a
+            single largest one.
     """
     if getattr(labels, "ndim", 1) == 2:
         return _class_accuracy(mean, labels)

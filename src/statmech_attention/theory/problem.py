@@ -23,17 +23,23 @@ _EXAMPLES = {"width": "30", "temperature": "0.1"}
 class Problem:
     r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$ by a network of given widths, temperature and prior.
 
-    All arguments are checked here, once. A problem is a pytree: `jax.vmap` maps over a batch of problems, `jax.grad`
-    differentiates in all numbers. Its attributes are its arguments, checked, with a width and a variance per layer.
+    All arguments are checked here, once. A problem is a pytree: `jax.vmap` maps over a batch of
+    problems, `jax.grad` differentiates in all numbers. Its attributes are its arguments, checked,
+    with a width and a variance per layer.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
-        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only order parameters
-            within heads of a finite value dimension move. May be left out if no function needs it.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)`
+            with `layers`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers
+            for regression.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only
+            order parameters within heads of a finite value dimension move. May be left out if no
+            function needs it.
         temperature: $T > 0$, in units of a squared label. May be left out if no function needs it.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, prior variances of the weights.
-        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2))`.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, prior
+            variances of the weights.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in
+            `(2, SkipHeads(2))`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32.

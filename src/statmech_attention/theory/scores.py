@@ -17,23 +17,28 @@ def head_scores(
 ) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
-    A pair of different paths counts twice. If the paths' coefficients differ, beside a skip, an entry counts by its
-    weight in the kernel, $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip itself has no score.
+    A pair of different paths counts twice. If the paths' coefficients differ, beside a skip, an
+    entry counts by its weight in the kernel, $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip itself has no
+    score.
 
     Args:
-        order_parameter: $U$ of the theory, or of trained weights by (13), `(paths, paths)`, each output a path.
+        order_parameter: $U$ of the theory, or of trained weights by (13), `(paths, paths)`, each
+            output a path.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
-        definition: "both": pairs in which both paths go through the head; "either": at least one does.
-        normalised: divide by the largest score; unnormalised scores can be compared between networks.
+        definition: "both": pairs in which both paths go through the head; "either": at least one
+            does.
+        normalised: divide by the largest score; unnormalised scores can be compared between
+            networks.
 
     Returns:
         `(all heads,)`, in the order of `head_indices`.
 
     Raises:
-        ValueError: a matrix that does not fit the heads, is not positive semi-definite or zero everywhere, NaN or
-            infinity, an unknown definition.
+        ValueError: a matrix that does not fit the heads, is not positive semi-definite or zero
+            everywhere, NaN or infinity, an unknown definition.
 
-    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
+    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes
+    "either".
     """
     checks.choice("definition", definition, DEFINITIONS)
     layers = chain(layers)

@@ -43,9 +43,9 @@ class Solution:
     r"""A minimum of the action, or a batch of them with leading axes; all attributes are arrays.
 
     Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial paths
-            $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. $U^{(l)}$ of heads with a value dimension is
-            followed by $G^{(l)}$, `(heads, partial, partial)`.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over
+            partial paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. $U^{(l)}$ of
+            heads with a value dimension is followed by $G^{(l)}$, `(heads, partial, partial)`.
         action: $S = \mathcal L + \alpha E$ at the minimum.
         energy: $E$.
         entropy: $\mathcal L$.
@@ -164,7 +164,8 @@ class Solution:
             test, paths, joint: as in `predict`.
 
         Returns:
-            `Prediction(mean, variance)`, or `JointPrediction(mean, covariance)`, with the leading axes of the solution.
+            `Prediction(mean, variance)`, or `JointPrediction(mean, covariance)`, with the leading
+            axes of the solution.
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
@@ -186,7 +187,8 @@ class Solution:
             others: second argument; the same as the first if None.
 
         Returns:
-            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.
+            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes
+            of the solution.
         """
         left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
         right = left if others is None else self._like_training("others", others)

@@ -63,10 +63,12 @@ def minimise(
 ) -> Minimum:
     """Minimise a function from its first two derivatives.
 
-    `derivatives(point)` returns value, gradient and curvature; `model_step(gradient, curvature, radius)` a step no longer
-    than the radius and the reduction that it promises. Converged: the largest gradient entry is at most `tolerance`, and
-    the model promises no further descent along negative curvature. The start is the first trial of the loop, so that
-    either function is compiled once; `empty` has the form of the curvature, a dense Hessian's if None.
+    `derivatives(point)` returns value, gradient and curvature;
+    `model_step(gradient, curvature, radius)` a step no longer than the radius and the reduction
+    that it promises. Converged: the largest gradient entry is at most `tolerance`, and the model
+    promises no further descent along negative curvature. The start is the first trial of the loop,
+    so that either function is compiled once; `empty` has the form of the curvature, a dense
+    Hessian's if None.
     """
 
     def advance(state: _State) -> _State:
@@ -173,7 +175,8 @@ def truncated_step(
     """Preconditioned conjugate gradients cut off at the radius or at negative curvature (Steihaug 1983).
 
     `product` multiplies a vector with the Hessian; `scale` is a positive diagonal to divide by. The
-    ball is measured in the scaled norm. A residual far below the `tolerance` of the gradient is not sought.
+    ball is measured in the scaled norm. A residual far below the `tolerance` of the gradient is not
+    sought.
     """
     scaled = gradient / scale
     size = jnp.sqrt(gradient @ scaled)
