@@ -30,7 +30,7 @@ def concrete(*arrays) -> bool:
 
 
 def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True) -> Array:
-    """`value` as a real JAX array with one axis a word of `axes`; `double`: float64; `truth`: booleans are 0 and 1."""
+    """`value` as a real JAX array, one axis per word of `axes`; without `truth` booleans are refused."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
     if not isinstance(value, (jax.Array, np.ndarray)):  # lists, and arrays of other libraries
         try:
@@ -227,7 +227,7 @@ def number(name: str, value) -> float:
 
 
 def index(name: str, value, shape: tuple[int, ...]) -> None:
-    """Raise IndexError for an index that a batch of this shape does not have, where JAX would take the nearest entry."""
+    """Raise IndexError for an index outside a batch of this shape, where JAX would clamp it."""
     if not shape:
         raise IndexError(f"{name}: wanted a batch to take something from, got a single one.")
     if concrete(*jax.tree.leaves(value)):
@@ -240,7 +240,7 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
 
 
 def objects(function):
-    """Decorator: raise ValueError if an argument is not an instance of its annotated package or xarray class."""
+    """Decorator: refuse arguments that are not of their annotated package or xarray class."""
     classes = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)

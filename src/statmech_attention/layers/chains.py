@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """Variable of the stage's order parameter in a Dataset: without a number for the first layer, with `head_` for an inner stage."""
+        """Variable of the stage's order parameter in a Dataset."""
         if self.inner:
             return f"head_order_parameter_{self.place + 1}"
         return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
@@ -55,7 +55,7 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Layers) -> "Chain":
-        """The chain that `layers` spells: a number or a kind per layer, and a readout last if it has several outputs."""
+        """The chain that `layers` spells: a number or a kind per layer, and a readout of several outputs."""
         if isinstance(layers, Chain):
             return layers
         layers = _listed(layers)
@@ -70,7 +70,7 @@ class Chain:
 
     @property
     def spelled(self) -> tuple[int | Kind, ...]:
-        """The chain as `layers` spells it: numbers for layers of heads alone, and a readout of several outputs last."""
+        """The chain as `layers` spells it: numbers for heads alone, a readout of several outputs last."""
         return (*(layer.spelled for layer in self.layers), *self.readout.spelled)
 
     @property
@@ -80,7 +80,7 @@ class Chain:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages, one per order parameter and per array of weights above the projection: each kind, then its inner stage."""
+        """The stages, one per order parameter: each kind, then its inner stage."""
         each = (
             (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
             for place, kind in enumerate(self.kinds)
@@ -109,7 +109,7 @@ class Chain:
 
     @cached_property
     def branches(self) -> tuple[int, ...]:
-        """The number of branches in every layer; a path takes one of each, with the branch of layer 1 as the slowest index."""
+        """The number of branches in every layer; the branch of layer 1 is a path's slowest index."""
         return tuple(layer.branches for layer in self.layers)
 
     @cached_property
@@ -119,7 +119,7 @@ class Chain:
 
     @property
     def partial_paths(self) -> tuple[int, ...]:
-        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
+        """$d_l$, the partial paths from layer $l = 1..L+1$ up, each output a path of its own."""
         branches = [kind.branches for kind in self.kinds]
         return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
 
@@ -187,7 +187,7 @@ def _listed(layers) -> tuple:
 
 
 def layers_to_json(layers) -> list:
-    """Return `layers` in a form that JSON can hold, kinds by their names and fields; refuse a kind of somebody else."""
+    """Return `layers` in a form that JSON can hold, kinds by names and fields; refuse unknown kinds."""
     return [_written(layer) for layer in layers]
 
 

@@ -152,7 +152,7 @@ class Layer(Kind):
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
-        """The layer with some of its heads, in the order given; of a kind whose heads are alike only their `count` changes."""
+        """The layer with some heads, in the order given; by default only its `count` changes."""
         return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
 
     def keep(self, heads: Sequence[int]) -> "Part":
@@ -164,7 +164,7 @@ class Layer(Kind):
 
 
 class Part(NamedTuple):
-    """The rest of a layer: the smaller layer, and the branches and value matrices of the larger one that stay."""
+    """The rest of a layer: the smaller layer, and the branches and value matrices that stay."""
 
     layer: Layer
     branches: tuple[int, ...]

@@ -10,7 +10,7 @@ from statmech_attention.layers.kind import Layer, root
 
 @dataclass(frozen=True)
 class Linear(Layer):
-    r"""$x^l = \frac{1}{\sqrt{N_l}} V x^{l-1}$: as one head that attends from every token to itself; it takes no attention."""
+    r"""$x^l = \frac{1}{\sqrt{N_l}} V x^{l-1}$: one matrix for all tokens, without attention."""
 
     value_matrices = 1
     branch_heads = (-1,)

@@ -188,7 +188,7 @@ def _finite(matrices: tuple) -> tuple:
 
 
 def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
-    """Boolean mask (key, query) of allowed attention; padding queries may attend anywhere and are zeroed later."""
+    """Mask (key, query) of allowed attention; padding queries attend anywhere and are zeroed later."""
     if mask is None:
         return None if own is None else own[None]
     allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))

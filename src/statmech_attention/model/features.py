@@ -35,7 +35,7 @@ class Features(NamedTuple):
     variance_lost: float
 
     def of(self, attentioned: AttentionedInputs) -> AttentionedInputs:
-        """Return attentioned inputs of any precision, training or other ones, with these features in double precision.
+        """Return attentioned inputs, training or other ones, with these features in double precision.
 
         Raises:
             ValueError: another number of features, or JAX in single precision.

@@ -1,4 +1,4 @@
-"""The attention matrices of inputs, whichever way they are given, and the chain of layers that they belong to."""
+"""The attention matrices of inputs, and the chain of layers that they belong to."""
 
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -65,7 +65,7 @@ def check_read_out(attention, matrices: tuple, weights) -> None:
 
 
 def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """The chain, that of the attention if `layers` is None, and the matrices of each layer, None without heads."""
+    """The chain, by default of the attention, and the matrices of each layer, None without heads."""
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):

@@ -166,7 +166,7 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
-    """Vectors that multiply the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    """Vectors of the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
     rows = stage_weights(weights, chain)[0] @ weights.projection
@@ -195,7 +195,7 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
 
 
 def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
-    """Effective weights of the partial paths from layer 1, 2, .., L+1 up, each followed by those of its inner stage."""
+    """Effective weights of the partial paths from layer 1, 2, .. up, each before its inner stage's."""
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
     found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):

@@ -45,7 +45,7 @@ def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
 def padded(
     inputs, mask=None
 ) -> tuple[Float[Array, "examples tokens features"], Bool[np.ndarray, "examples tokens"] | None]:
-    """Inputs checked, zero on padding, and their mask: from an array and `mask`, or from arrays of unequal length."""
+    """Inputs checked, zero on padding, and their mask, of an array or of sequences of unequal length."""
     if _unequal(inputs, 2):
         if mask is not None:
             raise ValueError("mask: not accepted with sequences of unequal length, which have a mask. Leave it out.")
@@ -78,7 +78,7 @@ def stacked(layer):
 
 
 def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray, "examples tokens"]:
-    """Weights of the tokens at the readout, `readout_weights`, among an example's own tokens if there is padding."""
+    """Weights of the tokens at the readout, among an example's own tokens if there is padding."""
     if mask is None:
         return np.tile(readout_weights(readout, tokens), (examples, 1))
     lengths, weights = mask.sum(axis=1), np.zeros(mask.shape)

@@ -13,7 +13,7 @@ from statmech_attention import checks
 
 
 class ReadAttention(NamedTuple):
-    """Tokens, attention and mask of a batch in double precision; `_asdict()` has the names of `attentioned_inputs`.
+    """Tokens, attention and mask of a batch, named as `attentioned_inputs`' arguments by `_asdict()`.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`.

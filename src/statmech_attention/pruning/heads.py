@@ -1,4 +1,4 @@
-"""Heads numbered through the layers of a network: the paths that use them, and the network left after a removal."""
+"""Heads numbered through the layers: the paths that use them, and the network without some."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def different_heads(name: str, value, layers) -> list[int]:
 
 
 def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """Heads of every layer that a removal leaves, counted within the layer; a layer must let something through."""
+    """Heads of every layer that a removal leaves; every layer must let something through."""
     layers, indices = chain(layers), head_indices(layers)
     numbers = different_heads("removed", removed, layers)
     kept = tuple(

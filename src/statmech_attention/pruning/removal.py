@@ -33,10 +33,11 @@ class Removals(NamedTuple):
 
 @checks.objects
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5), with a network's offsets added.
+    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
 
     Args:
-        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and `offsets`.
+        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and
+            `offsets`, which are added.
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
@@ -99,7 +100,7 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
 
 
 def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
-    """Order of removal by increasing score, the first of equal scores first; a layer's last head is passed over.
+    """Order of removal by increasing score, the first of equal scores first, but no layer's last head.
 
     Args:
         scores: `(all heads,)`.
@@ -236,7 +237,7 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
 
 
 def checked_contributions(contributions, layers) -> tuple[Float[np.ndarray, "..."], Chain]:
-    """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
+    """Contributions `(examples, paths)`, or with an axis of outputs, and the chain of layers."""
     layers = chain(layers)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"
     contributions = checks.array("contributions", contributions, axes, double=True)

@@ -128,7 +128,7 @@ class _Selection(NamedTuple):
         return scores, removal_order(scores, layers=layers)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
-        """Outputs on test examples with the heads that the training examples choose and with all, and the order parameters."""
+        """Test outputs with the heads that training examples choose and with all; order parameters."""
         whole, features = self.solution(train, labels)
         kept = kept_heads(train.layers, self.selected(whole)[1])
         smaller, fewer = self.solution(train.keep_heads(kept), labels)

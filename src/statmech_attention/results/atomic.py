@@ -47,7 +47,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _locked(path: Path) -> tuple[int | None, Path]:
-    """A new file beside `path`, locked for as long as its handle is open: so that nobody takes it for abandoned."""
+    """A new file beside `path`, locked while its handle is open, so that nobody drops it."""
     while True:
         # A name of its own in the same folder: the rename is atomic, and two runs cannot share a half-written file.
         handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=_SUFFIX, dir=path.parent)

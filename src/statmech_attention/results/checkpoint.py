@@ -24,7 +24,7 @@ def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
 
 
 def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
-    """Read a state like the pytree `like`, as NumPy arrays; refuse a damaged file, or one with other settings."""
+    """Read a state like the pytree `like`; refuse a damaged file, or one with other settings."""
     checks.refuse_folder(path)
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.

@@ -152,7 +152,7 @@ def digest(path: str | os.PathLike) -> str:
 
 
 def provenance() -> dict[str, str]:
-    """Versions of the package, Python and the numerical libraries, platform and devices; no paths or host names."""
+    """Versions of package, Python and libraries, platform and devices; no paths or host names."""
     devices = jax.devices()
     # A CPU calls itself "cpu" twice; a GPU has a name of its own.
     kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})

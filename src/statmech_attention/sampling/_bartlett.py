@@ -1,4 +1,4 @@
-r"""The law of the order parameters at finite width, in Bartlett's factors, and the same law from standard normal numbers.
+r"""The law of the order parameters at finite width, in Bartlett's factors or in standard normals.
 
 Given the layer above, the rows of the effective weights are Gaussian, so at every width
 $U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of heads. In the good

@@ -44,9 +44,10 @@ def nuts(
     acceptance: float = 0.8,
     depth: int | tuple[int, int] = 10,
 ) -> Transition:
-    """NUTS for `potential`, minus a log density of (position, data, static); cached, so that it is compiled once.
+    """NUTS for `potential`, minus a log density of (position, data, static).
 
-    `static` decides shapes, `depth` is the largest number of doublings in warm-up and after it.
+    Cached, so that it is compiled once. `static` decides shapes, `depth` is the largest number of
+    doublings in warm-up and after it.
     """
     initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
 
@@ -161,7 +162,7 @@ def _compiled(transition: Transition, together: bool):
 
 @partial(jax.jit, static_argnums=1)
 def _raw_keys(key, chains: int):
-    """Keys of one kind, whatever kind the caller uses: they can be written to a file. One, and of it one for every chain."""
+    """A seed and one key per chain, of one kind that can be written to a file."""
     seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
     return seed, jax.random.key_data(jax.random.split(seed, chains))
 

@@ -1,4 +1,4 @@
-"""The posterior density of the order parameters, the Wishart chain times $e^{-P E(U) / 2}$, and the Gaussian at its mode.
+"""The posterior density of the order parameters, and the Gaussian at its mode.
 
 The kernel is linear in $U$. If the pairs' kernels fit into memory, $K(U)$ and the gradient cost one
 matrix product each, shared by all chains, besides a Cholesky factor and an inverse per chain. With

@@ -1,4 +1,4 @@
-r"""Hamiltonian Monte Carlo for densities close to independent standard normals, alone or on a ladder of densities.
+r"""Hamiltonian Monte Carlo for densities close to standard normals, alone or on a ladder.
 
 With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The
 first rotates $(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a
@@ -51,7 +51,7 @@ class State(NamedTuple):
 
 @lru_cache(maxsize=64)
 def hamiltonian(potential: Callable, record: Callable) -> Transition:
-    """The chain of (position, data) functions, started from a standard normal; cached, so that it is compiled once.
+    """The chain of (position, data) functions, started from a standard normal; cached.
 
     Its data is a pair: the functions' data, and the number of iterations in which the step adapts.
     """
@@ -132,7 +132,7 @@ class Ladder(NamedTuple):
 
 @lru_cache(maxsize=64)
 def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Transition:
-    """The ladder for the energy $V$ of (point, data), started from the prior; cached, so that it is compiled once.
+    """The ladder for the energy $V$ of (point, data), started from the prior; cached.
 
     Its data is a pair: the functions' data, and the number of iterations in which ladder and steps
     adapt.

@@ -19,7 +19,7 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class CrossKernels(NamedTuple):
-    """Factors of the kernels between training and test inputs: `products` of all pairs of paths, or else scaled `inputs`.
+    """Kernels between training and test inputs: `products` of all pairs of paths, or scaled `inputs`.
 
     `own` are the kernels of each test example with itself.
     """
@@ -64,7 +64,7 @@ def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: 
 
 
 def by_output(values, inputs: AttentionedInputs):
-    """The last axis, over pairs (example, output), as an axis of examples, and one of outputs where there are several."""
+    """Split the last axis, over pairs (example, output), if there are several outputs."""
     axes = inputs.chain.readout.axes
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 

@@ -1,4 +1,4 @@
-r"""Draws as a Dataset, and how well their chains have mixed: split $\hat R$, effective sample size, means with their errors."""
+r"""Draws as a Dataset with split $\hat R$ and effective sizes, and means with their errors."""
 
 import warnings
 from typing import Any
@@ -129,7 +129,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
         ValueError: draws without test inputs.
     """
     if "output" not in draws:
-        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with attentioned_test=.")
+        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
     axes = ("chain", "draw")
     variance = draws["output"].var(axes)
     if "output_variance" in draws:
@@ -191,7 +191,7 @@ def dataset(
 
 
 def named_overlaps(overlaps, stages) -> dict:
-    """The order parameters of a draw, one per stage of the chain, under the names that they have in the Dataset."""
+    """The order parameters of a draw, one per stage, under their names in the Dataset."""
     return {stage.variable: overlap for stage, overlap in zip(stages, overlaps, strict=True)}
 
 

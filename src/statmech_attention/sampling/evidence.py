@@ -182,7 +182,7 @@ def _averaged(
 def proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
-    """Points around the mode, still to be shifted and turned, and points of the prior, fewer by `PER_PRIOR_POINT`."""
+    """Points around the mode, before shift and rotation, and fewer points of the prior."""
     uniforms = _uniforms(key, factors.coordinates + 1, points)
     some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
     prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)

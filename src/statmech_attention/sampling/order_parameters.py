@@ -169,7 +169,7 @@ def tempered_posterior(
 
 @lru_cache(maxsize=64)
 def _functions(widths: tuple[int, ...]):
-    """The energy and the record of the ladder; the same ones for the same widths, so that they are compiled once."""
+    """The energy and the record of the ladder; cached by widths, so that they are compiled once."""
 
     def energy(point, data):
         density, factors = data

@@ -1,4 +1,4 @@
-r"""The posterior (8) of all weights: by NUTS, the paper's way, and by exact Gibbs sampling, an independent check.
+r"""The posterior (8) of all weights, by NUTS, the paper's way, and by exact Gibbs sampling.
 
 The network is evaluated in path form, (5), so that attention acts on the inputs once and for all.
 The output is linear in the weights of one layer with the others fixed: $f = f_0 + \Phi \theta$,
@@ -203,7 +203,7 @@ def prepared(problem, test, key):
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
-    """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
+    """Weights to start from, with an axis of chains: of the prior, given, or the last of given draws."""
     widths = tuple(int(width) for width in architecture.widths)
     drawn = scaled(_unit_weights(key, chains, features, architecture.chain, widths), architecture.stage_variances)
     if start is None:
@@ -254,7 +254,7 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
 
 
 def named(weights: Weights) -> dict:
-    """Every array of weights under a name, as sites of NumPyro and as variables of the Dataset; in the order of their variances."""
+    """Every array of weights under its name in the Dataset, in the order of their variances."""
     values: dict[str, Array] = {}
     for layer, value in enumerate(weights.values, start=1):
         parts = value._asdict() if isinstance(value, Narrow) else {"values": value}

@@ -31,7 +31,7 @@ from statmech_attention.model.architecture import Architecture
 )
 @dataclass(frozen=True)
 class Factors:
-    """Shapes of the factors of every stage, rows `sizes`, columns `ranks`, `kept` rows, and the prior variances.
+    """Shapes of the factors of every stage: rows, columns, `kept` rows; and the prior variances.
 
     Shapes decide what is compiled; the variances, of the projection and then of every stage, are
     arguments like any other.
@@ -111,7 +111,7 @@ def factor_shapes(architecture: Architecture, most) -> Factors:
 
 
 def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
-    """The factors $A_l$, `(partial paths, rank)`, each followed by $C_h$, `(heads, partial paths above, rank)`, of an inner stage."""
+    """The factors $A_l$, `(partial paths, rank)`, each followed by the $C_h$ of an inner stage."""
     return factors_of_entries(entries(point, factors), factors)
 
 
@@ -208,7 +208,7 @@ def _entry_places(factors: Factors) -> list[np.ndarray]:
 
 @jax.jit
 def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
-    """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output; $G^{(l)}$ after $U^{(l)}$ of narrow heads."""
+    """$(U^{(1)}, .., U^{(L+1)})$ at a point, as in `Solution.order_parameters`."""
     return overlaps_of(order_parameter_factors(point, factors), factors)
 
 

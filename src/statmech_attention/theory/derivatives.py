@@ -73,7 +73,7 @@ class Dense(NamedTuple):
 
 
 class Factored(NamedTuple):
-    """The curvature at a point without a dense Hessian: what a Hessian-vector product needs; and the energy there."""
+    """Ingredients of a Hessian-vector product at a point, and the energy there."""
 
     point: Float[Array, " coordinates"]
     inverse: Float[Array, "rows rows"]
@@ -110,7 +110,7 @@ def width_numbers(examples: int, architecture: Architecture):
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
-    r"""$S_{ab} / c$ for every pair $a \le b$, where rows are so few that keeping them makes the dense Hessian cheaper."""
+    r"""$S_{ab} / c$ for every pair $a \le b$, if that makes the dense Hessian cheaper."""
     rows, paths, features = inputs.shape
     first, second = np.triu_indices(paths)
     if not dense or len(first) * rows**2 > min(_LARGEST_PAIRS, (paths * features) ** 2 // 2):
@@ -194,7 +194,7 @@ def empty_curvature(point: Float[Array, " coordinates"], problem: ActionProblem,
 def hessian_product(
     vector: Float[Array, " coordinates"], curvature: Factored, problem: ActionProblem, factors: Factors
 ) -> Float[Array, " coordinates"]:
-    """The Hessian of the action times a vector, at the cost of about two gradients, in the precision of the inputs."""
+    """The Hessian of the action times a vector, for about two gradients, in the inputs' precision."""
     inputs = problem.inputs
     rows, own, double = len(inputs), inputs.dtype, vector.dtype
     finite = layer_shares(problem.finite, factors)
@@ -287,6 +287,6 @@ def _order_parameter_change(point, vector, factors: Factors):
 
 
 def _linearised(slope, problem: ActionProblem, factors: Factors):
-    """The entropy plus the energy linearised in U: the action's gradient, and the map's share of its Hessian."""
+    """The entropy plus the energy linearised in U, for the gradient and the map's Hessian."""
     finite = layer_shares(problem.finite, factors)
     return lambda p: entropy(p, problem.shares, factors) + jnp.sum(slope * order_parameter(finite * p, factors))

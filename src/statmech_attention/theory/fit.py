@@ -30,7 +30,7 @@ _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 
 
 class Trial(NamedTuple):
-    """An evaluation of the evidence: its arguments, its value, and its largest slope in one of their logarithms."""
+    """An evaluation of the evidence, with its largest slope in the logarithm of a number."""
 
     temperature: float
     variance: tuple[float, ...]
@@ -162,7 +162,7 @@ def fit(
 
 
 class _Evidence:
-    """The log evidence and its slopes in the logarithms of temperature, $\\sigma_0^2$ and further variances; remembers where it was."""
+    """The log evidence and its slopes in the logarithms of the chosen numbers; remembers its trials."""
 
     def __init__(self, problem: Problem, names, places, tolerance):
         self.problem, self.names, self.places, self.tolerance = problem, names, places, tolerance
@@ -205,7 +205,7 @@ class _Evidence:
 
 
 def _free_variances(architecture) -> tuple[int, ...]:
-    """Places of the variances that the labels determine: the first, and those that do not scale a whole layer."""
+    """Places of the variances that the labels determine: the first, and those of no whole layer."""
     layers = enumerate(architecture.chain.kinds, start=1)
     own = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
     return (0, *(place for place in own if architecture.chain.kinds[place - 1].value_matrices))

@@ -1,4 +1,4 @@
-"""Kernels: similarity of two examples, summed over pairs of attention paths, (10), and its alignment with labels."""
+"""Kernels: similarity of two examples, summed over pairs of attention paths, equation (10)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -150,7 +150,7 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
 
 
 class Reduced(NamedTuple):
-    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels that were rotated away."""
+    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels rotated away."""
 
     inputs: Float[Array, "rows paths features"]
     labels: Float[Array, " rows"]

@@ -54,7 +54,7 @@ class ActionMinimum(NamedTuple):
 def minimise_action(
     problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool
 ) -> ActionMinimum:
-    """Minimise the action; derivatives in all arrays of the problem and the factors, by the implicit function theorem.
+    """Minimise the action, with implicit derivatives in all arrays of the problem and the factors.
 
     Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
     """
@@ -106,7 +106,7 @@ def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: boo
 
 @partial(jax.jit, static_argnames=("moving", "dense"))
 def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
-    """Tangents of point, action, order parameters, energy and entropy along those of the arrays that are `moving`."""
+    """Tangents of point, action, order parameters, energy and entropy along the `moving` arrays."""
     leaves, form = jax.tree.flatten((problem, factors))
     varied = [leaf for leaf, moves in zip(leaves, moving, strict=True) if moves]
 

@@ -27,7 +27,7 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the network's output under the posterior, one number per test example, or one per output."""
+    """Mean and variance of the output under the posterior, per test example and output."""
 
     mean: Float[Array | np.ndarray, "..."]
     variance: Float[Array | np.ndarray, "..."]

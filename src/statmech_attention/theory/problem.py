@@ -21,7 +21,7 @@ _EXAMPLES = {"width": "30", "temperature": "0.1"}
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Problem:
-    r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$ by a network of given widths, temperature and prior.
+    r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$, and the network that learns them.
 
     All arguments are checked here, once. A problem is a pytree: `jax.vmap` maps over a batch of
     problems, `jax.grad` differentiates in all numbers. Its attributes are its arguments, checked,
@@ -135,7 +135,7 @@ class Problem:
 
 
 def need_problem(value, *numbers: str) -> Problem:
-    """Return `value`, or the problem of a single `Solution`; refuse anything else, and a problem without these numbers."""
+    """Return `value`, or the problem of a `Solution`; refuse a problem without these numbers."""
     problem = getattr(value, "problem", value)
     if not isinstance(problem, Problem):
         raise ValueError(

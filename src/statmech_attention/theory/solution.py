@@ -100,7 +100,7 @@ class Solution:
         return _screen(self)
 
     def log_evidence(self) -> Float[Array, "*batch"]:
-        r"""$\ln p(Y)$ to leading order in $N$, one number per solution; see `statmech_attention.log_evidence`."""
+        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.log_evidence`."""
         from statmech_attention.theory.evidence import log_evidence  # which takes a Solution
 
         return log_evidence(self)
@@ -116,7 +116,7 @@ class Solution:
         return self._batched(one, self.order_parameter)
 
     def to_xarray(self):
-        """Convert to an `xarray.Dataset` with the leading axes of the solution first, `batch_1` ..; `layers` is an attribute.
+        """Convert to a Dataset with the leading axes first, `batch_1` ..; `layers` is an attribute.
 
         Raises:
             ValueError: inside a JAX transformation; a kind of layer that cannot be written.
@@ -227,7 +227,7 @@ class Solution:
 
 
 def raise_unless_converged(solution: Solution) -> None:
-    """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
+    """Raise `NotConverged` unless all converged, or ValueError if that is unknown."""
     if not checks.concrete(solution.outcome):
         raise ValueError(
             "throw: throw=True cannot raise under jit, vmap or grad. Write throw=False and look at .converged."

@@ -24,7 +24,7 @@ class Outcome(IntEnum):
 
 
 class Minimum(NamedTuple):
-    """End of a minimisation: point, value, largest gradient entry, steps, `Outcome`, and the curvature there."""
+    """End of a minimisation; `gradient_norm` is the largest entry."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
