@@ -126,7 +126,7 @@ def prediction(draws: xr.Dataset) -> Prediction:
         ValueError: draws without test inputs.
     """
     if "output" not in draws:
-        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with attentioned_test=.")
+        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
     axes = ("chain", "draw")
     variance = draws["output"].var(axes)
     if "output_variance" in draws:

@@ -45,10 +45,10 @@ def posterior(
     Returns:
         Dataset with dimensions `chain` and `draw` first:
         `order_parameter`, $U$, `(path, other_path)`; `order_parameter_2` .. those of the layers above, the readout's a
-        scalar for one output; with `attentioned_test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a
-        constant; `steps`, leapfrog steps an iteration; `acceptance`; `diverging`. Without these dimensions
-        `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute `warning`
-        says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
+        scalar for one output; with `test`, `output`, (9), and `output_variance`, (30), `(example,)` or `(example, unit)`;
+        `potential`, $-\ln p$ up to a constant; `steps`, leapfrog steps per iteration; `acceptance`; `diverging`. Without
+        these dimensions `order_parameter_r_hat`, `order_parameter_effective_size`, and the same of `output`. The attribute
+        `warning` says what is wrong with the chains; it is empty where nothing is. For ArviZ see `inference_data`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, $T \le 0$, a width below 1 or not whole, too few draws or
