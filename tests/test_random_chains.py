@@ -77,7 +77,7 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     assert float(sma.theory.action(whole, overlaps)) == pytest.approx(by_loops, rel=1e-10)
 
     flat = Reduced(derivatives.kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
-    problem = derivatives.problem_of(flat, xi, TEMPERATURE, architecture_of(chain))
+    problem = derivatives.action_on(flat, None, whole)
     direction = jnp.asarray(np.random.default_rng(1).normal(size=point.shape))
 
     @jax.jit

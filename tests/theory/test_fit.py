@@ -1,5 +1,6 @@
 """Temperature and variances by the evidence: against a grid, and a Gaussian process fitted by other means."""
 
+import importlib
 import math
 
 import jax
@@ -9,7 +10,6 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 import statmech_attention as sma
-from statmech_attention.theory import fit as module
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,6 @@ def test_nonsense_is_refused(chains):
 
 
 def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_STEPS", 1)
+    monkeypatch.setattr(importlib.import_module("statmech_attention.theory.fit"), "_MAX_STEPS", 1)
     with pytest.raises(sma.NotConverged, match=r"The saddle point was not reached at T = 0.1, N = 6, 6, 6"):
         sma.fit(sma.Problem(*chains, width=6))
