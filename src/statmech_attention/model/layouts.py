@@ -14,7 +14,7 @@ _ORDERS = {
     "key_query": (
         "(examples, heads, keys, queries)",
         "queries before keys, as PyTorch and Hugging Face have them",
-        "Pass layout='query_key'.",
+        "Pass layout='query_key', or swap the last two axes where there is no such argument.",
     ),
     "query_key": (
         "(examples, heads, queries, keys), as layout='query_key' says",
