@@ -7,6 +7,7 @@ connection the factor is 1.
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -162,7 +163,7 @@ def greedy_order(
 
 
 def pruning_curve(
-    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike | Sequence[int], *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
     """Accuracy against the number of heads removed.
 
