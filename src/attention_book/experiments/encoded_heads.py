@@ -17,9 +17,9 @@ import numpy as np
 import xarray as xr
 
 from attention_book.experiments.encoded_inputs import (
+    EncodedProblem,
     EncodedTask,
     OnEncoder,
-    EncodedProblem,
     Stored,
     check_split,
     dataset_of,

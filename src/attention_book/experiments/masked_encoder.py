@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from attention_book.experiments.encoded_inputs import OnEncoder, EncodedProblem, Words, check_split, encoded_task
+from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import alignments, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic
