@@ -7,6 +7,7 @@ $l$, 0 where it is not. Along a skip connection the factor is 1.
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -149,7 +150,7 @@ def greedy_order(
 
 
 def pruning_curve(
-    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike | Sequence[int], *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
     """Accuracy against the number of heads removed.
 
