@@ -51,8 +51,8 @@ def calls() -> dict:
         ).action
 
     def sweep(number):
-        options = {"widths": [100 + number, 30, 10], "temperatures": [0.01, 0.1 + number], **theory(number)}
-        return sma.solve_sweep(sma.Problem(trial().train, trial().labels, **options)).action
+        grid = {"widths": [100 + number, 30, 10], "temperatures": [0.01, 0.1 + number]}
+        return sma.solve_sweep(sma.Problem(trial().train, trial().labels, **theory(number)), **grid).action
 
     def entropy(number):
         overlaps = (np.eye(4), np.eye(2), 1.0)
@@ -64,9 +64,10 @@ def calls() -> dict:
 
     def sampler(function, **lengths):
         def draw(number):
-            options = {"width": 12 + number, "temperature": 0.1 + number, "key": jax.random.key(number), **lengths}
             few = sma.AttentionedInputs(trial().train.values[:20], trial().train.layers)
-            return function(few, trial().labels[:20], warn=False, progress=False, **options)["order_parameter"].values
+            problem = sma.Problem(few, trial().labels[:20], width=12 + number, temperature=0.1 + number)
+            chains = sma.Chains(warn=False, progress=False, **lengths)
+            return function(problem, key=jax.random.key(number), chains=chains)["order_parameter"].values
 
         return draw
 

@@ -76,7 +76,7 @@ def sweep(folder: Path) -> Path:
 def training(folder: Path) -> Path:
     """A small network trained on glyphs, its state kept at every validation."""
     suite = _suite("glyphs")
-    options = {"heads": (2, 2), "width": 32, "dimension": 8, "seed": 0, "epochs": 30, "batch": 8, "validate_every": 20}
+    options = {"layers": (2, 2), "width": 32, "dimension": 8, "seed": 0, "epochs": 30, "batch": 8, "validate_every": 20}
     found = train(suite.task, suite.split, **options, checkpoint=folder / "state.npz", progress=False)
     return save_network(found.network(), folder / "end.nc", parameters=found.settings)
 
@@ -85,10 +85,11 @@ def sampling(folder: Path) -> Path:
     """Order parameters of a small random problem, the chains' state kept after every block."""
     random = np.random.default_rng(0)
     inputs, labels = random.normal(size=(20, 4, 5)), np.sign(random.normal(size=20))
-    options = {"width": 10, "temperature": 0.1, "layers": (2, 2), "warmup": 200, "draws": 1000, "warn": False}
+    problem = {"width": 10, "temperature": 0.1, "layers": (2, 2)}
+    chains = {"warmup": 200, "draws": 1000, "warn": False}
     state = {"checkpoint": folder / "state.npz", "progress": False}
-    found = posterior(Problem(inputs, labels, **options), key=jax.random.key(0), chains=Chains(**state))
-    return results.save(found, folder / "end.nc", parameters=options)
+    found = posterior(Problem(inputs, labels, **problem), key=jax.random.key(0), chains=Chains(**chains, **state))
+    return results.save(found, folder / "end.nc", parameters=chains)
 
 
 def _parts(folder: Path) -> int:

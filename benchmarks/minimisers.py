@@ -18,7 +18,7 @@ import scipy.optimize
 import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import action_of, prepared, problem_of
+from statmech_attention.theory.derivatives import action_of, action_problem
 from statmech_attention.theory.problem import Problem
 
 SMALL = 1e-8
@@ -43,7 +43,7 @@ def make(name: str, attentioned, labels, temperature: float):
         return partial(_ours, name, attentioned, labels, temperature)
     name, _, plain = name.partition(", ")
     factors = full_rank(Architecture.of(attentioned.layers, 1.0))
-    data, pairs, _ = prepared(attentioned, labels, "auto")
+    problem = sma.Problem(attentioned, labels, width=1.0, temperature=temperature)
 
     def action(point, problem):
         return action_of(_good_coordinates(point, factors.chain) if plain else point, problem, factors)
@@ -51,16 +51,15 @@ def make(name: str, attentioned, labels, temperature: float):
     rival = RIVALS[name](action, factors.coordinates)
 
     def minimise(width, most):
-        architecture = Architecture.of(attentioned.layers, width)
-        count, value, gradient = rival(problem_of(data, attentioned, temperature, architecture, pairs), most)
+        count, value, gradient = rival(action_problem(problem.replace(width=width), "auto")[0], most)
         return Run(int(count), float(value), float(gradient))
 
     return minimise
 
 
 def _ours(method: str, attentioned, labels, temperature, width, most) -> Run:
-    options = {"temperature": temperature, "method": method, "tolerance": SMALL, "max_steps": most, "throw": False}
-    found = sma.solve(sma.Problem(attentioned, labels, width=width, **options))
+    problem = sma.Problem(attentioned, labels, width=width, temperature=temperature)
+    found = sma.solve(problem, method=method, tolerance=SMALL, max_steps=most, throw=False)
     return Run(int(found.steps), float(found.action), float(found.gradient_norm))
 
 

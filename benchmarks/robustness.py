@@ -80,11 +80,11 @@ def solve(problem: dict) -> dict:
     row = {name: problem[name] for name in ("kind", "width", "temperature", "scale")}
     row |= {"heads": json.dumps(problem["heads"]), "examples": len(problem["labels"])}
     row |= {"features": problem["inputs"].shape[-1], "said": "", "action": math.nan, "steps": 0}
-    asked = {name: problem[name] for name in ("heads", "width", "temperature")}
+    asked = {"layers": problem["heads"], "width": problem["width"], "temperature": problem["temperature"]}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            solution = sma.solve(problem["inputs"], problem["labels"], **asked)
+            solution = sma.solve(sma.Problem(problem["inputs"], problem["labels"], **asked))
             mean, variance = solution.predict(problem["inputs"][:5])
     except sma.NotConverged as error:
         return row | {"outcome": SAID, "said": sma.Outcome(int(error.solution.outcome)).name}

@@ -53,13 +53,14 @@ def main() -> None:
 def checksum():
     """Potentials of the first draws of the order parameters, after hardly any warm-up."""
     inputs, labels = problems.make("hidden Markov", examples=100, heads=(2, 2), features=231)
-    options = {"width": 10, "temperature": 0.01, "warmup": 2, "draws": 4, "warn": False, "progress": False}
-    return sma.sampling.posterior(sma.Problem(inputs, labels, **options), key=jax.random.key(0))["potential"].values
+    problem = sma.Problem(inputs, labels, width=10, temperature=0.01)
+    chains = sma.Chains(warmup=2, draws=4, warn=False, progress=False)
+    return sma.posterior(problem, key=jax.random.key(0), chains=chains)["potential"].values
 
 
 def cases() -> list[dict]:
     """Return what is measured, in order."""
-    chains = {"problem": "hidden Markov", "examples": 100, "heads": (2, 2), "features": 231, "temperature": 0.01}
+    chains = {"problem": "hidden Markov", "examples": 100, "layers": (2, 2), "features": 231, "temperature": 0.01}
     enough = {"warmup": 300, "draws": 1000}
     found = [
         _case("samplers", "order parameters", **chains, width=width, **enough) for width in (10, 100, 1000, 1_000_000)
@@ -72,7 +73,7 @@ def cases() -> list[dict]:
     ways = [(width, way) for width in (10, 100) for way in WAYS]
     found += [_case("ways", "weights, NUTS", **chains, width=width, **few, chains_in=way) for width, way in ways]
     # The size of one-shot classification with two layers of four heads.
-    large = {"problem": "random", "examples": 600, "heads": (4, 4), "features": 115, "temperature": 0.05}
+    large = {"problem": "random", "examples": 600, "layers": (4, 4), "features": 115, "temperature": 0.05}
     return [*found, _case("samplers", "order parameters", **large, width=100, warmup=100, draws=100)]
 
 
@@ -80,13 +81,14 @@ def measure(case: dict) -> dict:
     """Return the row of a case."""
     size = {name: case[name] for name in ("examples", "heads", "features")}
     inputs, labels = problems.make(case["problem"], **size)
-    options = {name: case[name] for name in ("width", "temperature", "warmup", "draws")}
-    options["chain_method"] = WAYS[case["chains_in"]]
+    problem = sma.Problem(inputs, labels, width=case["width"], temperature=case["temperature"])
+    method = WAYS[case["chains_in"]]
+    chains = sma.Chains(warmup=case["warmup"], draws=case["draws"], method=method, warn=False)
     seconds, compiled = [], []
     while len(seconds) < 2 and (sum(seconds) < SHORT or case["group"] == "ways"):
         key, before = jax.random.key(len(seconds)), compilations()
         start = time.perf_counter()
-        draws = SAMPLERS[case["sampler"]](inputs, labels, key=key, warn=False, **options)
+        draws = SAMPLERS[case["sampler"]](problem, key=key, chains=chains)
         seconds.append(time.perf_counter() - start)
         compiled.append(compilations() - before)
     effective = float(draws["order_parameter_effective_size"].min())

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from requirements import requirements
 
 from statmech_attention import installed
 
@@ -146,3 +147,7 @@ def test_versions_that_stand_in_several_files_agree():
     (ruff,) = (str(one) for one in EXTRAS["dev"] if one.name == "ruff")
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {entry for hook in hooks for entry in hook["additional_dependencies"]} == {ruff}
+
+
+def test_the_requirements_are_those_of_the_project():
+    assert (ROOT / "requirements.txt").read_text(encoding="utf-8") == requirements()

@@ -1,7 +1,9 @@
 """The statistical mechanics of attention: finite-width theory of attention paths.
 
-One way through: layers -> model (attention, paths, network) -> theory (problem, action, saddle point, predictor).
-Nothing is set on import; call `enable_x64()` before the first array is made.
+One way through: layers -> model (attention, paths, network) -> theory (problem, action, saddle
+point, predictor). Nothing is set on import; call `enable_x64()` before the first array is made. All
+functions raise ValueError for arguments of wrong shapes, NaN or infinity, and numbers out of range;
+their docstrings name further errors.
 """
 
 import importlib as _importlib
@@ -111,5 +113,6 @@ __all__ = [
     "theory",
     "training",
 ]
-if _absent("sampling"):  # `import *` and `help` would stop at what is refused
-    __all__ = [name for name in __all__ if name != "sampling" and _HOME.get(name) != "sampling"]
+# `import *` and `help` would stop at a subpackage whose extra is not installed.
+_REFUSED = {package for package, extra in {"sampling": "sampling", "training": "train"}.items() if _absent(extra)}
+__all__ = [name for name in __all__ if not {name, _HOME.get(name)} & _REFUSED]

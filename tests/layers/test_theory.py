@@ -128,5 +128,5 @@ def test_accuracy_of_several_outputs_counts_the_largest():
     means = np.array([[3.0, 1.0, 2.0], [0.0, 1.0, 1.0], [0.0, 0.0, 5.0], [1.0, 1.0, 1.0]])
     labels = 2 * np.eye(3)[[0, 2, 1, 0]] - 1
     assert float(sma.accuracy(means, labels)) == pytest.approx((1 + 0.5 + 0 + 1 / 3) / 4)
-    with pytest.raises(ValueError, match="labels: wanted one largest label an example"):
+    with pytest.raises(ValueError, match="labels: wanted one largest label per example"):
         sma.accuracy(means, np.zeros((4, 3)))
