@@ -1,5 +1,6 @@
 """Every public function of the library on nonsense, one argument at a time: an error of the house or a result."""
 
+import contextlib
 import inspect
 import itertools
 import math
@@ -16,7 +17,7 @@ import pytest
 import xarray as xr
 
 LONGEST = 20  # seconds that a call may take
-OPEN = {"progress", "maker", "wall_seconds", "save.seed"}  # switches, and notes beside a record
+OPEN = {"progress", "warn", "maker", "wall_seconds", "save.seed"}  # switches, and notes beside a record
 NONSENSE = [None, "35", True, -1, math.nan, 10**400, [], [[1.0], [1.0, 2.0]], {}, object(), np.array(["a"])]
 NONSENSE += [np.full((3, 4, 5), np.nan), np.ones((1,) * 6)]
 
@@ -37,55 +38,78 @@ def usual(sma):
     products = [rng.normal(size=(2, 3, 3))]
     attention = sma.attention_from_products(products)
     seen, physics = sma.attentioned_inputs(inputs, attention), {"width": 8, "temperature": 0.3}
-    solution = sma.solve(sma.Problem(seen, labels, **physics))
+    problem = sma.Problem(seen, labels, **physics)
+    solution = sma.solve(problem)
     weights = sma.sample_weights(key, layers=(2,), width=8, features=3)
     patterns = sma.dmft.random_patterns(seed=1, sites=6)
     model = sma.dmft.dynamics(patterns, beta=1.2, gamma=3.0, epsilon=0.1)
     window, draws = sma.dmft.initial_window(model), rng.normal(size=(2, 8))
-    found = physics | {"attentioned": seen, "attentioned_test": seen, "others": seen, "labels": labels, "key": key}
+    spectrum = sma.dmft.lyapunov_spectrum(model, window, steps=4, count=2, blocks=2)
+    chains = {"draws": 4, "count": 2, "warmup": 2, "warn": False}
+    found = physics | chains | {"problem": problem, "chains": sma.Chains(**chains)}
+    found |= {"attentioned": seen, "test": seen, "others": seen, "labels": labels, "key": key}
     found |= {"inputs": inputs, "attention": attention, "products": products, "queries": products, "keys": products}
-    found |= {"solution": solution, "order_parameter": solution.order_parameter, "weights": weights, "heads": (2,)}
+    found |= {"solution": solution, "order_parameter": solution.order_parameter, "weights": weights, "layers": (2,)}
     found |= {"order_parameters": solution.order_parameters, "temperatures": [0.3], "widths": [8], "head": 0}
     found |= {"contributions": sma.pruning.path_contributions(weights, seen), "removed": [0], "network": weights}
-    found |= {"draws": 4, "chains": 2, "warmup": 2, "warn": False, "points": 4, "kernel": np.eye(3), "features": 3}
-    found |= {f"{name}.draws": draws for name in ("bulk_size", "effective_size", "estimate", "r_hat", "rank_r_hat")}
-    found |= {"tail_size.draws": draws, "mean": labels, "paths": [0], "scores": np.array([1.0, 0.5])}
-    found |= {"model": model, "window": window, "first": window, "second": window, "patterns": patterns, "steps": 2}
-    found |= {"transient": 1, "discard": 1, "blocks": 2, "longest": 4, "period": 4, "turns": 1, "sites": 6, "count": 2}
+    found |= {"points": 4, "kernel": np.eye(3), "features": 3, "directions": 2}
+    found |= {f"{name}.draws": draws for name in ("effective_size", "estimate", "r_hat")}
+    found |= {"mean": labels, "paths": [0], "scores": np.array([1.0, 0.5])}
+    found |= {"spectrum": spectrum, "model": model, "window": window, "first": window, "second": window, "steps": 2}
+    found |= {"patterns": patterns, "tokens": 4, "sequences": [inputs[0]], "examples": 2, "layer": sma.Heads(1)}
+    found |= {"transient": 1, "discard": 1, "blocks": 2, "longest": 4, "period": 4, "turns": 1, "sites": 6}
     found |= {"beta": 1.2, "gamma": 3.0, "epsilon": 0.1, "one": patterns.query, "other": patterns.key, "slot": 0}
-    found |= {"series": np.sin(np.arange(16.0)), "lags": 3, "levels": 5, "max_steps": 5, "table": np.ones((2, 3))}
-    found |= {
-        "tokens": 4,
-        "sequences": [inputs[0]],
-        "examples": 2,
-        "layer": sma.Heads(1),
-        "kept": ((0,),),
-    }
+    found |= {"levels": 5, "max_steps": 5, "table": np.ones((2, 3)), "kept": ((0,),), "segments": 3, "folds": 2}
     found |= {"path_kernel.path": 0, "other_path": 1, "path": "one.nc", "dataset": xr.Dataset({"a": 1.0})}
     found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
     found |= {"masked_outputs.kept": np.ones((1, 2), bool), "every_removal.count": 1, "trial.products": None}
-    found |= {f"{name}.attention": attention(inputs) for name in ("select_heads", "head_confidence")}
-    found |= {f"{name}.inputs": {} for name in ("save", "reason_to_make")} | {"select_heads.keep": 1, "segments": 3}
-    found |= {f"{name}.window": 4 for name in ("independent", "positional_code", "segments")}
+    found |= {"head_confidence.attention": attention(inputs)}
+    found |= {f"{name}.inputs": {} for name in ("save", "reason_to_make")}
+    found |= {"select_heads.problem": problem + problem, "select_heads.keep": 1}
+    found |= {f"{name}.window": 4 for name in ("random_patterns", "positional_code", "segment_patterns")}
+    pair = (patterns.query.words, patterns.query.positions)
+    found |= {f"patterns_from_arrays.{side}": pair for side in ("query", "key", "value", "output")}
     found |= {"window_from_attention.attention": np.zeros((4, 3)), "words": np.ones((1, 6))}
     found |= {"prediction.draws": xr.Dataset({"output": (("chain", "draw", "example"), np.ones((2, 4, 3)))})}
+    found |= {"predictors.draws": sma.posterior(problem, key=key, chains=found["chains"])}
     found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}
     return found | {"mean_accuracy.outputs": (labels, 0.1 * np.ones(3))}
 
 
 def calls(sma):
     """Names and functions of the public rooms, and methods of objects that are as they should be."""
-    for room in (sma, sma.dmft, sma.layers, sma.pruning, sma.results, sma.sampling, sma.tasks, sma.training):
-        kinds = (sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov, sma.tasks.HiddenMarkovClasses)
-        for name in room.__all__:
-            function = getattr(room, name)
-            model = name == "weights_model"  # of NumPyro, which passes it what it takes
-            if callable(function) and not model and (not inspect.isclass(function) or function in kinds):
-                yield name, function
+    rooms = (sma, sma.model, sma.theory, sma.dmft, sma.layers, sma.pruning)
+    rooms += (sma.results, sma.sampling, sma.tasks, sma.training)
+    kinds = (sma.Problem, sma.Chains, sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov)
+    public = {name: getattr(room, name) for room in rooms for name in room.__all__}
+    for name, function in public.items():
+        if callable(function) and (not inspect.isclass(function) or function in kinds):
+            yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
     for method in (*methods, given["patterns"].repeat, task.sample, task.heads, task.trial):
         yield method.__name__, method
+
+
+def good_arguments(name, function, given):
+    """What a function is given beside nonsense: arguments that it needs, or whose usual values are known."""
+    found = {one: given.get(f"{name}.{one}", given.get(one)) for one in open_arguments(function)}
+    parameters = inspect.signature(function).parameters
+    return {
+        one: value for one, value in found.items() if value is not None or parameters[one].default is inspect._empty
+    }
+
+
+def open_arguments(function):
+    parameters = inspect.signature(function).parameters.items()
+    return [one for one, kind in parameters if kind.kind not in (kind.VAR_KEYWORD, kind.VAR_POSITIONAL)]
+
+
+def not_refused(name, maker, given):
+    """What is made of nonsense all the same, such as a problem without a width, which is for functions to refuse."""
+    for argument, value in itertools.product(set(open_arguments(maker)) - OPEN, NONSENSE):
+        with contextlib.suppress(ValueError):
+            yield maker(**good_arguments(name, maker, given) | {argument: value})
 
 
 def too_long(*_):
@@ -98,14 +122,13 @@ def complaints():
     sma.enable_x64()
     given = usual(sma)
     errors = (ValueError, FileNotFoundError, FloatingPointError, sma.NotConverged)
+    made = {
+        name: [*not_refused(name, maker, given)] for name, maker in (("problem", sma.Problem), ("chains", sma.Chains))
+    }
     for name, function in calls(sma):
-        parameters = inspect.signature(function).parameters
-        wanted = [one for one, kind in parameters.items() if kind.kind not in (kind.VAR_KEYWORD, kind.VAR_POSITIONAL)]
-        good = {one: given.get(f"{name}.{one}", given.get(one)) for one in wanted}
-        good = {
-            one: value for one, value in good.items() if value is not None or parameters[one].default is inspect._empty
-        }
-        for argument, value in itertools.product(wanted, NONSENSE):
+        parameters, good = inspect.signature(function).parameters, good_arguments(name, function, given)
+        trials = [(one, value) for one in open_arguments(function) for value in [*NONSENSE, *made.get(one, ())]]
+        for argument, value in trials:
             if {argument, f"{name}.{argument}"} & OPEN or isinstance(parameters[argument].default, bool):
                 continue  # anything is true or false
             try:

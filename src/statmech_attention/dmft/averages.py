@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
 
 
@@ -36,6 +37,7 @@ class Terms(NamedTuple):
     weights: Float[Array, "4 features terms"]  # rho^alpha_{a,j} of query, key, value, output
 
 
+@checks.objects
 def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
     r"""Return $C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
 
@@ -46,6 +48,7 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
     return one.words @ other.words.T / one.words.shape[1]
 
 
+@checks.objects
 def correlations(patterns: Patterns) -> Correlations:
     r"""Return $C^{o\alpha}_{T,a}$ of (B9) for all $2^{M-1}$ sets $T$ of odd size.
 

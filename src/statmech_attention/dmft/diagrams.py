@@ -56,6 +56,7 @@ class Attractors(NamedTuple):
     window: Window
 
 
+@checks.objects
 def bifurcation_diagram(
     model: Dynamics,
     window: Window,
@@ -138,6 +139,7 @@ def _mark(table, places, where) -> None:
     table[networks[where], places[where]] = True
 
 
+@checks.objects
 def attractors(
     model: Dynamics,
     window: Window,

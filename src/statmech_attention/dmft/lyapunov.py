@@ -51,6 +51,7 @@ class LyapunovSpectrum(NamedTuple):
     window: Window
 
 
+@checks.objects
 def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state state"]:
     r"""Return $\partial X_{t+1} / \partial X_t$, (B12).
 
@@ -70,6 +71,7 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
     return batch_first(_jacobian(laws_of(model), rings_of(window, model)), model.shape)
 
 
+@checks.objects
 def lyapunov_spectrum(
     model: Dynamics,
     window: Window,
@@ -114,6 +116,7 @@ def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int
     return steps, count, discard, blocks
 
 
+@checks.objects
 def regimes(
     spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, standard_errors: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:

@@ -34,6 +34,7 @@ class Overlaps(NamedTuple):
     attention: Float[Array, "*shape"] | None = None
 
 
+@checks.objects
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     r"""Take one step of the map.
 
@@ -51,6 +52,7 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
 
 
+@checks.objects
 def trajectory(
     model: Dynamics,
     window: Window,
@@ -79,6 +81,7 @@ def trajectory(
     return (window_of(rings, model), overlaps) if last else overlaps
 
 
+@checks.objects
 def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""], progress: bool | None = None) -> Window:
     r"""Iterate (B7) and (B8) and keep the last window alone.
 

@@ -38,6 +38,7 @@ class Simulation(NamedTuple):
     words: Int8[Array, "replicas steps sites"] | None = None
 
 
+@checks.objects
 def simulate(
     model: Dynamics,
     *,
@@ -86,6 +87,7 @@ def simulate(
     return Simulation(overlaps, window_of(rings, many), None if words is None else jnp.moveaxis(words, -1, 0))
 
 
+@checks.objects
 def damage(
     model: Dynamics, *, first: Window, second: Window, key: Key, steps: int, pairs: int = 1
 ) -> Float[Array, "pairs steps"]:
@@ -118,6 +120,7 @@ def damage(
     return _damage(laws_of(copies_of(model, 2 * pairs)), begin, *_sites_of(model), key, steps=steps)
 
 
+@checks.objects
 def log_likelihood_ratios(
     model: Dynamics, *, first: Window, second: Window, key: Key, steps: int, replicas: int = 1, copies: int = 1
 ) -> Float[Array, "replicas steps"]:
@@ -148,6 +151,7 @@ def log_likelihood_ratios(
     return _ratios(laws_of(many), begin, tables, counts * copies, key, steps=steps)
 
 
+@checks.objects
 def fluctuations(model: Dynamics, window: Window, *, steps: int) -> Float[Array, "steps features features"]:
     r"""Return $N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ to leading order in $1/N$, (G12).
 

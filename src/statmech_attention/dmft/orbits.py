@@ -31,6 +31,7 @@ class Onset(NamedTuple):
     frequency: float
 
 
+@checks.objects
 def onset(patterns: Patterns) -> Onset:
     r"""Return the smallest $\beta$ at which $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has $|\lambda| = 1$.
 
@@ -58,6 +59,7 @@ def onset(patterns: Patterns) -> Onset:
     return min(found, key=lambda one: one.beta)
 
 
+@checks.objects
 def period(
     model: Dynamics, window: Window, *, longest: int = 1024, tolerance: float = 1e-9
 ) -> Int[np.ndarray, "*batch"]:
@@ -80,6 +82,7 @@ def period(
     return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
 
 
+@checks.objects
 def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
     r"""Return a point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method with (B12).
 
@@ -111,6 +114,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
     )
 
 
+@checks.objects
 def floquet_multipliers(
     model: Dynamics, window: Window, period: int, *, turns: int = 100
 ) -> Complex[np.ndarray, " state"]:

@@ -47,11 +47,13 @@ class Window:
         return _map.newest_first(self.attention, self.slot)
 
 
+@checks.objects
 def initial_window(model: Dynamics) -> Window:
     r"""Return the window of one token, $x_0 = W^o_1$ with slot 0, where the published runs start."""
     return window_from_words(model, model.patterns.output.words[:1])
 
 
+@checks.objects
 def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""Return the window after given tokens, by (B1) and (B8), for every network of the batch.
 
@@ -71,6 +73,7 @@ def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
+@checks.objects
 def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, slot: int | Int[Array, ""]) -> Window:
     r"""Return the window with given attention, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 

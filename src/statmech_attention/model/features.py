@@ -49,6 +49,7 @@ class Features(NamedTuple):
         return replace(attentioned, values=jnp.asarray(found))
 
 
+@checks.objects
 def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:
     r"""Principal components over training examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
