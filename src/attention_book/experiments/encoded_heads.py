@@ -175,7 +175,7 @@ class EncodedHeads(OnEncoder):
     def _selected(self, encoded, network: str, temperature: float, before: list[xr.Dataset], step) -> xr.Dataset:
         """Select heads; evidence lost is that at another temperature, if there is one, `before`."""
         data = encoded()
-        problem, per_layer = self.problem(data, network), data.networks["deep"].heads[0]
+        problem, per_layer = self.problem(data, network), data.networks["deep"].chain.heads[0]
         known = {EVIDENCE: before[0]["head_score"].sel(criterion=EVIDENCE).values} if before else {}
         found = selected(
             problem,

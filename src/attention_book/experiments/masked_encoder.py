@@ -85,9 +85,9 @@ class MaskedEncoder(OnEncoder):
         return 3 * len(NETWORKS) + 1
 
     def make(self, state, progress):
-        read = functools.cache(self.words)
-        tuning = functools.cache(lambda: self.tuned(read()))
-        makers = {PROBE: functools.cache(lambda: self.probe(read())), TUNED: lambda: tuning().classifier}
+        read = self.words()  # before any part, since numbers of heads are refused here
+        tuning = functools.cache(lambda: self.tuned(read))
+        makers = {PROBE: functools.cache(lambda: self.probe(read)), TUNED: lambda: tuning().classifier}
         found = []
         for network, classifier in makers.items():
             scores = yield Part(f"{network}-scores", functools.partial(self._scores, read, classifier))
@@ -133,8 +133,8 @@ class MaskedEncoder(OnEncoder):
         # The encoder is in single precision.
         return Recheck("the encoder as it is, without each head of its last layer", apart, 1e-3)
 
-    def _scores(self, read, classifier, step) -> xr.Dataset:
-        data, own = read(), classifier()
+    def _scores(self, data: Words, classifier, step) -> xr.Dataset:
+        own = classifier()
         flat = {"flat": [range(own.encoder.depth)]}
         encoded = encoded_task(data._replace(encoder=own.encoder), flat, self.examples, self.directions)
         problem = EncodedProblem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
@@ -160,8 +160,7 @@ class MaskedEncoder(OnEncoder):
             {"criterion": list(SCORES)},
         )
 
-    def _drops(self, read, classifier, step) -> xr.Dataset:
-        data = read()
+    def _drops(self, data: Words, classifier, step) -> xr.Dataset:
         labels = data.labels[self.examples :]
         outputs = classifier().outputs(data.tokens[self.examples :], self._without_each(data))
         step()
@@ -173,9 +172,9 @@ class MaskedEncoder(OnEncoder):
             }
         )
 
-    def _curves(self, read, classifier, scores: xr.DataArray, step) -> xr.Dataset:
+    def _curves(self, data: Words, classifier, scores: xr.DataArray, step) -> xr.Dataset:
         """Heads cut out in all orders; with regression refitted, too, which is NaN in "tuned"."""
-        data, own = read(), classifier()
+        own = classifier()
         count, draws = scores.sizes["head"], np.random.default_rng(self.seed)
         everything = {name: scores.sel(criterion=name).values for name in ORDERS}
         everything |= {f"random {number}": draws.random(count) for number in range(self.random)}

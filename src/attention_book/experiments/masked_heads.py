@@ -104,7 +104,7 @@ def _read(encoder, entering, mask, gates, first, *, readout):
 @partial(jax.jit, static_argnames="readout")
 def _slopes(encoder, weights, intercept, ids, mask, labels, *, readout):
     def loss(gates, ids, mask, label):
-        hidden, _ = through_layers(encoder, embedded(encoder, ids[None]), mask[None], head_gates=gates)
+        hidden, *_ = through_layers(encoder, embedded(encoder, ids[None]), mask[None], head_gates=gates)
         output = read_out(hidden[-1], mask[None], readout)[0] @ weights + intercept
         return jnp.logaddexp(0.0, -label * output)
 
@@ -152,7 +152,7 @@ def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int)
 def _step(optimiser, parameters, internal, ids, mask, labels):
     def loss(parameters):
         encoder, readout, intercept = parameters
-        hidden, _ = through_layers(encoder, embedded(encoder, ids), mask)
+        hidden, *_ = through_layers(encoder, embedded(encoder, ids), mask)
         return jnp.mean(jnp.logaddexp(0.0, -labels * (hidden[-1, :, 0] @ readout + intercept)))
 
     value, slopes = jax.value_and_grad(loss)(parameters)

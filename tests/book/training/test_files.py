@@ -31,7 +31,7 @@ def test_stored_network_is_small_and_gives_the_same_outputs(task, tmp_path):
     ):
         np.testing.assert_allclose(found, overlap, rtol=1e-6, atol=1e-7)
     assert loaded.value_norms[1] == pytest.approx(np.linalg.norm(parameters.weights().values[1], axis=(1, 2)), rel=1e-5)
-    with pytest.raises(ValueError, match="attentioned: wanted heads"):
+    with pytest.raises(ValueError, match="attentioned: wanted layers"):
         loaded.outputs(attentioned.keep_heads(((0, 1), (0,))))
 
 
@@ -75,7 +75,7 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
     network = trained_network(parameters_of((2, Unknown(2))), heads=(2, Unknown(2)))
     with pytest.raises(
         ValueError,
-        match="heads: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown",
+        match="layers: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown",
     ):
         save_network(network, tmp_path / "network.nc", parameters={})
 

@@ -135,8 +135,6 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp
 @pytest.mark.parametrize(
     "name, value",
     [
-        ("heads", ()),
-        ("heads", (2, Outputs(3))),
         ("width", 0),
         ("batch", -1),
         ("epochs", 0),
@@ -148,6 +146,12 @@ def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp
 def test_numbers_out_of_range_are_refused(task, split, name, value):
     with pytest.raises(ValueError, match=f"{name}: wanted"):
         train(task, split, **{**TINY, name: value})
+
+
+@pytest.mark.parametrize("heads, message", [((), "layers: wanted at least one"), ((2, Outputs(3)), "heads: wanted")])
+def test_networks_that_cannot_be_trained_are_refused(task, split, heads, message):
+    with pytest.raises(ValueError, match=message):
+        train(task, split, **{**TINY, "heads": heads})
 
 
 def test_divergence_is_said(task, split):
@@ -185,7 +189,7 @@ def test_a_network_with_skips_and_narrow_heads_is_trained_interrupted_and_gone_o
     train(task, split, **options, stop_after=5, checkpoint=path)
     parts = train(task, split, **options, stop_after=4, checkpoint=path)
     written = ["SkipHeads(count=2)", "Heads(count=2, values=3)"]
-    assert whole.layers == options["heads"] and whole.settings["heads"] == written
+    assert whole.heads == options["heads"] and whole.settings["heads"] == written
     assert whole.parameters.values[1].outputs.shape == (2, 16, 3)
     assert_same(parts, whole)
     with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):
