@@ -27,8 +27,8 @@ def see(task):
     attention = sma.attention_from_products(task.heads(heads_key))
     return train.labels, test.labels, *(sma.attentioned_inputs(one.inputs, attention) for one in (train, test))
 
-def answer(labels, test_labels, train, test, **numbers):
-    return sma.accuracy(sma.predict(train, labels, test, numbers.pop("U"), **numbers).mean, test_labels)
+def answer(labels, test_labels, train, test, U, **numbers):
+    return sma.accuracy(sma.predict(sma.Problem(train, labels, **numbers), test, U).mean, test_labels)
 
 def count(function, *arguments, **named):
     before = compilations()

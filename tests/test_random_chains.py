@@ -40,7 +40,7 @@ def random_point(chain):
 def test_layers_paths_and_loops_give_the_same_network(chain):
     plain, weights, inputs, matrices = chain.network()
     for readout in ("last", "mean"):
-        options = {"readout": readout, "heads": chain.heads}
+        options = {"readout": readout, "layers": chain.heads}
         outputs = sma.forward(weights, inputs, matrices, **options)
         close(sma.model.forward_paths(weights, sma.attentioned_inputs(inputs, matrices, **options)), outputs)
         if readout == "last":
@@ -73,20 +73,17 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     by_loops = brute_force.action(
         overlaps, inputs, labels, chain.layers, chain.outputs, chain.widths, chain.variances, TEMPERATURE
     )
-    assert float(sma.theory.action(sma.Problem(xi, labels, **chain.physics), overlaps)) == pytest.approx(
-        by_loops, rel=1e-10
-    )
+    whole = sma.Problem(xi, labels, **chain.physics)
+    assert float(sma.theory.action(whole, overlaps)) == pytest.approx(by_loops, rel=1e-10)
 
     flat = Reduced(derivatives.kernel_inputs(xi), jnp.asarray(labels).reshape(-1))
-    problem = derivatives.problem_of(flat, xi, TEMPERATURE, architecture_of(chain))
+    problem = derivatives.action_on(flat, None, whole)
     direction = jnp.asarray(np.random.default_rng(1).normal(size=point.shape))
 
     @jax.jit
     def both(point):
         def action(point):
-            return sma.theory.action(
-                sma.Problem(xi, labels, **chain.physics), coordinates.order_parameters(point, factors)
-            )
+            return sma.theory.action(whole, coordinates.order_parameters(point, factors))
 
         value, gradient, dense = derivatives.dense_hessian(point, problem, factors)
         other, slope, curvature = derivatives.factored_derivatives(point, problem, factors)
@@ -102,7 +99,8 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
 @on_chains(3)
 def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_action(chain):
     xi, labels, test = chain.problem()
-    one = sma.solve(sma.Problem(xi, labels, **chain.physics))
+    problem = sma.Problem(xi, labels, **chain.physics)
+    one = sma.solve(problem)
     mean, variance = one.predict(test)
 
     # No Gaussian-process limit and no other point is lower; of the entropy that limit is the lowest.
@@ -111,7 +109,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     factors, point = random_point(chain)
     elsewhere = [coordinates.order_parameters(scale * point, factors) for scale in (0.3, 1.0, -1.0)]
     for overlaps in (gp, *elsewhere):
-        assert float(one.action) <= float(sma.theory.action(sma.Problem(xi, labels, **chain.physics), overlaps)) + 1e-9
+        assert float(one.action) <= float(sma.theory.action(problem, overlaps)) + 1e-9
     smallest = float(sma.theory.entropy(gp, **options))
     assert smallest == pytest.approx(float(smallest_entropy(architecture_of(chain))), rel=1e-12)
     for overlaps in (one.order_parameters, *elsewhere):

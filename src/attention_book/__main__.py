@@ -6,7 +6,16 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention.installed import MissingExtra, report
+from statmech_attention.installed import NAME, MissingExtra, absent
+
+_SERVES = {
+    "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
+    "train": "gradient descent on all weights: sma.training.train_weights",
+    "io": "saving and loading of solutions, networks and results: sma.results",
+    "plot": "the figures: statmech_attention.plotting",
+    "book": "pages of the book with other parameters, in a checkout: list, run",
+    "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
+}
 
 _EXAMPLES = """\
 examples:
@@ -46,6 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted; what was executed is kept beside the output", file=sys.stderr)
         return 130
     return 0
+
+
+def report() -> str:
+    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
+    lines = []
+    for extra, serves in _SERVES.items():
+        if missing := absent(extra):
+            lines += [f"  {extra:<10}{serves}", f"  {'':<10}lacks {', '.join(missing)}: pip install '{NAME}[{extra}]'"]
+    return "\n".join(["Not installed, and not needed for the rest:", *lines]) if lines else ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,7 +1,9 @@
 """The statistical mechanics of attention: finite-width theory of attention paths.
 
-One way through: layers -> model (attention, paths, network) -> theory (problem, action, saddle point, predictor).
-Nothing is set on import; call `enable_x64()` before the first array is made.
+One way through: layers -> model (attention, paths, network) -> theory (problem, action, saddle
+point, predictor). Nothing is set on import; call `enable_x64()` before the first array is made. All
+functions raise ValueError for arguments of wrong shapes, NaN or infinity, and numbers out of range;
+their docstrings name further errors.
 """
 
 import importlib as _importlib

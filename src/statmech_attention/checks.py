@@ -30,7 +30,7 @@ def concrete(*arrays) -> bool:
 
 
 def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True) -> Array:
-    """`value` as a real JAX array with one axis a word of `axes`; `double`: float64; `truth`: booleans are 0 and 1."""
+    """`value` as a real JAX array, one axis per word of `axes`; without `truth` booleans are refused."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
     if not isinstance(value, (jax.Array, np.ndarray)):  # lists, and arrays of other libraries
         try:
@@ -43,7 +43,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
     if not truth and value.dtype == bool:
         raise ValueError(
-            f"{name}: wanted numbers, got truth values. Map two classes to +1 and -1: np.where({name}, 1.0, -1.0)."
+            f"{name}: wanted numbers, got truth values. Map two classes to +-1: np.where({name}, 1.0, -1.0)."
         )
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")
@@ -68,9 +68,7 @@ def need_double(name: str, value) -> None:
             "Call statmech_attention.enable_x64() before the first array is made."
         )
     if jnp.issubdtype(value.dtype, jnp.floating) and value.dtype != jnp.float64:
-        raise ValueError(
-            f"{name}: wanted float64, got {value.dtype}. Make its numbers float64 first: np.asarray(.., float)."
-        )
+        raise ValueError(f"{name}: wanted float64, got {value.dtype}. Convert it: np.asarray(.., float).")
 
 
 def real(value) -> float | None:
@@ -140,9 +138,7 @@ def key(name: str, value) -> Any:
             f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write {name}=jax.random.key(0)."
         )
     if value.shape != (() if new else (2,)):
-        raise ValueError(
-            f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or use jax.vmap."
-        )
+        raise ValueError(f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or vmap.")
     return value
 
 
@@ -154,7 +150,7 @@ def path(name: str, value) -> Path:
 
 
 def listed(name: str, value, entries: str) -> list:
-    """`value` as a list of at least one entry; texts, dictionaries and what cannot be gone through twice are none."""
+    """Convert a sequence or array to a non-empty list; strings, dicts and iterators are refused."""
     if (
         not isinstance(value, (Sequence, np.ndarray, jax.Array))
         or isinstance(value, (str, bytes, bytearray))
@@ -167,14 +163,14 @@ def listed(name: str, value, entries: str) -> list:
 
 
 def choice(name: str, value, known) -> str:
-    """`value` as one of some words."""
+    """`value`, refused unless it is one of the `known` words."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(f"{name}: wanted one of {', '.join(known)}, got {value!r}.")
     return value
 
 
 def indices(name: str, value, count: int, *, least: int = 0, what: str = "indices") -> np.ndarray:
-    """`value` as an array of different whole numbers below `count`, at least so many."""
+    """`value` as an array of different whole numbers below `count`, `least` of them or more."""
     try:
         chosen = np.asarray(value)
     except (TypeError, ValueError):
@@ -187,7 +183,7 @@ def indices(name: str, value, count: int, *, least: int = 0, what: str = "indice
 
 
 def mapping(name: str, value) -> dict:
-    """`value` as a dictionary whose keys are texts."""
+    """`value` as a dictionary whose keys are strings."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise ValueError(f"{name}: wanted a dictionary with names as keys, got {value!r}.")
     return dict(value)
@@ -207,30 +203,19 @@ def axes(value) -> int:
         return 0
 
 
-def known(name: str, value, axes: str, *, finite: bool = True) -> np.ndarray:
-    """`value` as a NumPy array of doubles, one axis a word of `axes`; nothing is compiled, whatever JAX's precision."""
-    wanted = f"({', '.join(axes.split())})"
+def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = True) -> np.ndarray:
+    """`value` as a NumPy array of doubles or booleans, one axis a word of `axes`; nothing is compiled."""
+    wanted, kinds = ("booleans", "b") if dtype is bool else ("real numbers", "biuf")
     try:
         found = np.asarray(value)
     except (TypeError, ValueError):
         found = np.asarray(None)
-    if found.dtype.kind not in "biuf" or found.ndim != len(axes.split()) or not found.size:
-        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {found.dtype} of shape {found.shape}.")
+    if found.dtype.kind not in kinds or found.ndim != len(axes.split()) or not found.size:
+        wanted += f" of shape ({', '.join(axes.split())})"
+        raise ValueError(f"{name}: wanted {wanted}, got {found.dtype} of shape {found.shape}.")
     if finite and not np.all(np.isfinite(found)):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with np.isfinite.")
-    return found.astype(float)
-
-
-def booleans(name: str, value, axes: str) -> np.ndarray:
-    """`value` as a NumPy array of booleans, one axis a word of `axes`."""
-    wanted = f"({', '.join(axes.split())})"
-    try:
-        found = np.asarray(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {value!r}.") from None
-    if found.dtype != bool or found.ndim != len(axes.split()) or not found.size:
-        raise ValueError(f"{name}: wanted booleans of shape {wanted}, got {found.dtype} of shape {found.shape}.")
-    return found
+    return found.astype(dtype)
 
 
 def number(name: str, value) -> float:
@@ -242,7 +227,7 @@ def number(name: str, value) -> float:
 
 
 def index(name: str, value, shape: tuple[int, ...]) -> None:
-    """Raise IndexError for an index that a batch of this shape does not have, where JAX would take the nearest entry."""
+    """Raise IndexError for an index outside a batch of this shape, where JAX would clamp it."""
     if not shape:
         raise IndexError(f"{name}: wanted a batch to take something from, got a single one.")
     if concrete(*jax.tree.leaves(value)):
@@ -255,7 +240,7 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
 
 
 def objects(function):
-    """Decorator: arguments that are annotated with a class of this package, or of xarray, are refused unless they are of it."""
+    """Decorator: refuse arguments that are not of their annotated package or xarray class."""
     classes = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
@@ -286,7 +271,7 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
     if not axes and getattr(value, "ndim", 1) == 2:
         raise ValueError(
-            f"labels: wanted shape (examples), got {tuple(value.shape)}. For C outputs end layers with Outputs(C)."
+            f"labels: wanted shape (examples), got {value.shape}. For C outputs end layers with Outputs(C)."
         )
     result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)

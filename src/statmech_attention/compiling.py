@@ -9,8 +9,8 @@ import jax.monitoring
 def quick_jit(*, static: tuple[str, ...] = (), effort: int = 1):
     """`jax.jit` with little optimisation, for functions that run briefly or only multiply matrices.
 
-    Compiles two to three times faster on the CPU; code of effort 1 gives the same bits at the same speed, at 0
-    loops are up to five times slower. Within another `jax.jit` that one decides.
+    Compiles two to three times faster on the CPU; code of effort 1 gives the same bits at the same
+    speed, at 0 loops are up to five times slower. Within another `jax.jit` that one decides.
     """
 
     def decorate(function):

@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 
 NAME = "statmech-attention"
-# By extra the libraries that are asked for, all of them listed under it in pyproject.toml.
+# The libraries of each extra of pyproject.toml.
 EXTRAS = {
     "sampling": ("numpyro", "tqdm", "xarray"),
     "train": ("optax",),
@@ -12,14 +12,6 @@ EXTRAS = {
     "plot": ("matplotlib",),
     "book": ("jupytext", "nbformat", "papermill", "plotly", "pydantic"),
     "images": ("torch", "torchvision"),
-}
-_SERVES = {
-    "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
-    "train": "gradient descent on all weights: sma.training.train_weights",
-    "io": "saving and loading of solutions, networks and results: sma.results",
-    "plot": "the figures: statmech_attention.plotting",
-    "book": "pages of the book with other parameters, in a checkout: list, run",
-    "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
 }
 
 
@@ -44,25 +36,13 @@ def need(extra: str, what: str) -> None:
     """Raise `MissingExtra`, on behalf of `what`, unless all libraries of an extra are installed."""
     if missing := absent(extra):
         raise MissingExtra(
-            f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. {_mend(extra)}", name=missing[0]
+            f"{what}: wanted the extra {extra}, got no {', '.join(missing)}. pip install '{NAME}[{extra}]'",
+            name=missing[0],
         )
 
 
-def report() -> str:
-    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
-    lines = []
-    for extra, serves in _SERVES.items():
-        if missing := absent(extra):
-            lines += [f"  {extra:<10}{serves}", f"  {'':<10}lacks {', '.join(missing)}: {_mend(extra)}"]
-    return "\n".join(["Not installed, and not needed for the rest:", *lines]) if lines else ""
-
-
-def _mend(extra: str) -> str:
-    return f"pip install '{NAME}[{extra}]'"
-
-
 def progress_bar(iterable, what: str, shown: bool | None):
-    """`iterable` with a bar while it runs: on a terminal where `shown` is None; without tqdm there is none."""
+    """`iterable` with a bar while it runs: by default on a terminal only; without tqdm no bar."""
     try:
         from tqdm import tqdm
     except ImportError:

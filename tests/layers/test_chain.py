@@ -1,4 +1,4 @@
-"""Chains of mixed layers: what `heads` spells, paths, drawn weights, bad chains."""
+"""Chains of mixed layers: what `layers` spells, paths, drawn weights, bad chains."""
 
 import math
 
@@ -56,9 +56,9 @@ def bad(heads, **options):
 INPUTS, ONE = np.ones((2, 3, 4)), [np.ones((2, 2, 3, 3))]
 SKIP = sma.SkipHeads(2)
 BAD = [
-    (bad((sma.Outputs(2),)), "heads: wanted at least one attention layer, got none"),
-    (bad((sma.Outputs(2), 2)), "heads: wanted outputs at the end of the chain alone"),
-    (bad((2, "skip")), r"heads: wanted whole numbers of at least 1, got .* Or layers, as in \(2, SkipHeads"),
+    (bad((sma.Outputs(2),)), "layers: wanted at least one attention layer, got none"),
+    (bad((sma.Outputs(2), 2)), "layers: wanted outputs at the end of the chain alone"),
+    (bad((2, "skip")), r"layers: wanted whole numbers of at least 1, got .* Or layers, as in \(2, SkipHeads"),
     (bad((2, SKIP), width=(3, 4, 5)), "width: wanted the same width before and after layer 2, .* N_2 = 4 and N_3 = 5"),
     (lambda: sma.Heads(0), "Heads: wanted a whole number of at least 1, got 0"),
     (

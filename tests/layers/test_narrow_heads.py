@@ -17,7 +17,6 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.check_layer import check_layer
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
-from statmech_attention.theory.problem import Problem
 from statmech_attention.training.weights import train_weights
 
 EXAMPLES, FEATURES, TEMPERATURE = 6, 3, 0.2
@@ -29,10 +28,9 @@ def drawn(paths, seed=7):
     return rng.normal(size=(EXAMPLES, paths, FEATURES)), rng.normal(size=EXAMPLES)
 
 
-def solved(heads, paths, **options):
-    return sma.solve(
-        sma.Problem(*drawn(paths), layers=heads, **({"temperature": TEMPERATURE, "tolerance": 1e-10} | options))
-    )
+def solved(heads, paths, width, variance=1.0, **how):
+    problem = sma.Problem(*drawn(paths), layers=heads, width=width, temperature=TEMPERATURE, variance=variance)
+    return sma.solve(problem, **{"tolerance": 1e-10} | how)
 
 
 @pytest.mark.parametrize("layer", [Heads(2, values=3), Heads(1, values=1), SkipHeads(2, values=2)], ids=repr)
@@ -177,16 +175,14 @@ def test_infinitely_wide_layers_leave_the_head_matrices_alone():
         nats = -0.5 * (best.fun + EXAMPLES * np.log(2 * np.pi))
         assert float(found.log_evidence()) == pytest.approx(nats, abs=1e-8)
     assert np.max(np.abs(lower[0] - lower[1])) > 0.1 and np.max(np.abs(lower[:, 0, 1])) > 0.05
-    options = {"layers": heads, "width": np.inf, "variance": variance}
-    both = sma.theory.action(sma.Problem(inputs, labels, temperature=TEMPERATURE, **options), found.order_parameters)
+    both = sma.theory.action(found, found.order_parameters)
     assert float(both) == pytest.approx(float(found.action), rel=1e-12)
 
 
 def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
-    inputs, labels = drawn(4)
-    options = {"heads": heads, "temperatures": [TEMPERATURE, 1.0], "tolerance": 1e-10}
-    sweep = sma.solve_sweep(sma.Problem(inputs, labels, **options), widths=[1e3, np.inf, 1e4])
+    problem = sma.Problem(*drawn(4), layers=heads)
+    sweep = sma.solve_sweep(problem, widths=[1e3, np.inf, 1e4], temperatures=[TEMPERATURE, 1.0], tolerance=1e-10)
     limit = solved(heads, 4, width=np.inf)
     np.testing.assert_allclose(sweep[1, 0].order_parameter, limit.order_parameter, atol=1e-8)
     for numbers in (sweep.order_parameter[:, 0], sweep.log_evidence()[:, 0]):
@@ -201,20 +197,15 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
 def test_what_finite_widths_bring_to_first_order():
     """Of the evidence: the slopes in 1/N and in 1/d, from solves near either limit."""
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
-    inputs, labels = drawn(4)
-    physics = {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
-    slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(inputs, labels, layers=heads, **physics)))
+    data, physics = drawn(4), {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
+    slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(*data, layers=heads, **physics)))
     inner = np.array([stage.inner for stage in chain(heads).stages])
     plain = tuple(type(one)(one.count) for one in heads)
-    none = sma.solve(sma.Problem(inputs, labels, layers=plain, width=np.inf, **physics)).log_evidence()
+    none = sma.solve(sma.Problem(*data, layers=plain, width=np.inf, **physics)).log_evidence()
     for number in (2e3, 4e3):
         one = [type(layer)(layer.count, values=number) for layer in heads]
-        wide = sma.solve(
-            sma.Problem(inputs, labels, layers=plain, width=number, **physics), tolerance=1e-10
-        ).log_evidence()
-        narrow = sma.solve(
-            sma.Problem(inputs, labels, layers=one, width=np.inf, **physics), tolerance=1e-10
-        ).log_evidence()
+        wide = sma.solve(sma.Problem(*data, layers=plain, width=number, **physics), tolerance=1e-10).log_evidence()
+        narrow = sma.solve(sma.Problem(*data, layers=one, width=np.inf, **physics), tolerance=1e-10).log_evidence()
         assert number * float(wide - none) == pytest.approx(slopes[~inner].sum(), rel=20 / number)
         assert number * float(narrow - none) == pytest.approx(slopes[inner].sum(), rel=20 / number)
 
@@ -230,9 +221,8 @@ def test_the_slopes_are_those_of_the_blocks():
     above = np.einsum("hphq->pq", blocks)
     wanted = [np.sum(pull**2), sum(np.sum(blocks[h, :, h] ** 2) for h in range(2))]
     wanted += [np.sum(above**2), np.sum(np.diag(above) ** 2), np.trace(above) ** 2]
-    found = sma.theory.evidence_slopes(
-        sma.Problem(inputs, labels, layers=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
-    )
+    problem = sma.Problem(inputs, labels, layers=2 * (Heads(2, values=3),), temperature=TEMPERATURE)
+    found = sma.theory.evidence_slopes(problem)
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
@@ -273,13 +263,13 @@ def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_
     inputs, labels = drawn(3)
     heads, variance = (SkipHeads(2, values=2),), (0.7, 1.44, 0.9)
     options = {"layers": (Heads(3, values=2),), "width": 5, "temperature": 0.05, "variance": variance}
-    trained = train_weights(Problem(inputs, labels, **options), key=jax.random.key(1), steps=3000)
+    trained = train_weights(sma.Problem(inputs, labels, **options), key=jax.random.key(1), steps=3000)
     assert float(trained.gradient_norm) < 1e-3
     arrays, variances = jax.tree.leaves(trained.weights), (0.7, 1.2, 1.2, 0.9)
     lengths = [float(jnp.sum(array**2)) / one for array, one in zip(arrays, variances, strict=True)]
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-3)
     assert lengths[0] > 1
-    few = train_weights(Problem(inputs, labels, **(options | {"heads": heads})), key=jax.random.key(1), steps=20)
+    few = train_weights(sma.Problem(inputs, labels, **options | {"layers": heads}), key=jax.random.key(1), steps=20)
     assert float(few.objective[-1]) < float(few.objective[0])
 
 
@@ -310,7 +300,7 @@ def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
     wanted = sma.forward(parameters.weights(), tokens, network.attention, readout="mean", layers=heads)
     np.testing.assert_allclose(network.outputs(xi), wanted, rtol=1e-4, atol=1e-6)
     assert [len(norms) for norms in network.value_norms] == [2, 2]
-    norms = sma.pruning.network.head_weight_norms(values_only=True)
+    norms = network.head_weight_norms(values_only=True)
     first = parameters.values[0]
     both = np.sqrt(sum(np.sum(np.asarray(array, float) ** 2, axis=(1, 2)) for array in first))
     np.testing.assert_allclose(norms[:2], both, rtol=1e-5)
@@ -329,7 +319,7 @@ def weights_of(heads):
 
 
 INPUTS, LABELS = drawn(2)
-SIZES = {"width": 4, "temperature": 1.0, "key": jax.random.key(0)}
+SIZES = {"width": 4, "temperature": 1.0}
 BAD = [
     (
         lambda: Heads(2, values=0.5),
@@ -337,12 +327,14 @@ BAD = [
     ),
     (lambda: weights_of((Heads(2, values=2.5),)), "values: wanted a whole head dimension to draw weights, got 2.5"),
     (
-        lambda: sma.sampling.posterior(sma.Problem(INPUTS, LABELS, layers=(Heads(2, values=2.5),), **SIZES)),
+        lambda: sma.posterior(
+            sma.Problem(INPUTS, LABELS, layers=(Heads(2, values=2.5),), **SIZES), key=jax.random.key(0)
+        ),
         r"values: wanted a whole head dimension to sample, got 2\.5.*The theory, statmech_attention\.solve, takes any",
     ),
     (
         lambda: sma.model.effective_weights(weights_of((Heads(2, values=2),)), layers=(2,)),
-        r"weights of layer 1: wanted values of dimension None .* got 2 into 2 .*Say it in heads",
+        r"weights of layer 1: wanted values of dimension None .* got 2 into 2 .*Say it in layers",
     ),
 ]
 

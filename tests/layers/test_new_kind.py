@@ -129,5 +129,5 @@ def test_gains_are_those_of_the_attention():
     assert float(found) == pytest.approx(
         float(sma.theory.action(sma.Problem(scaled, labels, layers=(2,), **options), point)), rel=1e-12
     )
-    assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).heads == (GAINS,)
+    assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).layers == (GAINS,)
     assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)

@@ -1,7 +1,7 @@
 """Samplers of mixed chains against importance sampling over all weights, at widths too narrow for some of the paths."""
 
 import itertools
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -21,34 +21,34 @@ sampling = sma.sampling
 
 
 def drawn(name):
-    """Training inputs and labels, and the options of every sampler."""
+    """The problem of a chain, and inputs for testing."""
     layers, widths, outputs = CHAINS[name]
     rng = np.random.default_rng(11)
     values = rng.normal(size=(EXAMPLES + 2, len(brute_force.paths(layers)), FEATURES))
     labels = rng.normal(size=(EXAMPLES,) if outputs is None else (EXAMPLES, outputs))
-    common = {
-        "layers": brute_force.spelled(layers, outputs),
-        "width": widths,
-        "temperature": TEMPERATURE,
-        "variance": VARIANCES[: len(layers) + 2],
-        "attentioned_test": values[EXAMPLES:],
-    }
-    return (values[:EXAMPLES], labels), common
+    problem = sma.Problem(
+        values[:EXAMPLES],
+        labels,
+        layers=brute_force.spelled(layers, outputs),
+        width=widths,
+        temperature=TEMPERATURE,
+        variance=VARIANCES[: len(layers) + 2],
+    )
+    return problem, values[EXAMPLES:]
 
 
 @cache
 def truth(name):
     """Means of U and of the test outputs over the posterior of all weights, with their errors: weighted prior draws."""
-    (train, labels), options = drawn(name)
-    values = jnp.concatenate([jnp.asarray(train), jnp.asarray(options["attentioned_test"])])
-    xi = sma.AttentionedInputs(values, options["heads"])
-    size = {"layers": options["heads"], "width": options["width"], "variance": options["variance"]}
+    problem, test = drawn(name)
+    xi = sma.AttentionedInputs(jnp.concatenate([problem.attentioned.values, test]), problem.layers)
+    size = {"layers": problem.layers, "width": problem.width, "variance": problem.variance}
 
     def one(key):
         weights = sma.sample_weights(key, features=FEATURES, **size)
         outputs = sma.model.forward_paths(weights, xi)
-        misfit = jnp.sum((outputs[:EXAMPLES] - labels) ** 2) / (2 * TEMPERATURE)
-        overlap = sma.model.weights_order_parameters(weights, layers=options["heads"])[0]
+        misfit = jnp.sum((outputs[:EXAMPLES] - problem.labels) ** 2) / (2 * TEMPERATURE)
+        overlap = sma.model.weights_order_parameters(weights, layers=problem.layers)[0]
         return jnp.exp(-misfit), {"order_parameter": overlap, "output": outputs[EXAMPLES:]}
 
     @jax.jit
@@ -64,7 +64,7 @@ def truth(name):
         mean = sides.mean(axis=0) / weight.mean()
         rest = (sides - weight.reshape(-1, *(1,) * mean.ndim) * mean[None]) / weight.mean()
         result[quantity] = (mean, rest.std(axis=0, ddof=1) / np.sqrt(BLOCKS))
-    evidence = weight.mean() / (2 * np.pi * TEMPERATURE) ** (labels.size / 2)
+    evidence = weight.mean() / (2 * np.pi * TEMPERATURE) ** (problem.labels.size / 2)
     result["log_evidence"] = (np.log(evidence), weight.std(ddof=1) / np.sqrt(BLOCKS) / weight.mean())
     return result
 
@@ -79,18 +79,18 @@ def assert_same(found, wanted):
 
 
 SAMPLERS = {
-    "order parameters": (sampling.posterior, {"draws": 2000, "warmup": 200}),
-    "Gibbs": (sampling.gibbs_posterior, {"draws": 4000, "warmup": 200}),
-    "weights": (sampling.weights_posterior, {"draws": 500, "warmup": 200}),
-    "tempered": (sampling.tempered_posterior, {"draws": 1000, "warmup": 200, "rungs": 3}),
+    "order parameters": (sampling.posterior, 2000),
+    "Gibbs": (sampling.gibbs_posterior, 4000),
+    "weights": (sampling.weights_posterior, 500),
+    "tempered": (partial(sampling.tempered_posterior, rungs=3), 1000),
 }
 
 
 @pytest.mark.parametrize(("sampler", "name"), list(itertools.product(SAMPLERS, CHAINS))[:-1])
 def test_samplers_have_the_posterior_of_the_weights(sampler, name):
-    function, counts = SAMPLERS[sampler]
-    data, options = drawn(name)
-    found = function(*data, **options, **counts, key=jax.random.key(13), warn=False)
+    (function, draws), (problem, test) = SAMPLERS[sampler], drawn(name)
+    chains = sma.Chains(draws=draws, warmup=200, warn=False)
+    found = function(problem, key=jax.random.key(13), test=test, chains=chains)
     for quantity in ("order_parameter", "output"):
         assert_same(sampling.estimate(found[quantity]), truth(name)[quantity])
     assert sampling.prediction(found).mean.shape == truth(name)["output"][0].shape
@@ -98,39 +98,34 @@ def test_samplers_have_the_posterior_of_the_weights(sampler, name):
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name):
-    data, options = drawn(name)
-    found = sampling.importance(sma.Problem(*data, **options), points=128, key=jax.random.key(14))
+    problem, test = drawn(name)
+    found = sampling.importance(problem, test=test, points=128, key=jax.random.key(14))
     for quantity in ("order_parameter", "output", "log_evidence"):
         assert_same(getattr(found, quantity), truth(name)[quantity])
 
 
 def test_kept_weights_are_those_of_the_chain():
-    data, options = drawn("heads, skip, two outputs")
-    counts = {"draws": 4, "warmup": 0, "chains": 2, "keep_weights": True}
-    found = sampling.gibbs_posterior(
-        sma.Problem(*data, **options, **counts), key=jax.random.key(15), chains=sma.Chains(warn=False)
-    )
+    problem, test = drawn("heads, skip, two outputs")
+    options = {"test": test, "keep_weights": True, "chains": sma.Chains(draws=4, warmup=0, count=2, warn=False)}
+    found = sampling.gibbs_posterior(problem, key=jax.random.key(15), **options)
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")
     one = found.isel(chain=1, draw=2)
     values = tuple(jnp.asarray(one[f"values_{layer}"].values) for layer in (1, 2))
     weights = sma.model.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
-    overlaps = sma.model.weights_order_parameters(weights, layers=options["heads"])
+    overlaps = sma.model.weights_order_parameters(weights, layers=problem.layers)
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-    again = sampling.gibbs_posterior(
-        sma.Problem(*data, **options, **counts), key=jax.random.key(16), start=found, chains=sma.Chains(warn=False)
-    )
+    again = sampling.gibbs_posterior(problem, key=jax.random.key(16), start=found, **options)
     assert again["output"].shape == found["output"].shape
 
 
 def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
-    data, options = drawn("heads, skip, two outputs")
-    test = options.pop("attentioned_test")
-    options["width"] = 30
-    saddle = sma.solve(sma.Problem(*data, **options))
+    problem, test = drawn("heads, skip, two outputs")
+    problem = problem.replace(width=30)
+    saddle = sma.solve(problem)
     corrected = sampling.corrected(saddle, test)
-    exact = sampling.importance(sma.Problem(*data, **options), test=test, points=8192, key=jax.random.key(17))
+    exact = sampling.importance(problem, test=test, points=8192, key=jax.random.key(17))
     for found, plain, one in (
         (corrected.order_parameters[0], saddle.order_parameter, exact.order_parameter),
         (corrected.prediction.mean, saddle.predict(test).mean, exact.output),

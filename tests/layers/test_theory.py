@@ -28,7 +28,8 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     inputs, labels, test = drawn(layers, outputs)
     heads = brute_force.spelled(layers, outputs)
     options = {"layers": heads, "width": widths, "temperature": TEMPERATURE, "variance": variances}
-    found = sma.solve(sma.Problem(inputs, labels, **options), method="dense")
+    problem = sma.Problem(inputs, labels, **options)
+    found = sma.solve(problem, method="dense")
     wanted, value = brute_force.saddle_point(inputs, labels, layers, outputs, widths, variances, TEMPERATURE)
     assert float(found.action) == pytest.approx(value, abs=1e-9)
     for one, other in zip(found.order_parameters, wanted, strict=True):
@@ -50,7 +51,7 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     assert found.kernel(test, inputs).shape == (len(test), *axes, len(inputs), *axes)
     np.testing.assert_allclose(found.kernel(test, inputs).reshape(kernel.shape), kernel, rtol=1e-10, atol=1e-12)
 
-    products = sma.solve(sma.Problem(inputs, labels, **options), method="products")
+    products = sma.solve(problem, method="products")
     np.testing.assert_allclose(products.order_parameter, found.order_parameter, atol=1e-6)
 
 
@@ -114,19 +115,19 @@ def test_one_output_by_name_is_the_scalar_output(plain):
 def test_a_subset_of_paths_keeps_all_outputs():
     layers, outputs = [("heads", 2), ("skip", 1)], 2
     train, labels, test = drawn(layers, outputs)
-    heads = brute_force.spelled(layers, outputs)
     overlap = np.cov(np.random.default_rng(1).normal(size=(8, 20)))
-    found = sma.predict(sma.Problem(train, labels, temperature=TEMPERATURE, layers=heads), test, overlap, paths=[1, 2])
+    problem = sma.Problem(train, labels, temperature=TEMPERATURE, layers=brute_force.spelled(layers, outputs))
+    found = sma.predict(problem, test, overlap, paths=[1, 2])
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-11)
     with pytest.raises(ValueError, match=r"paths: wanted different indices out of 0\.\.3, .* got \[4\]"):
-        sma.predict(sma.Problem(train, labels, temperature=TEMPERATURE, layers=heads), test, overlap, paths=[4])
+        sma.predict(problem, test, overlap, paths=[4])
 
 
 def test_accuracy_of_several_outputs_counts_the_largest():
     means = np.array([[3.0, 1.0, 2.0], [0.0, 1.0, 1.0], [0.0, 0.0, 5.0], [1.0, 1.0, 1.0]])
     labels = 2 * np.eye(3)[[0, 2, 1, 0]] - 1
     assert float(sma.accuracy(means, labels)) == pytest.approx((1 + 0.5 + 0 + 1 / 3) / 4)
-    with pytest.raises(ValueError, match="labels: wanted one largest label an example"):
+    with pytest.raises(ValueError, match="labels: wanted one largest label per example"):
         sma.accuracy(means, np.zeros((4, 3)))

@@ -32,16 +32,16 @@ def test_widths_may_be_traced():
 
 
 @pytest.mark.parametrize(
-    ("heads", "width", "variance", "message"),
+    ("layers", "width", "variance", "message"),
     [
         ((2, 2), (3, 3), 1.0, r"width: wanted one number or 3 of them, .* got 2"),
         ((2, 2), (3, math.inf, 3), 1.0, r"width: wanted all widths finite or all infinite"),
         ((2, 2), (3, -1, 3), 1.0, r"width\[1\]: wanted a positive number, got -1"),
         ((2, 2), 3, (1.0, 1.0, math.inf, 1.0), r"variance\[2\]: wanted a positive finite number, got inf"),
-        (None, 3, 1.0, r"heads: plain arrays carry no head structure\. Pass heads="),
-        ((2, True), 3, 1.0, r"heads: wanted whole numbers of at least 1"),
+        (None, 3, 1.0, r"layers: plain arrays do not say which layers they pass\. Pass layers="),
+        ((2, True), 3, 1.0, r"layers: wanted whole numbers of at least 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(heads, width, variance, message):
+def test_what_does_not_fit_is_refused(layers, width, variance, message):
     with pytest.raises(ValueError, match=message):
-        Architecture.of(heads, width, variance)
+        Architecture.of(layers, width, variance)

@@ -20,7 +20,6 @@ WEIGHTS = sma.sample_weights(jax.random.key(0), layers=HEADS, width=4, features=
 TAKE = {
     "attention_matrices": (lambda one, **how: sma.model.attention_matrices(INPUTS, one, **how), "attention"),
     "attentioned_inputs": (lambda one, **how: sma.attentioned_inputs(INPUTS, one, **how).values, "attention"),
-    "forward": (lambda one, **how: sma.forward(WEIGHTS, INPUTS, one, **how), "attention"),
     "normalisation_scales": (
         lambda one, **how: sma.model.normalisation_scales(WEIGHTS, INPUTS, one, **how),
         "attention",
@@ -46,6 +45,11 @@ def test_queries_before_keys_give_the_same_where_it_is_said(take):
         function(OURS, layout="query_key")
     with pytest.raises(ValueError, match="layout: wanted one of key_query, query_key, got 'torch'"):
         function(OURS, layout="torch")
+
+
+def test_a_function_without_a_layout_says_to_swap_the_axes():
+    with pytest.raises(ValueError, match="attention of layer 1: .* got queries before keys.* swap the last two axes"):
+        sma.forward(WEIGHTS, INPUTS, THEIRS)
 
 
 @pytest.mark.parametrize("take", TAKE)

@@ -16,7 +16,8 @@ import statmech_attention as sma
 from statmech_attention.layers import Linear
 
 EXAMPLES, TOKENS, FEATURES = 3, 4, 5
-CHAINS = {**brute_force.CHAINS, "two layers": ([("heads", 2), ("heads", 3)], (4, 3, 5), None)}
+# Of a width of 1, as the two layers of `brute_force` have it, nothing is left without the mean.
+CHAINS = brute_force.CHAINS | {"two layers": ([("heads", 2), ("heads", 3)], (4, 3, 5), None)}
 
 
 def normalised(token, centred, epsilon):
@@ -71,7 +72,7 @@ def test_frozen_statistics_give_the_network_with_real_norms(name, centred, norm)
     weights = sma.model.mean_free(weights) if centred else weights
     scales = sma.model.normalisation_scales(weights, inputs, matrices, layers=heads, norm=norm, epsilon=0.01)
     assert [one.shape for one in scales] == [(EXAMPLES, TOKENS)] * (len(layers) + (norm == "pre"))
-    options = {"heads": heads, "scales": scales, "norm": norm}
+    options = {"layers": heads, "scales": scales, "norm": norm}
     np.testing.assert_allclose(sma.forward(weights, inputs, matrices, **options), wanted, rtol=1e-11, atol=1e-12)
     xi = sma.attentioned_inputs(inputs, matrices, **options)
     np.testing.assert_allclose(sma.model.forward_paths(weights, xi), wanted, rtol=1e-11, atol=1e-12)

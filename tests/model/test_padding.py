@@ -38,6 +38,11 @@ def alone(inputs, mask):
     return [inputs[example, mask[example]][None] for example in range(len(inputs))]
 
 
+def turned(matrices, layout):
+    """Matrices with keys before queries, or the other way round."""
+    return matrices if layout == "key_query" else [np.swapaxes(matrix, -1, -2) for matrix in matrices]
+
+
 def all_close(found, wanted):
     np.testing.assert_allclose(found, np.concatenate(wanted), rtol=1e-11, atol=1e-13)
 
@@ -94,16 +99,14 @@ def test_matrices_from_elsewhere_may_hold_anything_where_padding_asks(inputs, ma
             matrix[example][:, :, real] = 0
             matrix[example][np.ix_(range(HEADS[layer]), real, real)] = own[layer][0]
     wanted = [sma.attentioned_inputs(*pair).values for pair in zip(alone(inputs, mask), single, strict=True)]
-    given = matrices if layout == "key_query" else [np.swapaxes(matrix, 2, 3) for matrix in matrices]
+    given = turned(matrices, layout)
     all_close(sma.attentioned_inputs(inputs, given, layout=layout, mask=mask).values, wanted)
     sharp = [np.concatenate([layer[0].max(axis=1) for layer in own]) for own in single]
     wanted = np.concatenate(sharp, axis=1).mean(axis=1)
     np.testing.assert_allclose(pruning.head_confidence(given, layout=layout, mask=mask), wanted)
     # Sequences as they are, each with matrices of its own.
     sequences = [one[0] for one in alone(inputs, mask)]
-    layers = [[own[layer][0] for own in single] for layer in range(len(HEADS))]
-    if layout == "query_key":
-        layers = [[np.swapaxes(one, 1, 2) for one in layer] for layer in layers]
+    layers = [turned([own[layer][0] for own in single], layout) for layer in range(len(HEADS))]
     wanted = [sma.attentioned_inputs(*pair).values for pair in zip(alone(inputs, mask), single, strict=True)]
     all_close(sma.attentioned_inputs(sequences, layers, layout=layout).values, wanted)
 
@@ -130,10 +133,13 @@ def test_heads_are_selected_on_padded_sequences():
     attention = [np.swapaxes(rng.dirichlet(np.ones(4), size=(40, 2, 4)), 2, 3)]
     wider = [np.pad(attention[0], ((0, 0), (0, 0), (0, 2), (0, 2)), constant_values=((0, 0),) * 4)]
     mask = np.arange(6)[None].repeat(40, axis=0) < 4
-    options = {"keep": 1, "directions": 3, "folds": 2}
-    plain = sma.select_heads(inputs, attention, labels, **options)
-    padded = sma.select_heads(
-        np.pad(inputs, ((0, 0), (0, 2), (0, 0)), constant_values=7.0), wider, labels, mask=mask, **options
+    longer = np.pad(inputs, ((0, 0), (0, 2), (0, 0)), constant_values=7.0)
+    plain, padded = (
+        sma.select_heads(sma.Problem(xi, labels, width=10, temperature=0.1), keep=1, directions=3, folds=2)
+        for xi in (
+            sma.attentioned_inputs(inputs, attention, readout="first"),
+            sma.attentioned_inputs(longer, wider, readout="first", mask=mask),
+        )
     )
     assert padded.kept.tolist() == plain.kept.tolist() and padded.accuracy == plain.accuracy
     np.testing.assert_allclose(padded.scores, plain.scores, rtol=1e-8)
@@ -162,7 +168,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
 WEIGHTS = sma.sample_weights(jax.random.key(0), layers=(2,), width=4, features=FEATURES)
 READ = {
     "attentioned_inputs": sma.attentioned_inputs,
-    "forward": lambda inputs, given, **how: sma.forward(WEIGHTS, inputs, given, **how),
+    "forward": lambda inputs, given, layout, **how: sma.forward(WEIGHTS, inputs, turned(given, layout), **how),
     "head_confidence": lambda inputs, given, **how: pruning.head_confidence(given, **how),
 }
 
@@ -171,9 +177,8 @@ READ = {
 @pytest.mark.parametrize("layout", ["key_query", "query_key"])
 def test_padding_without_a_mask_is_refused(inputs, read, layout):
     single = [reference.random_attention(np.random.default_rng(2), (2,), 1, length)[0][0] for length in LENGTHS]
-    given = [np.stack([np.pad(one, ((0, 0), *((0, TOKENS - one.shape[1]),) * 2)) for one in single])]
-    if layout == "query_key":
-        given = [np.swapaxes(given[0], 2, 3)]
+    padded = np.stack([np.pad(one, ((0, 0), *((0, TOKENS - one.shape[1]),) * 2)) for one in single])
+    given = turned([padded], layout)
     message = "attention of layer 1: wanted attention .* zeros alone from token [34] of example 0.* Pass mask="
     READ[read](inputs, given, layout=layout, mask=ENDS)
     with pytest.raises(ValueError, match=message):

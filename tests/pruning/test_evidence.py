@@ -14,7 +14,6 @@ from statmech_attention import sampling
 from statmech_attention.pruning import evidence as module
 from statmech_attention.pruning.evidence import head_evidence, log_evidence, order_parameters_left, without_head
 from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.theory.problem import Problem
 
 HEADS = (2, 2)
 EXAMPLES = 5
@@ -69,7 +68,7 @@ def test_without_several_heads_the_paths_through_none_of_them_are_left(problem):
 def test_a_rough_saddle_point_has_the_evidence_to_the_square_of_its_gradient(problem):
     inputs, labels = problem
     options = {"width": 5, "temperature": 0.5}
-    fine, rough = (head_evidence(Problem(inputs, labels, **options), tolerance=size).lost for size in (1e-10, 1e-3))
+    fine, rough = (head_evidence(sma.Problem(inputs, labels, **options), tolerance=size).lost for size in (1e-10, 1e-3))
     np.testing.assert_allclose(rough, fine, atol=1e-5)
     assert np.any(rough != fine)
 
@@ -78,7 +77,7 @@ def test_a_head_that_sees_nothing_loses_nothing(problem):
     inputs, labels = problem
     for head, blind in ((1, [2, 3]), (2, [0, 2])):  # of layer 1, of layer 2
         dark = sma.AttentionedInputs(inputs.values.at[:, blind].set(0.0), HEADS)
-        found = head_evidence(Problem(dark, labels, width=8, temperature=0.1))
+        found = head_evidence(sma.Problem(dark, labels, width=8, temperature=0.1))
         # Not by itself: the actions differ by the smallest entropies of 7 and 5 or 4 numbers.
         assert abs(float(found.whole.action - found.without[head].action)) > 1
         assert found.lost[head] == pytest.approx(0.0, abs=1e-8)
@@ -89,7 +88,7 @@ def test_a_head_that_sees_nothing_loses_nothing(problem):
 def test_warm_and_cold_starts_end_in_the_same_place(problem):
     inputs, labels = problem
     for coefficients in module.COEFFICIENTS:
-        found = head_evidence(Problem(inputs, labels, width=5, temperature=0.1), coefficients=coefficients)
+        found = head_evidence(sma.Problem(inputs, labels, width=5, temperature=0.1), coefficients=coefficients)
         for head, warm in enumerate(found.without):
             cold = sma.solve(
                 sma.Problem(without_head(inputs, head, coefficients=coefficients), labels, width=5, temperature=0.1)
@@ -100,7 +99,7 @@ def test_warm_and_cold_starts_end_in_the_same_place(problem):
 
 def test_at_infinite_width_it_is_exact(problem):
     inputs, labels = problem
-    found = head_evidence(Problem(inputs, labels, width=math.inf, temperature=0.3))
+    found = head_evidence(sma.Problem(inputs, labels, width=math.inf, temperature=0.3))
 
     def evidence(paths):
         # Of 4 paths and 3 features, all along.
@@ -148,16 +147,16 @@ def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(p
 
 def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
     inputs, labels = problem
-    options = {"temperature": 0.3, "key": jax.random.key(3), "points": 1024}
     errors = []
     for width in (32, 64):
-        exact = [sampling.importance(sma.Problem(inputs, labels, width=width, **options))]
-        exact += [
-            sampling.importance(sma.Problem(without_head(inputs, head), labels, width=width, **options))
-            for head in range(4)
+        exact = [
+            sampling.importance(
+                sma.Problem(seen, labels, width=width, temperature=0.3), key=jax.random.key(3), points=1024
+            )
+            for seen in (inputs, *(without_head(inputs, head) for head in range(4)))
         ]
         losses = [float(exact[0].log_evidence.mean - one.log_evidence.mean) for one in exact[1:]]
-        found = head_evidence(Problem(inputs, labels, width=width, temperature=0.3))
+        found = head_evidence(sma.Problem(inputs, labels, width=width, temperature=0.3))
         # The sampler's theory is this one.
         assert float(log_evidence(found.whole)) == pytest.approx(exact[0].theory, abs=1e-8)
         np.testing.assert_allclose(found.lost, [exact[0].theory - one.theory for one in exact[1:]], atol=1e-7)

@@ -6,7 +6,6 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.pruning import predictor_contributions, without_layers
-from statmech_attention.theory.problem import Problem
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 
@@ -23,18 +22,18 @@ def problem():
 
 def test_the_sum_over_paths_is_the_predictor(problem):
     train, labels, test, _, overlap = problem
-    parts = predictor_contributions(Problem(train, labels, temperature=0.3), test, overlap)
+    parts = predictor_contributions(sma.Problem(train, labels, temperature=0.3), test, overlap)
     wanted = sma.predict(sma.Problem(train, labels, temperature=0.3), test, overlap).mean
     np.testing.assert_allclose(parts.sum(axis=1), wanted, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="temperature"):
-        predictor_contributions(Problem(train, labels, temperature=0), test, overlap)
+        predictor_contributions(sma.Problem(train, labels, temperature=0), test, overlap)
     with pytest.raises(ValueError, match="labels"):
-        predictor_contributions(Problem(train, labels[:-1], temperature=1), test, overlap)
+        predictor_contributions(sma.Problem(train, labels[:-1], temperature=1), test, overlap)
 
 
 def test_without_a_layer_the_paths_around_it_are_left(problem):
     train, labels, test, wanted, overlap = problem
-    parts = np.asarray(predictor_contributions(Problem(train, labels, temperature=0.3), test, overlap))
+    parts = np.asarray(predictor_contributions(sma.Problem(train, labels, temperature=0.3), test, overlap))
     # Paths: three branches below, two above; branch 0 is the skip.
     kept = [range(6), [0, 1], [0, 2, 4], [0]]
     by_hand = [np.mean(np.sign(parts[:, list(some)].sum(axis=1)) == wanted) for some in kept]

@@ -2,7 +2,6 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -28,9 +27,13 @@ def made(seed, examples, random_labels=False):
     return inputs, [attention_to([0, 3, 1, 2, 3, 5], examples)], labels
 
 
+def posed(inputs, attention, labels, layers=None):
+    seen = sma.attentioned_inputs(inputs, attention, layers=layers, readout="first")
+    return sma.Problem(seen, labels, width=10, temperature=0.1)
+
+
 def test_the_heads_that_see_the_label_are_kept():
-    inputs, attention, labels = made(0, EXAMPLES)
-    found = sma.select_heads(jnp.asarray(inputs), [jnp.asarray(attention[0])], labels, keep=2, directions=FEATURES)
+    found = sma.select_heads(posed(*made(0, EXAMPLES)), keep=2, directions=FEATURES)
     assert {*found.kept} == {*USEFUL} and found.scores.max() == 1.0
     np.testing.assert_array_equal(found.scores[found.kept], np.sort(found.scores)[::-1][:2])
     assert found.accuracy.mean > 0.9
@@ -40,17 +43,13 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
     """Of the whole procedure, on fresh examples, within the standard errors of both."""
     inputs, attention, labels = made(1, EXAMPLES)
     inputs = inputs + np.random.default_rng(9).normal(scale=2.0, size=inputs.shape)  # harder
-    found = sma.select_heads(inputs, attention, labels, keep=2, directions=FEATURES)
+    known = posed(inputs, attention, labels)
+    found = sma.select_heads(known, keep=2, directions=FEATURES)
     fresh, others, wanted = made(2, 1000)
     fresh = fresh + np.random.default_rng(10).normal(scale=2.0, size=fresh.shape)
-    seen, tested = (
-        sma.pruning.prune(
-            sma.attentioned_inputs(x, matrix, readout="first"),
-            [head for head in range(HEADS) if head not in found.kept],
-        )
-        for x, matrix in ((inputs, attention), (fresh, others))
-    )
-    solution = sma.solve(sma.Problem(seen, labels, width=10, temperature=0.1))
+    removed = [head for head in range(HEADS) if head not in found.kept]
+    seen, tested = (sma.prune(one.attentioned, removed) for one in (known, posed(fresh, others, wanted)))
+    solution = sma.solve(known.replace(attentioned=seen))
     right = float(sma.accuracy(solution.predict(tested).mean, wanted))
     error = math.hypot(found.accuracy.error, math.sqrt(right * (1 - right) / 1000))
     assert 0.6 < right < 0.95
@@ -59,7 +58,7 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
 
 def test_labels_that_nothing_tells_are_guessed_at_half():
     """Choosing and learning on the examples that are then tested would give more."""
-    found = sma.select_heads(*made(3, EXAMPLES, random_labels=True), keep=2, directions=FEATURES)
+    found = sma.select_heads(posed(*made(3, EXAMPLES, random_labels=True)), keep=2, directions=FEATURES)
     for accuracy in (found.accuracy, found.accuracy_of_all):
         assert abs(accuracy.mean - 0.5) < 3 * max(accuracy.error, 0.5 / math.sqrt(EXAMPLES))
 
@@ -70,28 +69,32 @@ def test_two_layers_and_several_classes():
     inputs = rng.normal(size=(42, TOKENS, 4))
     inputs[:, 3, :3] += 4 * np.eye(3)[classes]
     attention = [attention_to([0, 3], 42), attention_to([0, 1], 42)]
-    found = sma.select_heads(inputs, attention, np.eye(3)[classes] - 1 / 3, keep=2, directions=4, folds=2)
+    known = posed(inputs, attention, np.eye(3)[classes] - 1 / 3, layers=(2, 2, sma.Outputs(3)))
+    found = sma.select_heads(known, keep=2, directions=4, folds=2)
     assert found.kept.shape == (2,) and 1 in found.kept and found.scores.shape == (4,)
     assert 0.6 < found.accuracy.mean <= 1
 
 
 def test_the_same_seed_gives_the_same_and_the_order_of_heads_does_not_matter():
     inputs, attention, labels = made(0, EXAMPLES)
-    first, again = (sma.select_heads(inputs, attention, labels, keep=2, directions=FEATURES) for _ in range(2))
+    options = {"keep": 2, "directions": FEATURES}
+    first, again = (sma.select_heads(posed(inputs, attention, labels), **options) for _ in range(2))
     assert first.accuracy == again.accuracy and first.kept.tolist() == again.kept.tolist()
     order = np.array([5, 3, 1, 0, 2, 4])
-    turned = sma.select_heads(inputs, [attention[0][:, order]], labels, keep=2, directions=FEATURES)
+    turned = sma.select_heads(posed(inputs, [attention[0][:, order]], labels), **options)
     np.testing.assert_allclose(turned.scores, first.scores[order], rtol=1e-5)
 
 
 def test_what_cannot_be_is_refused():
     inputs, attention, labels = made(0, 12)
-    good = {"keep": 2, "directions": 4}
-    with pytest.raises(ValueError, match="attention of layer 1: wanted .* sums of one over the keys, got other sums"):
-        sma.select_heads(inputs, [2 * attention[0]], labels, **good)
+    good = posed(inputs, attention, labels)
     with pytest.raises(ValueError, match="keep: wanted .*1.*got 7"):
-        sma.select_heads(inputs, attention, labels, keep=7)
+        sma.select_heads(good, keep=7)
     with pytest.raises(ValueError, match="keep: wanted 2 to 12 heads"):
-        sma.select_heads(inputs, attention * 2, labels, keep=1)
+        sma.select_heads(posed(inputs, attention * 2, labels), keep=1)
     with pytest.raises(ValueError, match="two examples in each of 7 folds, got 12"):
-        sma.select_heads(inputs, attention, labels, folds=7, **good)
+        sma.select_heads(good, keep=2, folds=7)
+    with pytest.raises(ValueError, match="labels: wanted"):
+        sma.select_heads(good.replace(labels=3 * labels), keep=2)
+    with pytest.raises(ValueError, match="problem: wanted a Problem"):
+        sma.select_heads(good.attentioned, keep=2)

@@ -53,14 +53,13 @@ def test_the_density_is_that_of_the_wishart_chain(seed):
 def test_the_posterior_is_the_action_up_to_a_term_of_order_one():
     """-2 ln p = N S + 2 sum_i i ln F_ii + constant: what the paper's limit leaves out."""
     rng = np.random.default_rng(4)
-    xi, labels = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(5, 4, 3))), HEADS), jnp.asarray(rng.normal(size=5))
-    data = posterior_density(xi, labels, 0.3, LAYOUT.widths, VARIANCES)
+    numbers = {"layers": HEADS, "width": WIDTHS, "temperature": 0.3, "variance": VARIANCES}
+    problem = sma.Problem(rng.normal(size=(5, 4, 3)), rng.normal(size=5), **numbers)
+    data = posterior_density(problem)
     gaps = []
     for point in jnp.asarray(0.5 * rng.normal(size=(2, FACTORS.coordinates))):
         order_parameters = coordinates.order_parameters(point, coordinates.full_rank(LAYOUT))
-        action = sma.theory.action(
-            sma.Problem(xi, labels, width=WIDTHS, temperature=0.3, variance=VARIANCES), order_parameters
-        )
+        action = sma.theory.action(problem, order_parameters)
         gaps.append(2 * potential(point, data, FACTORS) - max(WIDTHS) * action)
         gaps[-1] -= 2 * sum(i * point[start + i] for start, size in ((0, 4), (10, 2)) for i in range(size))
     assert float(gaps[0]) == pytest.approx(float(gaps[1]), rel=1e-10)

@@ -10,7 +10,6 @@ import pytest
 
 import statmech_attention as sma
 from sampling import problem
-from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling._bartlett import bartlett
 from statmech_attention.sampling._density import laplace, posterior_density
 
@@ -18,20 +17,18 @@ VARIANCES, WIDTHS = (0.8, 1.5, 1.2), (10, 30, 100, 300, 1000, 3000)
 sampling = sma.sampling
 
 
+def one_path(width):
+    """A problem of a single path, and its test inputs."""
+    train, labels, test = problem.inputs(1)
+    numbers = {"width": width, "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    return sma.Problem(train, labels, layers=(1,), **numbers), test
+
+
 def grid(width):
     """The posterior on a grid around its mode. Where the grid lies does not matter, only that it is wide enough."""
-    train, labels, _ = problem.inputs(1)
-    layout = Architecture.of((1,), width, VARIANCES)
-    xi = sma.AttentionedInputs(jnp.asarray(train), (1,))
-    data = posterior_density(xi, jnp.asarray(labels), problem.TEMPERATURE, layout.widths, VARIANCES)
-    around = laplace(data, jnp.zeros(2), bartlett(layout))
+    found, _ = one_path(width)
+    around = laplace(posterior_density(found), jnp.zeros(2), bartlett(found.architecture))
     return problem.on_a_grid(width, VARIANCES, np.asarray(around.mode), np.asarray(around.root))
-
-
-def solved(width):
-    train, labels, test = problem.inputs(1)
-    options = {"layers": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
-    return sma.solve(sma.Problem(train, labels, width=width, **options), tolerance=1e-10), test
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +37,8 @@ def errors():
     rows = []
     for width in WIDTHS:
         overlap, mean, variance, _ = grid(width)
-        solution, test = solved(width)
+        found, test = one_path(width)
+        solution = sma.solve(found, tolerance=1e-10)
         plain, better = solution.predict(test), sampling.corrected(solution, test)
         rows.append(
             [
@@ -66,10 +64,10 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     """Two layers, unequal widths and variances: the terms that one head does not have."""
     train, labels, test = problem.inputs(4)
     widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
-    options = {"layers": (2, 2), "width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
-    better = sampling.corrected(sma.solve(sma.Problem(train, labels, **options)), test)
-    exact = sampling.importance(sma.Problem(train, labels, **options), test=test, key=jax.random.key(3), points=4096)
-    saddle = sma.solve(sma.Problem(train, labels, **options))
+    numbers = {"width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
+    saddle = sma.solve(sma.Problem(train, labels, layers=(2, 2), **numbers))
+    better = sampling.corrected(saddle, test)
+    exact = sampling.importance(saddle.problem, test=test, key=jax.random.key(3), points=4096)
     gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
     # What is left is of the next order: a factor of about the largest coupling, alpha, down.
     left = np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean)
@@ -93,11 +91,8 @@ def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction()
 
 @pytest.mark.parametrize("width", [3, 30, 1000])
 def test_the_evidence_agrees_with_a_grid(width):
-    train, labels, test = problem.inputs(1)
-    options = {"layers": (1,), "temperature": problem.TEMPERATURE, "variance": VARIANCES}
-    found = sampling.importance(
-        sma.Problem(train, labels, width=width, **options), test=test, key=jax.random.key(5), points=256
-    )
+    known, test = one_path(width)
+    found = sampling.importance(known, test=test, key=jax.random.key(5), points=256)
     overlap, mean, _, evidence = grid(width)
     assert abs(found.log_evidence.mean - evidence) < 4 * found.log_evidence.error < 0.01
     assert abs(found.order_parameter.mean.item() - overlap) < 4 * found.order_parameter.error.item()
@@ -114,15 +109,8 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
     inputs = rng.normal(size=(60, 1, 3))
     labels = inputs[:, 0] @ np.array([1.0, -1.0, 0.5]) + np.sqrt(0.5) * rng.normal(size=60)
     temperatures = [0.05, 0.5, 5.0]
-    options = {
-        "layers": (1,),
-        "width": 1_000_000,
-        "temperatures": temperatures,
-        "key": jax.random.key(6),
-        "points": 16,
-        "warn": False,
-    }
-    found = sampling.evidence_by_temperature(sma.Problem(inputs, labels, **options))
+    wide = sma.Problem(inputs, labels, layers=(1,), width=1_000_000)
+    found = sampling.evidence_by_temperature(wide, temperatures, key=jax.random.key(6), points=16, warn=False)
     assert float(found.temperature[int(found.log_evidence.values.argmax())]) == 0.5
     for temperature in temperatures:
         gram = inputs[:, 0] @ inputs[:, 0].T / 3 + temperature * np.eye(60)
@@ -137,8 +125,8 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
 def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(width):
     """Fewer columns than paths, as many, more: a chi of few degrees of freedom has tails that no Gaussian has."""
     train, labels, _ = problem.inputs(4)
-    options = {"layers": (2, 2), "width": width, "temperature": problem.TEMPERATURE}
-    found = sampling.importance(sma.Problem(train, labels, **options), key=jax.random.key(8), points=512, warn=False)
+    narrow = sma.Problem(train, labels, layers=(2, 2), width=width, temperature=problem.TEMPERATURE)
+    found = sampling.importance(narrow, key=jax.random.key(8), points=512, warn=False)
 
     def likelihood(key):
         weights = sma.sample_weights(key, layers=(2, 2), width=width, features=train.shape[-1])
@@ -156,22 +144,21 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
 
 def test_few_effective_points_are_warned_of():
     train, labels, _ = problem.inputs(1)
-    options = {"layers": (1,), "width": 30, "temperature": problem.TEMPERATURE, "key": jax.random.key(1), "points": 4}
+    found = sma.Problem(train, labels, layers=(1,), width=30, temperature=problem.TEMPERATURE)
+    few = {"key": jax.random.key(1), "points": 4}
     with pytest.warns(sampling.MixingWarning, match="wanted 400. Raise points"):
-        sampling.importance(sma.Problem(train, labels, **options))
-    assert sampling.importance(sma.Problem(train, labels, **options), warn=False).effective_size < 400
+        sampling.importance(found, **few)
+    assert sampling.importance(found, warn=False, **few).effective_size < 400
 
 
 def test_what_has_no_correction_is_refused():
-    train, labels, _ = problem.inputs(1)
-    options = {"layers": (1,), "temperature": 0.2}
+    (train, labels, _), (wider, _, _) = problem.inputs(1), problem.inputs(2)
+    good = sma.Problem(train, labels, layers=(1,), width=30, temperature=0.2)
     with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
-        sampling.corrected(sma.solve_sweep(sma.Problem(train, labels, layers=(1,)), widths=[30], temperatures=[0.2]))
+        sampling.corrected(sma.solve_sweep(good, widths=[30], temperatures=[0.2]))
     with pytest.raises(ValueError, match="wanted a finite width"):
-        sampling.corrected(sma.solve(sma.Problem(train, labels, width=np.inf, **options)))
+        sampling.corrected(sma.solve(good.replace(width=np.inf)))
     with pytest.raises(ValueError, match="as many neurons as partial paths, got N_1 = 1 for 2"):
-        sampling.corrected(
-            sma.solve(sma.Problem(problem.inputs(2)[0], labels, layers=(2,), width=(1, 5), temperature=0.2))
-        )
+        sampling.corrected(sma.solve(sma.Problem(wider, labels, layers=(2,), width=(1, 5), temperature=0.2)))
     with pytest.raises(ValueError, match="points: wanted a power of two"):
-        sampling.importance(sma.Problem(train, labels, width=30, **options), points=100, key=jax.random.key(0))
+        sampling.importance(good, points=100, key=jax.random.key(0))

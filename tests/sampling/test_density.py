@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import Architecture
 from statmech_attention.sampling import _bartlett, _density
 from statmech_attention.theory.coordinates import order_parameter
 
-HEADS, VARIANCE, TEMPERATURE = (2, 2), 1.3, 0.1
+HEADS, WIDTH, VARIANCE, TEMPERATURE = (2, 2), 9.0, 1.3, 0.1
 
 
 @pytest.fixture(scope="module")
 def problem():
     rng = np.random.default_rng(5)
-    xi = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(6, 4, 3))), HEADS)
-    return xi, jnp.asarray(rng.normal(size=6))
+    numbers = {"width": WIDTH, "temperature": TEMPERATURE, "variance": VARIANCE}
+    return sma.Problem(rng.normal(size=(6, 4, 3)), rng.normal(size=6), layers=HEADS, **numbers)
 
 
 @pytest.fixture(params=["pairs", "inputs"])
@@ -27,17 +26,16 @@ def data(request, problem, monkeypatch):
     """Both ways to make the kernel."""
     if request.param == "inputs":
         monkeypatch.setattr(_density, "LARGEST_PRODUCTS", 1)
-    found = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
+    found = _density.posterior_density(problem)
     assert (found.products is None) == (request.param == "inputs")
     return found
 
 
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
-    overlap = order_parameter(point, factors)
-    energy = sma.theory.energy(sma.Problem(*problem, temperature=TEMPERATURE, variance=VARIANCE), overlap)
-    chain = _bartlett.chain_potential(point, jnp.full(3, 9.0), factors) + _bartlett.chain_order_one(point, factors)
-    return chain + 0.5 * problem[1].shape[0] * energy
+    energy = sma.theory.energy(problem, order_parameter(point, factors))
+    chain = _bartlett.chain_potential(point, jnp.full(3, WIDTH), factors) + _bartlett.chain_order_one(point, factors)
+    return chain + 0.5 * len(problem.labels) * energy
 
 
 @partial(jax.jit, static_argnames="factors")
@@ -48,7 +46,7 @@ def derivatives(point, problem, factors):
 
 
 def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem, data):
-    factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
+    factors = _bartlett.bartlett(problem.architecture)
     point = 0.3 * jnp.asarray(np.random.default_rng(6).normal(size=factors.coordinates))
 
     @jax.jit
@@ -64,8 +62,8 @@ def test_value_gradient_and_hessian_agree_with_automatic_differentiation(problem
 
 
 def test_the_mode_is_one_and_its_root_whitens(problem):
-    data = _density.posterior_density(*problem, TEMPERATURE, (9.0,) * 3, (VARIANCE,) * 4)
-    factors = _bartlett.bartlett(Architecture.of(HEADS, 9, VARIANCE))
+    data = _density.posterior_density(problem)
+    factors = _bartlett.bartlett(problem.architecture)
     found = _density.laplace(data, jnp.zeros(factors.coordinates), factors)
     _, gradient, hessian = derivatives(found.mode, problem, factors)
     np.testing.assert_allclose(gradient, 0.0, atol=1e-5)

@@ -5,19 +5,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from sampling.problem import TEMPERATURE, TEST, inputs
+import statmech_attention as sma
+from sampling.problem import TEMPERATURE, inputs
 from statmech_attention import sampling
 
 CHAINS, DRAWS = 2, 30
-OPTIONS = {"width": 3, "temperature": TEMPERATURE, "layers": (2,), "draws": DRAWS, "chains": CHAINS, "warmup": 20}
+NUMBERS = {"width": 3, "temperature": TEMPERATURE, "layers": (2,)}
+FEW = {"key": jax.random.key(0), "chains": sma.Chains(draws=DRAWS, count=CHAINS, warmup=20, warn=False)}
 
 
 @pytest.fixture(scope="module")
 def draws():
     train, labels, test = inputs(2)
-    return sampling.posterior(
-        sma.Problem(train, labels, **OPTIONS), key=jax.random.key(0), test=test, chains=sma.Chains(warn=False)
-    )
+    return sampling.posterior(sma.Problem(train, labels, **NUMBERS), test=test, **FEW)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def tree(draws):
 
 
 def test_groups_hold_what_belongs_to_them(draws, tree):
-    assert set(tree.children) == {"posterior", "predictions", "sample_stats", "diagnostics"}
+    assert set(tree.children) == {"posterior", "predictions", "sample_stats"}
     assert set(tree["posterior"].data_vars) == {"order_parameter", "order_parameter_2"}
     assert set(tree["predictions"].data_vars) == {"output", "output_variance"}
     assert set(tree["sample_stats"].data_vars) == {"lp", "n_steps", "acceptance_rate", "diverging"}
@@ -39,23 +39,12 @@ def test_groups_hold_what_belongs_to_them(draws, tree):
     assert tree["posterior"].attrs["temperature"] == TEMPERATURE
 
 
-def test_diagnostics_stand_apart(draws, tree):
-    found = tree["diagnostics"]
-    assert found["order_parameter_rank_r_hat"].dims == ("path", "other_path")
-    assert found["output_tail_size"].shape == (TEST,) and found["order_parameter_2_bulk_size"].shape == ()
-    wanted = sampling.rank_r_hat(draws["order_parameter"].values)
-    np.testing.assert_array_equal(found["order_parameter_rank_r_hat"], wanted)
-
-
 def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there():
     train, labels, _ = inputs(2)
-    drawn = sampling.gibbs_posterior(
-        sma.Problem(train, labels, **OPTIONS), key=jax.random.key(0), keep_weights=True, chains=sma.Chains(warn=False)
-    )
+    drawn = sampling.gibbs_posterior(sma.Problem(train, labels, **NUMBERS), keep_weights=True, **FEW)
     tree = sampling.inference_data(drawn)
-    assert set(tree.children) == {"posterior", "diagnostics"}
+    assert set(tree.children) == {"posterior"}
     assert {"projection", "values_1", "readout", "order_parameter"} <= set(tree["posterior"].data_vars)
-    assert "projection_rank_r_hat" not in tree["diagnostics"]
 
 
 def test_it_is_written_and_read_by_group(tree, tmp_path):
@@ -68,7 +57,6 @@ def test_arviz_takes_it_as_it_is(tree):
     stats = pytest.importorskip("arviz_stats", reason="ArviZ, pip install arviz-stats, is not installed")
     table = stats.summary(tree, round_to="none")
     assert len(table) == tree["posterior"]["order_parameter"][0, 0].size + 1
-    column = next(name for name in table.columns if name.startswith("r_hat") or name == "rhat")
-    diagnostics = tree["diagnostics"]
-    found = [*diagnostics["order_parameter_rank_r_hat"].values.ravel(), diagnostics["order_parameter_2_rank_r_hat"]]
-    np.testing.assert_allclose(table[column].astype(float), np.array(found, float), rtol=1e-6)
+    mean = tree["posterior"].to_dataset().mean(("chain", "draw"))
+    wanted = [*mean["order_parameter"].values.ravel(), mean["order_parameter_2"]]
+    np.testing.assert_allclose(table["mean"].astype(float), np.array(wanted, float), rtol=1e-6)

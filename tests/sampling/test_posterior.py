@@ -3,11 +3,14 @@
 Two means agree within four of their standard errors, found from effective sample sizes; every key is fixed.
 """
 
+import math
 import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 from numpyro.infer.util import potential_energy
 
@@ -20,27 +23,25 @@ sampling = sma.sampling
 SAMPLERS = [sampling.posterior, sampling.weights_posterior, sampling.gibbs_posterior]
 
 
-def options(paths, width, seed, **others):
-    """Keyword arguments of any of the samplers, and its positional ones."""
+def given(paths, width):
+    """A problem and its test inputs."""
     train, labels, test = problem.inputs(paths)
-    common = {
-        "layers": (paths,),
-        "width": width,
-        "temperature": problem.TEMPERATURE,
-        "variance": VARIANCES,
-        "attentioned_test": test,
-    }
-    return (train, labels), {**common, "key": jax.random.key(seed), "warn": False, **others}
+    numbers = {"width": width, "temperature": problem.TEMPERATURE, "variance": VARIANCES}
+    return sma.Problem(train, labels, layers=(paths,), **numbers), test
 
 
-def exact(paths, width, draws=4000, **others):
-    data, named = options(paths, width, 1, draws=draws, warmup=200, **others)
-    return sampling.posterior(sma.Problem(*data, **named))
+def drawn_by(sampler, paths, width, seed, chains, **options):
+    known, test = given(paths, width)
+    chains = sma.Chains(**{"warn": False} | chains)
+    return sampler(known, key=jax.random.key(seed), test=test, chains=chains, **options)
 
 
-def gibbs(paths, width, draws=6000, **others):
-    data, named = options(paths, width, 2, draws=draws, warmup=300, **others)
-    return sampling.gibbs_posterior(sma.Problem(*data, **named))
+def exact(paths, width, **chains):
+    return drawn_by(sampling.posterior, paths, width, 1, {"draws": 4000, "warmup": 200} | chains)
+
+
+def gibbs(paths, width, draws=6000, **options):
+    return drawn_by(sampling.gibbs_posterior, paths, width, 2, {"draws": draws, "warmup": 300}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +71,7 @@ def assert_same_variances(one, other):
 
 @pytest.mark.usefixtures("optimised")
 def test_nuts_on_all_weights_has_the_same_posterior(drawn):
-    data, named = options(2, 10, 3, draws=700, warmup=300)
-    weights = sampling.weights_posterior(sma.Problem(*data, **named))
+    weights = drawn_by(sampling.weights_posterior, 2, 10, 3, {"draws": 700, "warmup": 300})
     for name in ("order_parameter", "order_parameter_2", "output"):
         assert_same_means(drawn, weights, name)
     assert_same_variances(drawn, weights)
@@ -89,10 +89,7 @@ def test_gibbs_sampling_has_the_same_posterior(drawn, width):
 
 def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
     """So that agreement above means something."""
-    train, labels, _ = problem.inputs(2)
-    saddle = sma.solve(
-        sma.Problem(train, labels, layers=(2,), width=10, temperature=problem.TEMPERATURE, variance=VARIANCES)
-    )
+    saddle = sma.solve(given(2, 10)[0])
     found = sampling.estimate(drawn["order_parameter"])
     prior = 1.8 * np.eye(2)
     for other in (saddle.order_parameter, prior):
@@ -170,8 +167,7 @@ def test_more_draws_go_on_from_a_finished_sampling(drawn, tmp_path):
 
 def test_double_precision_of_this_thread_alone_reaches_the_chains():
     def few():
-        data, named = options(2, 10, 1, draws=4, warmup=2)
-        return sampling.posterior(sma.Problem(*data, **named))["order_parameter"]
+        return exact(2, 10, draws=4, warmup=2)["order_parameter"]
 
     expected = few()
     jax.config.update("jax_enable_x64", False)
@@ -186,8 +182,8 @@ def test_double_precision_of_this_thread_alone_reaches_the_chains():
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
 def test_chains_in_one_program_draw_what_chains_in_threads_do(sampler):
     # Few steps: rounding grows along a chain.
-    data, named = options(2, 10, 1, draws=6, warmup=4)
-    apart, together = (sampler(*data, **named, chain_method=method) for method in ("parallel", "vectorized"))
+    few = {"draws": 6, "warmup": 4}
+    apart, together = (drawn_by(sampler, 2, 10, 1, few | {"method": method}) for method in ("parallel", "vectorized"))
     for name in ("order_parameter", "output"):
         np.testing.assert_allclose(together[name], apart[name], rtol=1e-8)
 
@@ -238,58 +234,66 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
 
 
 def test_predictors_give_the_mean_outputs(drawn):
-    data, named = options(2, 10, 0)
+    known, test = given(2, 10)
     some = drawn.isel(draw=slice(5))
-    vectors = sampling.predictors(some, sma.Problem(*data, layers=(2,)))
-    outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(named["attentioned_test"]))
+    vectors = sampling.predictors(some, sma.Problem(known.attentioned, known.labels))
+    outputs = jnp.einsum("cdpi,epi->cde", vectors, jnp.asarray(test))
     np.testing.assert_allclose(outputs, some["output"], rtol=1e-9, atol=1e-12)
 
 
 def test_few_draws_are_warned_of(drawn):
-    data, named = options(2, 10, 1, draws=50, warmup=200)
     with pytest.warns(sampling.MixingWarning, match="effective size of order_parameter down to"):
-        found = sampling.posterior(sma.Problem(*data, **{**named, "warn": True}))
+        found = exact(2, 10, draws=50, warn=True)
     assert "effective size" in found.attrs["warning"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert sampling.posterior(sma.Problem(*data, **named)).attrs["warning"] == found.attrs["warning"]
+        assert exact(2, 10, draws=50).attrs["warning"] == found.attrs["warning"]
 
 
-BAD = [
-    ({"draws": -3}, "draws: wanted a whole number of at least 4, got -3"),
-    ({"count": 1}, "chains: wanted a whole number of at least 2: R-hat compares chains"),
-    ({"thinning": 0}, "thinning: wanted"),
-    ({"chain_method": "threads"}, "chain_method: wanted one of auto, parallel, vectorized, got 'threads'"),
-    ({"width": np.inf}, "width: wanted whole numbers"),
-    ({"attentioned_test": np.zeros((2, 2, 5))}, "attentioned_test: wanted"),
-]
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"draws": -3}, "draws: wanted a whole number of at least 4, got -3"),
+        ({"count": 1}, "count: wanted a whole number of at least 2: R-hat compares chains"),
+        ({"warmup": -1}, "warmup: wanted a whole number of at least 0, got -1"),
+        ({"thinning": 0}, "thinning: wanted"),
+        ({"method": "threads"}, "method: wanted one of auto, parallel, vectorized, got 'threads'"),
+    ],
+    ids=str,
+)
+def test_chains_that_cannot_be_run_are_refused(changed, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        sma.Chains(**changed)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
-@pytest.mark.parametrize(("changed", "message"), BAD, ids=str)
-def test_bad_input_is_refused(sampler, changed, message):
-    data, named = options(2, 10, 0)
-    with pytest.raises(ValueError, match=message):
-        sampler(*data, **{**named, **changed})
+def test_bad_input_is_refused(sampler):
+    (known, test), key = given(2, 10), jax.random.key(0)
+    with pytest.raises(ValueError, match="^width: wanted whole numbers"):
+        sampler(known.replace(width=np.inf), key=key, test=test)
+    with pytest.raises(ValueError, match="^test: wanted"):
+        sampler(known, key=key, test=np.zeros((2, 2, 5)))
+    with pytest.raises(ValueError, match="^chains: wanted sma.Chains"):
+        sampler(known, key=key, chains=4)
 
 
-def test_the_potential_of_the_weights_is_that_of_the_model():
+def test_the_potential_of_the_weights_is_that_of_a_model_in_numpyro():
     """Of several outputs and prior variances, too."""
     rng = np.random.default_rng(2)
-    heads, variances, shapes = (2, sma.Outputs(3)), (0.8, 1.5, 1.2), {"projection": (5, 4), "values_1": (2, 5, 5)}
-    position = {name: jnp.asarray(rng.normal(size=size)) for name, size in {**shapes, "readout": (5, 3)}.items()}
-    data, _ = weights.prepared(
-        rng.normal(size=(6, 2, 4)),
-        rng.normal(size=(6, 3)),
-        None,
-        width=5,
-        temperature=0.3,
-        variance=variances,
-        heads=heads,
-        key=jax.random.key(0),
-        settings={"draws": 4, "warmup": 0, "count": 2},
-    )
-    sites = jax.tree.map(jnp.shape, weights.weights_of(position, 1))
-    arguments = {"temperature": data.temperature, "variance": variances, "shapes": sites}
-    wanted = potential_energy(sampling.weights_model, (data.inputs, data.labels), arguments, position)
+    layers, shapes = (2, sma.Outputs(3)), {"projection": (5, 4), "values_1": (2, 5, 5), "readout": (5, 3)}
+    position = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in shapes.items()}
+    numbers = {"width": 5, "temperature": 0.3, "variance": VARIANCES}
+    known = sma.Problem(rng.normal(size=(6, 2, 4)), rng.normal(size=(6, 3)), layers=layers, **numbers)
+
+    def model():
+        sites = zip(shapes.items(), VARIANCES, strict=True)
+        projection, values, readout = (
+            math.sqrt(variance) * numpyro.sample(name, dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
+            for (name, shape), variance in sites
+        )
+        outputs = sma.model.forward_paths(sma.model.Weights(projection, (values,), readout), known.attentioned)
+        numpyro.sample("labels", dist.Normal(outputs, math.sqrt(0.3)).to_event(2), obs=known.labels)
+
+    data, _ = weights.prepared(known, None, jax.random.key(0))
+    wanted = potential_energy(model, (), {}, position)
     assert float(weights._potential(position, data, False)) == pytest.approx(float(wanted), rel=1e-13)

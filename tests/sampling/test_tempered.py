@@ -68,25 +68,18 @@ def test_two_far_modes_are_visited_in_their_shares():
 
 @pytest.fixture(scope="module")
 def narrow():
-    """One neuron in the first layer, two paths: draws of both samplers."""
+    """A problem with one neuron in the first layer and two paths, and its test inputs."""
     train, labels, test = problem.inputs(2)
-    options = {"layers": (2,), "width": (1, 3), "temperature": 0.2, "attentioned_test": test, "warn": False}
-    return (train, labels), options
+    return sma.Problem(train, labels, layers=(2,), width=(1, 3), temperature=0.2), test
 
 
 def test_the_law_is_that_of_the_other_samplers(narrow):
-    (train, labels), options = narrow
-    found = sampling.tempered_posterior(
-        sma.Problem(train, labels, **options), key=jax.random.key(1), rungs=6, chains=sma.Chains(draws=2500, warmup=200)
-    )
-    others = [
-        sampling.gibbs_posterior(
-            sma.Problem(train, labels, **options), key=jax.random.key(2), chains=sma.Chains(draws=20_000, warmup=300)
-        ),
-        sampling.posterior(
-            sma.Problem(train, labels, **options), key=jax.random.key(3), chains=sma.Chains(draws=4000, warmup=200)
-        ),
-    ]
+    def drawn(sampler, seed, draws, warmup, **options):
+        chains = sma.Chains(draws=draws, warmup=warmup, warn=False)
+        return sampler(narrow[0], test=narrow[1], key=jax.random.key(seed), chains=chains, **options)
+
+    found = drawn(sampling.tempered_posterior, 1, 2500, 200, rungs=6)
+    others = [drawn(sampling.gibbs_posterior, 2, 20_000, 300), drawn(sampling.posterior, 3, 4000, 200)]
     for other in others:
         for name in ("order_parameter", "order_parameter_2", "output"):
             one, two = sampling.estimate(found[name]), sampling.estimate(other[name])
@@ -98,12 +91,12 @@ def test_the_law_is_that_of_the_other_samplers(narrow):
 
 
 def test_a_run_that_was_interrupted_goes_on_to_the_same_draws(narrow, tmp_path):
-    (train, labels), options = narrow
-    options = {**options, "key": jax.random.key(4), "warmup": 30, "rungs": 3}
-    whole = sampling.tempered_posterior(sma.Problem(train, labels, **options), chains=sma.Chains(draws=60))
+    def drawn(draws, path=None):
+        chains = sma.Chains(draws=draws, warmup=30, checkpoint=path, warn=False)
+        return sampling.tempered_posterior(narrow[0], test=narrow[1], key=jax.random.key(4), rungs=3, chains=chains)
+
+    whole = drawn(60)
     path = tmp_path / "chains.npz"
-    sampling.tempered_posterior(sma.Problem(train, labels, **options), chains=sma.Chains(draws=20, checkpoint=path))
-    found = sampling.tempered_posterior(
-        sma.Problem(train, labels, **options), chains=sma.Chains(draws=60, checkpoint=path)
-    )
+    drawn(20, path)
+    found = drawn(60, path)
     np.testing.assert_array_equal(found["order_parameter"], whole["order_parameter"])

@@ -9,17 +9,16 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.derivatives import (
     action_of,
+    action_on,
     dense_hessian,
     entropy_curvature,
     factored_derivatives,
     hessian_product,
     is_dense,
     kept_pairs,
-    problem_of,
 )
 from statmech_attention.theory.kernels import Reduced
 from statmech_attention.theory.trust_region import spectrum_of
@@ -38,18 +37,15 @@ EXAMPLES, FEATURES, TEMPERATURE = 5, 3, 0.3
 def case():
     """The problem, a point away from the origin, and the action there in the paper's variables."""
     rng = np.random.default_rng(50)
-    architecture = Architecture.of(HEADS, WIDTHS, VARIANCES)
     values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(HEADS), FEATURES)))
-    xi, labels = sma.AttentionedInputs(values, HEADS), jnp.asarray(rng.normal(size=EXAMPLES))
-    problem = problem_of(Reduced(values, labels), xi, TEMPERATURE, architecture)
-    factors = coordinates.full_rank(architecture)
+    labels = jnp.asarray(rng.normal(size=EXAMPLES))
+    whole = sma.Problem(values, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES, layers=HEADS)
+    problem = action_on(Reduced(values, labels), None, whole)
+    factors = coordinates.full_rank(whole.architecture)
     point = jnp.asarray(0.4 * rng.normal(size=factors.coordinates))
 
     def action(point):
-        order_parameters = coordinates.order_parameters(point, factors)
-        return sma.theory.action(
-            sma.Problem(xi, labels, width=WIDTHS, temperature=TEMPERATURE, variance=VARIANCES), order_parameters
-        )
+        return sma.theory.action(whole, coordinates.order_parameters(point, factors))
 
     def by_brute_force(point):
         order_parameters = [np.asarray(one) for one in coordinates.order_parameters(jnp.asarray(point), factors)]
@@ -113,10 +109,9 @@ def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):
 
 def test_the_entropys_hessian_is_its_curvature_and_nothing_beside():
     """Without labels and inputs the energy is constant: the Hessian of the action is that of the entropy."""
-    architecture = Architecture.of((2, 3), (7, 5, 9), 1.3)
-    factors = coordinates.full_rank(architecture)
-    xi = sma.AttentionedInputs(jnp.zeros((4, 6, 2)), (2, 3))
-    problem = problem_of(Reduced(xi.values, jnp.zeros(4)), xi, 0.5, architecture)
+    values, labels = jnp.zeros((4, 6, 2)), jnp.zeros(4)
+    whole = sma.Problem(values, labels, width=(7, 5, 9), temperature=0.5, variance=1.3, layers=(2, 3))
+    problem, factors = action_on(Reduced(values, labels), None, whole), coordinates.full_rank(whole.architecture)
     point = jnp.asarray(np.random.default_rng(5).normal(size=factors.coordinates))
     hessian = dense_hessian(point, problem, factors)[2].hessian
     np.testing.assert_allclose(hessian, np.diag(entropy_curvature(point, problem, factors)), rtol=1e-12, atol=1e-12)

@@ -19,9 +19,9 @@ def draw(seed):
     return train, rng.normal(size=TRAIN), test, reference.random_order_parameters(rng, HEADS)[0]
 
 
-def predict(train, labels, test, order_parameter, **options):
-    options = {"temperature": 0.1, "layers": HEADS} | options
-    return sma.predict(train, labels, test, order_parameter, **options)
+def predict(train, labels, test, order_parameter, *, paths=None, joint=False, **changes):
+    problem = sma.Problem(train, labels, **{"temperature": 0.1, "layers": HEADS} | changes)
+    return sma.predict(problem, test, order_parameter, paths=paths, joint=joint)
 
 
 @pytest.mark.parametrize("temperature", [0.001, 0.1, 10.0])
@@ -105,7 +105,7 @@ def test_heads_that_stay_make_a_smaller_network_of_their_own_scale():
     kept = ((0,), (0, 2))
     smaller = [sma.AttentionedInputs(jnp.asarray(values), HEADS).keep_heads(kept) for values in (train, test)]
     fewer = order_parameter[np.ix_([0, 2], [0, 2])]
-    found = sma.predict(smaller[0], labels, smaller[1], fewer, temperature=0.1)
+    found = sma.predict(sma.Problem(smaller[0], labels, temperature=0.1), smaller[1], fewer)
     mean, variance = reference.predict(train[:, [0, 2]], labels, test[:, [0, 2]], fewer, (1, 2), 0.1)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
     np.testing.assert_allclose(found.variance, variance, rtol=1e-9)

@@ -52,8 +52,8 @@ def chains():
 
 
 def test_a_solution_reports_its_own_action(solution):
-    options = {"temperature": 0.1, "variance": 1.0}
-    energy = sma.theory.energy(sma.Problem(solution.attentioned, solution.labels, **options), solution.order_parameter)
+    problem = sma.Problem(solution.attentioned, solution.labels, temperature=0.1)
+    energy = sma.theory.energy(problem, solution.order_parameter)
     entropy = sma.theory.entropy(solution.order_parameters, layers=HEADS)
     assert float(solution.energy) == pytest.approx(float(energy), rel=1e-11)
     assert float(solution.entropy) == pytest.approx(float(entropy), rel=1e-11)
@@ -85,18 +85,12 @@ def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(so
     np.testing.assert_allclose(solution.kernel(solution.attentioned, test), across, rtol=1e-13)
     np.testing.assert_allclose(solution.kernel(test, solution.attentioned), across.T, rtol=1e-12)
     np.testing.assert_array_equal(solution.kernel(test), solution.kernel(test, test))
-    wanted = sma.predict(
-        sma.Problem(solution.attentioned, solution.labels, temperature=0.1), test, solution.order_parameter
-    )
+    problem = sma.Problem(solution.attentioned, solution.labels, temperature=0.1)
+    wanted = sma.predict(problem, test, solution.order_parameter)
     for one in (solution.predict(test), solution.predict(test.values)):
         np.testing.assert_allclose(one.mean, wanted.mean, rtol=1e-12)
         np.testing.assert_allclose(one.variance, wanted.variance, rtol=1e-12)
-    some = sma.predict(
-        sma.Problem(solution.attentioned, solution.labels, temperature=0.1),
-        test,
-        solution.order_parameter,
-        paths=[0, 3],
-    )
+    some = sma.predict(problem, test, solution.order_parameter, paths=[0, 3])
     np.testing.assert_allclose(solution.predict(test, paths=[0, 3]).mean, some.mean, rtol=1e-12)
 
 
@@ -123,8 +117,8 @@ def test_scipy_finds_the_same_minimum_on_hidden_markov_chains(chains):
 
 
 def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
-    xi, labels = chains
-    solution = sma.solve(sma.Problem(xi, labels, width=6, temperature=0.01))
+    problem = sma.Problem(*chains, width=6, temperature=0.01)
+    solution = sma.solve(problem)
     sizes = (4, 2, 1)
     lower = [np.tril_indices(size) for size in sizes]
 
@@ -135,7 +129,7 @@ def test_optimistix_finds_the_same_minimum_on_hidden_markov_chains(chains):
         return [*overlaps[:-1], overlaps[-1][0, 0]]
 
     def action(point, _=None):
-        return sma.theory.action(sma.Problem(xi, labels, width=6, temperature=0.01), order_parameters(point))
+        return sma.theory.action(problem, order_parameters(point))
 
     start = jnp.concatenate([jnp.eye(size)[at] for size, at in zip(sizes, lower, strict=True)])
     found = optimistix.minimise(action, optimistix.BFGS(rtol=1e-8, atol=1e-8), start, max_steps=2000)
@@ -181,13 +175,13 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, head
 
     def solved(largest_double):
         monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
-        minimum.minimise_action.clear_cache()
+        minimum._minimise.clear_cache()
         used.clear()
         return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
     monkeypatch.setattr(minimum, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
-    minimum.minimise_action.clear_cache()
+    minimum._minimise.clear_cache()
     assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
     np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 
@@ -218,8 +212,7 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
     assert_same(found, whole.order_parameters, 1e-8)
     for name in ("action", "energy", "entropy"):
         assert float(getattr(found, name)) == pytest.approx(float(getattr(whole, name)), rel=1e-10)
-    del options["temperature"]
-    wanted = sma.theory.action(sma.Problem(inputs, labels, temperature=0.1, **options), found.order_parameters)
+    wanted = sma.theory.action(sma.Problem(inputs, labels, **options), found.order_parameters)
     assert float(found.action) == pytest.approx(float(wanted), rel=1e-10)
 
 
@@ -248,8 +241,8 @@ def test_other_numbers_of_the_same_shapes_compile_nothing():
 
 
 def test_a_warm_start_takes_fewer_steps_to_the_same_minimum(solution):
-    near = sma.solve(sma.Problem(*draw(70), width=4.2, temperature=0.1), start=solution)
-    cold = sma.solve(sma.Problem(*draw(70), width=4.2, temperature=0.1))
+    problem = sma.Problem(*draw(70), width=4.2, temperature=0.1)
+    near, cold = sma.solve(problem, start=solution), sma.solve(problem)
     assert near.steps < cold.steps
     assert_same(near, cold.order_parameters)
 
@@ -385,17 +378,17 @@ def test_a_singular_kernel_says_why_it_does_not_solve(contradicting):
 
 
 def test_running_out_of_steps_raises_and_carries_the_solution_so_far():
-    xi, labels = draw(70)
+    problem = sma.Problem(*draw(70), **OPTIONS)
     with pytest.raises(sma.NotConverged, match=r"\(1 of 1 solves\).*after 1 steps\. The steps ran out") as caught:
-        sma.solve(sma.Problem(xi, labels, **OPTIONS), max_steps=1)
+        sma.solve(problem, max_steps=1)
     partial = caught.value.solution
     assert partial.outcome == sma.Outcome.MAX_STEPS
     assert partial.steps == 1
     assert partial.gradient_norm > 1e-8
-    kept = sma.solve(sma.Problem(xi, labels, **OPTIONS), max_steps=1, throw=False)
+    kept = sma.solve(problem, max_steps=1, throw=False)
     assert_same(kept, partial.order_parameters, 1e-14)
     # What was found so far is a good start.
-    assert sma.solve(sma.Problem(xi, labels, **OPTIONS), start=partial).outcome == sma.Outcome.CONVERGED
+    assert sma.solve(problem, start=partial).outcome == sma.Outcome.CONVERGED
 
 
 def test_a_sweep_that_runs_out_of_steps_names_the_first_that_did():

@@ -42,8 +42,8 @@ def test_converged(sweep):
 
 def test_texts_are_short_and_true(sweep, batch):
     single = sweep[1, 0]
-    assert repr(single).startswith("Solution(heads=(2, 2), 5 examples, N=6, T=0.3: converged after ")
-    assert "batch (3, 2), heads=(2, 2), 5 examples, N=3..inf, T=0.3..1: 6 of 6 converged" in repr(sweep)
+    assert repr(single).startswith("Solution(layers=(2, 2), 5 examples, N=6, T=0.3: converged after ")
+    assert "batch (3, 2), layers=(2, 2), 5 examples, N=3..inf, T=0.3..1: 6 of 6 converged" in repr(sweep)
     for found in (single, sweep, batch):
         assert len(repr(found)) < 150
         lines = found.summary().splitlines()
@@ -54,7 +54,7 @@ def test_texts_are_short_and_true(sweep, batch):
     assert " ".join(f"{score:.2f}" for score in single.head_scores()) in text
     traced = []
     jax.jit(lambda found: traced.append((repr(found), found.summary())) or found.action)(single)
-    assert traced == [("Solution(heads=(2, 2), 5 examples, traced)", "heads=(2, 2), 5 examples, traced")]
+    assert traced == [("Solution(layers=(2, 2), 5 examples, traced)", "layers=(2, 2), 5 examples, traced")]
 
 
 def test_no_heads_have_no_scores():

@@ -101,9 +101,8 @@ def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data
     @jax.jit
     @jax.vmap
     def theory(order_parameter):
-        options = {"temperature": TEMPERATURE, "variance": VARIANCES}
-        energy = sma.theory.energy(sma.Problem(train, labels, **options), order_parameter)
-        return energy, *sma.predict(sma.Problem(train, labels, **options), test, order_parameter)
+        problem = sma.Problem(train, labels, temperature=TEMPERATURE, variance=VARIANCES)
+        return sma.theory.energy(problem, order_parameter), *sma.predict(problem, test, order_parameter)
 
     energies, means, variances = theory(order_parameters)
     misfit = jnp.sum((outputs[:, :TRAIN] - labels[None]) ** 2, axis=1)

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import brentq
 
 import statmech_attention as sma
-from statmech_attention.theory.problem import Problem
 from statmech_attention.training.weights import train_weights
 
 HEADS, VARIANCES, TEMPERATURE = (2, sma.Outputs(3)), (0.7, 1.4, 0.9), 0.05
@@ -21,8 +20,8 @@ def data():
 
 @pytest.fixture(scope="module")
 def trained(data):
-    options = {"layers": HEADS, "width": 6, "temperature": TEMPERATURE, "variance": VARIANCES}
-    return train_weights(Problem(*data, **options), key=jax.random.key(1), steps=3000)
+    problem = sma.Problem(*data, layers=HEADS, width=6, temperature=TEMPERATURE, variance=VARIANCES)
+    return train_weights(problem, key=jax.random.key(1), steps=3000)
 
 
 def shares(weights):
@@ -58,12 +57,12 @@ def test_at_the_minimum_all_layers_have_the_same_length(data, trained):
 def test_of_one_example_the_minimum_is_the_root_of_a_polynomial(label, temperature):
     """f = r^3 x / N with r the length of every layer, (r^3 x / N - y) 3 r^2 x / (N T) + 3 r = 0; and r = 0 is a minimum, too."""
     width, x = 4, 1.3
-    options = {"layers": (1,), "width": width, "temperature": temperature, "steps": 3000}
     slope = x / width
     root = brentq(lambda r: (r**3 * slope - abs(label)) * r * slope / temperature + 1, 1.2, 6, xtol=1e-14)
     inputs, found = jnp.full((1, 1, 1), x), []
+    problem = sma.Problem(inputs, np.array([label]), layers=(1,), width=width, temperature=temperature)
     for key in jax.random.split(jax.random.key(2), 4):
-        weights = train_weights(Problem(inputs, np.array([label]), **options), key=key).weights
+        weights = train_weights(problem, key=key, steps=3000).weights
         sizes = [float(np.linalg.norm(np.ravel(leaf))) for leaf in jax.tree.leaves(weights)]
         found.append(float(sma.model.forward_paths(weights, sma.AttentionedInputs(inputs, (1,)))[0]))
         away = abs(found[-1]) > 1e-3
@@ -73,15 +72,13 @@ def test_of_one_example_the_minimum_is_the_root_of_a_polynomial(label, temperatu
 
 
 def test_hot_networks_end_at_zero(data):
-    options = {"layers": HEADS, "width": 6, "temperature": 1e4, "variance": VARIANCES}
-    found = train_weights(Problem(*data, **options), key=jax.random.key(1), steps=3000)
+    problem = sma.Problem(*data, layers=HEADS, width=6, temperature=1e4, variance=VARIANCES)
+    found = train_weights(problem, key=jax.random.key(1), steps=3000)
     assert max(shares(found.weights)) < 1e-6
 
 
 def test_the_same_key_gives_the_same_network(data):
-    options = {"layers": HEADS, "width": 6, "temperature": TEMPERATURE, "steps": 3}
-    one, same, other = (
-        train_weights(Problem(*data, **options), key=jax.random.key(seed)).weights.readout for seed in (1, 1, 2)
-    )
+    problem = sma.Problem(*data, layers=HEADS, width=6, temperature=TEMPERATURE)
+    one, same, other = (train_weights(problem, key=jax.random.key(seed), steps=3).weights.readout for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert np.any(np.asarray(one) != np.asarray(other))

@@ -9,8 +9,8 @@ posterior, under approximations of it, and under priors that are wrong on purpos
 import math
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -24,7 +24,7 @@ from attention_book.experiments.samples import OPENING, opening_of, recheck_of
 from statmech_attention import results
 from statmech_attention.model.network import forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling import posterior, prediction, tempered_posterior
+from statmech_attention.sampling import Chains, posterior, prediction, tempered_posterior
 from statmech_attention.sampling.diagnostics import LARGEST_R_HAT, SMALLEST_EFFECTIVE_SIZE
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
@@ -43,7 +43,7 @@ PREDICTORS = (
 )
 
 
-class Problem(NamedTuple):
+class DrawnProblem(NamedTuple):
     """Data that a network of the prior has made."""
 
     train: AttentionedInputs
@@ -101,7 +101,7 @@ class Calibration(Experiment):
             rows.append(xr.concat(found, "problem"))
         return xr.concat(rows, axis("width", self.widths)).merge(self.opening())
 
-    def problem(self, width: int, number: int) -> Problem:
+    def problem(self, width: int, number: int) -> DrawnProblem:
         """One network of the prior with its data."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), width), number)
         return draw_problem(key, width, self.examples, self.temperature)
@@ -111,7 +111,7 @@ class Calibration(Experiment):
         rows = []
         for width in self.widths:
             problem = self.problem(width, 0)
-            drawn = self._drawn(problem, width, {**OPENING, "count": self.chains})
+            drawn = self._drawn(problem, width, replace(OPENING, count=self.chains))
             solved = solve(Problem(problem.train, problem.labels, width=width, temperature=self.temperature))
             mean, variance = solved.predict(problem.test)
             theory = xr.Dataset({"opening_mean": ("test", mean), "opening_variance": ("test", variance)})
@@ -132,8 +132,9 @@ class Calibration(Experiment):
         problem = self.problem(width, number)
         with tempfile.TemporaryDirectory() as folder:
             for doubled in range(self.doublings + 1):
-                counts = {"count": self.chains, "warmup": self.warmup, "draws": self.draws * 2**doubled}
-                drawn = self._drawn(problem, width, {**counts, "checkpoint": Path(folder) / "chains.npz"})
+                sizes = Chains(draws=self.draws * 2**doubled, count=self.chains, warmup=self.warmup, warn=False)
+                state = Path(folder) / "chains.npz"
+                drawn = self._drawn(problem, width, replace(sizes, checkpoint=state, progress=False))
                 r_hat = max(float(drawn[f"{name}_r_hat"].max()) for name in ("order_parameter", "output"))
                 size = min(float(drawn[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
                 if r_hat <= LARGEST_R_HAT and size >= SMALLEST_EFFECTIVE_SIZE:
@@ -141,13 +142,13 @@ class Calibration(Experiment):
         judged = judge(problem, drawn, width, self.temperature)
         return judged.assign(r_hat=r_hat, effective_size=size, draws=drawn.sizes["draw"])
 
-    def _drawn(self, problem: Problem, width: int, options: dict) -> xr.Dataset:
-        sample = tempered_posterior if width < math.prod(HEADS) else posterior
-        given = {"width": width, "temperature": self.temperature, "attentioned_test": problem.test, "warn": False}
-        return sample(problem.train, problem.labels, key=problem.key, **{**given, "progress": False, **options})
+    def _drawn(self, problem: DrawnProblem, width: int, chains: Chains) -> xr.Dataset:
+        sample: Callable[..., xr.Dataset] = tempered_posterior if width < math.prod(HEADS) else posterior
+        learned = Problem(problem.train, problem.labels, width=width, temperature=self.temperature)
+        return sample(learned, key=problem.key, test=problem.test, chains=chains)
 
 
-def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
+def draw_problem(key, width: int, examples: int, temperature: float) -> DrawnProblem:
     """A network drawn from the prior, random inputs, and its labels with noise."""
     input_key, network_key, noise_key, chain_key = jax.random.split(key, 4)
     inputs = jax.random.normal(input_key, (examples + TESTS, math.prod(HEADS), FEATURES))
@@ -157,10 +158,10 @@ def draw_problem(key, width: int, examples: int, temperature: float) -> Problem:
     overlap, *_, readout = weights_order_parameters(network)
     order = np.array([overlap[0, 0], overlap[0, 1], overlap[-1, -1], readout])
     labels = forward_paths(network, train) + noise
-    return Problem(train, test, labels, np.asarray(forward_paths(network, test)), order, chain_key)
+    return DrawnProblem(train, test, labels, np.asarray(forward_paths(network, test)), order, chain_key)
 
 
-def judge(problem: Problem, drawn: xr.Dataset, width: int, temperature: float) -> xr.Dataset:
+def judge(problem: DrawnProblem, drawn: xr.Dataset, width: int, temperature: float) -> xr.Dataset:
     """The $u$ of one problem from draws of its posterior."""
     truth = problem.outputs
     means, variances = (drawn[name].values.reshape(-1, TESTS) for name in ("output", "output_variance"))
@@ -218,7 +219,7 @@ def order_one_term(drawn: xr.Dataset, width: int) -> np.ndarray:
     return found
 
 
-def _predicted(problem: Problem, width: float | int, temperature: float):
+def _predicted(problem: DrawnProblem, width: float | int, temperature: float):
     """Mean and variance of the theory; at infinite width of the GP limit."""
     solved = solve(Problem(problem.train, problem.labels, width=float(width), temperature=temperature))
     return tuple(np.asarray(values) for values in solved.predict(problem.test))

@@ -10,16 +10,16 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from attention_book.experiments.encoded_inputs import (
+    EncodedProblem,
     EncodedTask,
     OnEncoder,
-    Problem,
     Stored,
     check_split,
     dataset_of,
@@ -37,6 +37,7 @@ from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
 NETWORKS = ("deep", "flat")
@@ -122,19 +123,20 @@ class EncodedHeads(OnEncoder):
         heads = tuple(Heads(count, values=self.head_dimension) for count in deep.chain.heads)
         return found._replace(networks={**found.networks, "narrow": AttentionedInputs(deep.values, heads)})
 
-    def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> Problem:
+    def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> EncodedProblem:
         """The problem of a network, with so many training sentences."""
         counts = examples or self.examples, self.validation_examples, self.test_examples
-        return Problem.of(encoded.networks[network], encoded.labels, *counts)
+        return EncodedProblem.of(encoded.networks[network], encoded.labels, *counts)
 
     def recheck(self) -> Recheck:
         """Solve one saddle point of all heads, and one of a few heads, on the inputs stored."""
         there = results.load(self.path).sel(chosen_by="evidence")
         kept = stored_inputs(there) if self.stored else self._kept(self.encoded(), there)
         heat = float(there["chosen_temperature_deep"])
-        options: dict[str, Any] = {"width": self.widths[0], "temperature": heat, "tolerance": 1e-6}
-        whole = solve(Problem(kept.train, kept.labels, **options))
-        outputs = solve(Problem(kept.train.keep_heads(kept.kept), kept.labels, **options)).predict(kept.test).mean
+        problem = Problem(kept.train, kept.labels, width=self.widths[0], temperature=heat)
+        whole = solve(problem, tolerance=1e-6)
+        smaller = problem.replace(attentioned=kept.train.keep_heads(kept.kept))
+        outputs = solve(smaller, tolerance=1e-6).predict(kept.test).mean
         at = there.sel(width_deep=self.widths[0], temperature=heat)
         size = sum(map(len, kept.kept))
         hits, learned = right(outputs, kept.test_labels).mean(), there["learned_deep"]
@@ -160,10 +162,7 @@ class EncodedHeads(OnEncoder):
         for count in self.labels:
             problem = self.problem(data, "deep", count)
             learned = data.pooled[:count], data.labels[:count]
-            hits = [
-                right(fit(Problem(*learned))(data.pooled[tests]), data.labels[tests]).mean()
-                for fit in (ridge, logistic)
-            ]
+            hits = [right(fit(*learned)(data.pooled[tests]), data.labels[tests]).mean() for fit in (ridge, logistic)]
             theory = best if count == self.examples else np.nan
             if count < self.examples:
                 theory = by_labels(problem, self.widths[0], self.temperatures)
@@ -243,7 +242,7 @@ class EncodedPoints(OnEncoder):
             found.append((yield Part(f"temperature{heat:g}", functools.partial(self._at, problem, heat))))
         return xr.concat(found[::-1], "temperature", data_vars="minimal")
 
-    def problem(self) -> Problem:
+    def problem(self) -> EncodedProblem:
         """The network's problem."""
         read = self.read(self.task, self.seed, *self.split)
         encoded = encoded_task(read, {"deep": self.layers}, self.fitted, self.directions, skips=self.skips)
@@ -252,14 +251,13 @@ class EncodedPoints(OnEncoder):
             fitted = part_of(inputs, slice(0, self.fitted))
             size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.layers)[0])))
             inputs = AttentionedInputs(inputs.values / jnp.sqrt(size), inputs.layers)
-        return Problem.of(inputs, encoded.labels, self.examples, self.validation_examples, self.split[1])
+        return EncodedProblem.of(inputs, encoded.labels, self.examples, self.validation_examples, self.split[1])
 
     def recheck(self) -> Recheck:
         """Solve the saddle point at the smallest width and the largest temperature."""
-        width, heat, problem = self.widths[0], self.temperatures[-1], self.problem()
-        solution = solve(
-            Problem(problem.train, problem.labels, width=width, temperature=heat), tolerance=TOLERANCE / 100
-        )
+        width, heat, data = self.widths[0], self.temperatures[-1], self.problem()
+        problem = Problem(data.train, data.labels, width=width, temperature=heat)
+        solution = solve(problem, tolerance=TOLERANCE / 100)
         there = results.load(self.path).sel(width=width, temperature=heat)
         apart = max(
             difference(solution.log_evidence(), there["log_evidence"]),

@@ -170,7 +170,7 @@ def check_split(split: Sequence[int]) -> None:
         raise ValueError(f"split: wanted numbers of training and of test sentences, got {split}.")
 
 
-class Problem(NamedTuple):
+class EncodedProblem(NamedTuple):
     """Sentences to learn from, to choose temperatures and heads by, and to test on."""
 
     train: AttentionedInputs
@@ -181,14 +181,14 @@ class Problem(NamedTuple):
     test_labels: Float[np.ndarray, " test"]
 
     @staticmethod
-    def of(inputs: AttentionedInputs, labels, train: int, validation: int, test: int) -> "Problem":
+    def of(inputs: AttentionedInputs, labels, train: int, validation: int, test: int) -> "EncodedProblem":
         """Split one set: training sentences first, then, at the end, validation and test sentences."""
         count = len(labels)
         places = slice(0, train), slice(count - test - validation, count - test), slice(count - test, count)
         parts: list[Any] = [part for place in places for part in (part_of(inputs, place), labels[place])]
-        return Problem(*parts)
+        return EncodedProblem(*parts)
 
-    def keep_heads(self, kept) -> "Problem":
+    def keep_heads(self, kept) -> "EncodedProblem":
         """The problem of the network with only some of the heads."""
         seen = {name: getattr(self, name).keep_heads(kept) for name in ("train", "validation", "test")}
         return self._replace(**seen)
@@ -204,7 +204,7 @@ class Stored(NamedTuple):
     test_labels: Float[np.ndarray, " test"]
 
 
-def inputs_of(problem: Problem, scores, sizes: Sequence[int]) -> Stored:
+def inputs_of(problem: EncodedProblem, scores, sizes: Sequence[int]) -> Stored:
     """Inputs to store of the deep network, by its heads' scores and the numbers of heads kept."""
     heads = problem.train.layers
     size = min(sizes, key=lambda size: abs(size - _HEADS))

@@ -10,7 +10,7 @@ import xarray as xr
 from jaxtyping import Float, Int8
 
 from attention_book.comparison import block_share
-from attention_book.experiments.encoded_inputs import Problem
+from attention_book.experiments.encoded_inputs import EncodedProblem
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import predictor_contributions, predictor_vectors
 from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
@@ -24,6 +24,7 @@ from statmech_attention.pruning.removal import (
     removal_order,
 )
 from statmech_attention.theory.kernels import centred_alignment, kernel
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
 from statmech_attention.theory.solution import Solution
@@ -34,7 +35,7 @@ EVIDENCE = "evidence lost"
 _ROUGH = 1e-2  # of the action's gradient, for evidence lost: right to 0.01 then, of several nats
 
 
-def hits(problem: Problem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
+def hits(problem: EncodedProblem, order_parameter, temperature: float) -> tuple[Float[np.ndarray, " sentences"], ...]:
     """Correctness of the mean predictor (9) on every validation and on every test sentence."""
     vectors = predictor_vectors(Problem(problem.train, problem.labels, temperature=temperature), order_parameter)
     both = (problem.validation, problem.validation_labels), (problem.test, problem.test_labels)
@@ -46,13 +47,13 @@ def halves(right) -> Int8[np.ndarray, "..."]:
     return np.round(2 * np.asarray(right)).astype(np.int8)
 
 
-def swept(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
+def swept(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequence[float]) -> Solution:
     """Saddle points, from the widest to the narrowest."""
     options: dict[str, Any] = {"widths": widths, "temperatures": temperatures, "tolerance": TOLERANCE, "throw": False}
     return solve_sweep(Problem(problem.train, problem.labels), **options)
 
 
-def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:
+def grid(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequence[float]) -> xr.Dataset:
     """Accuracy, evidence, head scores and shares of blocks over widths, also infinite, and temperatures.
 
     `right` has the `halves` of every test sentence, by which accuracies are paired.
@@ -83,7 +84,7 @@ def grid(problem: Problem, widths: Sequence[float], temperatures: Sequence[float
     )
 
 
-def by_labels(problem: Problem, width: float, temperatures: Sequence[float]) -> float:
+def by_labels(problem: EncodedProblem, width: float, temperatures: Sequence[float]) -> float:
     """Test accuracy at one width, infinity included, at the temperature of the largest evidence."""
     sweep = swept(problem, [width], temperatures)[0]
     best = int(jnp.argmax(sweep.log_evidence()))
@@ -91,7 +92,7 @@ def by_labels(problem: Problem, width: float, temperatures: Sequence[float]) -> 
 
 
 def score_of_heads(
-    problem: Problem, solution: Solution, norms, layers, *, evidence: bool
+    problem: EncodedProblem, solution: Solution, norms, layers, *, evidence: bool
 ) -> dict[str, Float[np.ndarray, " heads"]]:
     """All scores of heads, the largest for the head that is kept longest.
 
@@ -100,10 +101,8 @@ def score_of_heads(
     which Taylor importances are normalised.
     """
     train, heads, overlap = problem.train, problem.train.layers, solution.order_parameter
-    heat, width = float(solution.temperature), float(solution.width[0])
     on_train, on_validation = (
-        np.asarray(predictor_contributions(Problem(train, problem.labels, temperature=heat), inputs, overlap))
-        for inputs in (train, problem.validation)
+        np.asarray(predictor_contributions(solution.problem, inputs, overlap)) for inputs in (train, problem.validation)
     )
     taylor = taylor_importance(on_train, problem.labels, layers=heads)
     order = greedy_order(on_validation, problem.validation_labels, layers=heads)
@@ -122,14 +121,12 @@ def score_of_heads(
         "greedy": greedy,
     }
     if evidence:
-        found[EVIDENCE] = head_evidence(
-            Problem(train, problem.labels, width=width, temperature=heat), start=solution, tolerance=_ROUGH, throw=False
-        ).lost
+        found[EVIDENCE] = head_evidence(solution.problem, start=solution, tolerance=_ROUGH, throw=False).lost
     return {name: np.asarray(values) for name, values in found.items()}
 
 
 def selected(
-    problem: Problem,
+    problem: EncodedProblem,
     *,
     width: int,
     temperature: float,
@@ -147,23 +144,21 @@ def selected(
     network that gradient descent trained, at any number of heads. The evidence lost is not computed
     if it is `known`.
     """
-    train, heads, labels = problem.train, problem.train.layers, problem.labels
-    physics: dict[str, Any] = {"width": width, "temperature": temperature}
-    solution = solve(Problem(train, labels, **physics), tolerance=TOLERANCE, throw=False)
-    network = train_weights(Problem(train, labels, **physics), key=jax.random.key(seed), steps=steps)
+    heads = problem.train.layers
+    learned = Problem(problem.train, problem.labels, width=width, temperature=temperature)
+    solution = solve(learned, tolerance=TOLERANCE, throw=False)
+    network = train_weights(learned, key=jax.random.key(seed), steps=steps)
     norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in network.weights.values])
     scores = score_of_heads(problem, solution, norms, layers, evidence=EVIDENCE not in known) | dict(known)
-    draws, count = np.random.default_rng(seed), sum(train.chain.heads)
+    draws, count = np.random.default_rng(seed), sum(problem.train.chain.heads)
     everything = scores | {f"random {number}": draws.random(count) for number in range(random)}
     orders = {name: removal_order(values, layers=heads) for name, values in everything.items()}
-    own = predictor_contributions(
-        Problem(train, labels, temperature=temperature), problem.test, solution.order_parameter
-    )
+    own = predictor_contributions(learned, problem.test, solution.order_parameter)
     contributions = {"": np.asarray(own), "trained_": np.asarray(path_contributions(network.weights, problem.test))}
     solved = [[learned_again(problem, solution, order[: count - size]) for size in sizes] for order in orders.values()]
-    learned = np.array(solved)
-    found: dict[str, tuple] = {"learned": (("order", "kept"), learned.mean(axis=-1))}
-    found["learned_right"] = (("order", "kept", "sentence"), halves(learned))
+    refitted = np.array(solved)
+    found: dict[str, tuple] = {"learned": (("order", "kept"), refitted.mean(axis=-1))}
+    found["learned_right"] = (("order", "kept", "sentence"), halves(refitted))
     for name, parts in contributions.items():
         curves = [pruning_curve(parts, problem.test_labels, order, layers=heads).mean for order in orders.values()]
         found[f"{name}masked"] = (("order", "removed"), np.array(curves, np.float32))
@@ -179,16 +174,15 @@ def selected(
     )
 
 
-def learned_again(problem: Problem, solution: Solution, removed) -> Float[np.ndarray, " test"]:
+def learned_again(problem: EncodedProblem, solution: Solution, removed) -> Float[np.ndarray, " test"]:
     """Correctness on each test sentence without some heads, values refitted."""
     smaller = problem.keep_heads(kept_heads(problem.train.layers, removed))
-    temperature, start = float(solution.temperature), order_parameters_left(solution, removed)
-    options: dict[str, Any] = {"width": float(solution.width[0]), "temperature": temperature, "start": start}
-    found = solve(Problem(smaller.train, problem.labels, **options), tolerance=TOLERANCE, throw=False)
-    return hits(smaller, found.order_parameter, temperature)[1]
+    start, own = order_parameters_left(solution, removed), solution.problem.replace(attentioned=smaller.train)
+    found = solve(own, start=start, tolerance=TOLERANCE, throw=False)
+    return hits(smaller, found.order_parameter, float(solution.temperature))[1]
 
 
-def alignments(problem: Problem) -> Float[np.ndarray, " heads"]:
+def alignments(problem: EncodedProblem) -> Float[np.ndarray, " heads"]:
     """Centred alignment of the training labels with the GP kernel of each head's own paths."""
     through = path_heads(problem.train.layers).T
     kernels = (kernel(problem.train, problem.train, np.diag(one)) for one in through)

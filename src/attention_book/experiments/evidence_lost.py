@@ -3,7 +3,7 @@
 import functools
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import xarray as xr
@@ -70,11 +70,10 @@ class EvidenceLost(OnTheory):
     def recheck(self) -> Recheck:
         """Compute one loss again: of the first head, at the narrowest width, coefficients kept."""
         here = results.load(self.path).isel(draw=0, width=0)
-        options: dict[str, Any] = {"width": self.widths[0], "temperature": float(here["temperature"])}
         seen = self.draw(0, tests=1).train
-        whole = solve(Problem(seen.inputs, seen.labels, **options))
-        start = order_parameters_left(whole, 0)
-        less = solve(Problem(without_head(seen.inputs, 0), seen.labels, **options), start=start)
+        problem = Problem(seen.inputs, seen.labels, width=self.widths[0], temperature=float(here["temperature"]))
+        whole = solve(problem)
+        less = solve(problem.replace(attentioned=without_head(seen.inputs, 0)), start=order_parameters_left(whole, 0))
         lost = float(log_evidence(whole) - log_evidence(less))
         apart = max(
             difference(float(log_evidence(whole)), here["log_evidence"].values),
@@ -88,10 +87,10 @@ def _without_each_head(seen: Sequences, width: float, temperature: float, step) 
     """Both choices of coefficients at one width."""
     began = time.monotonic()
     indices = head_indices(seen.inputs.layers)
+    problem = Problem(seen.inputs, seen.labels, width=width, temperature=temperature)
     found, start = [], None
     for coefficients in COEFFICIENTS:
-        options: dict[str, Any] = {"width": width, "temperature": temperature, "coefficients": coefficients}
-        one = head_evidence(Problem(seen.inputs, seen.labels, **options), start=start, throw=False)
+        one = head_evidence(problem, coefficients=coefficients, start=start, throw=False)
         start = one.whole  # is there already
         found.append(one)
         step(len(indices))

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -79,8 +79,8 @@ class Evidences(Experiment):
         return xr.concat(rows, "temperature")
 
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
-        options: dict[str, Any] = {"width": width, "temperatures": [heat], "points": self.points, "warn": False}
-        table = evidence_by_temperature(Problem(trial.train, trial.labels, **options), key=key)
+        problem = Problem(trial.train, trial.labels, width=width)
+        table = evidence_by_temperature(problem, [heat], key=key, points=self.points, warn=False)
         _, right = _solved(trial, width, heat)
         return table.assign(accuracy=("temperature", [right]))
 

@@ -56,7 +56,7 @@ class HeadsOfNetwork(NamedTuple):
 def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
     """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
     every = networks.values()
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
+    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.heads) for one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")

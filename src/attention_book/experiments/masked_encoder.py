@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
-from attention_book.experiments.encoded_inputs import OnEncoder, Problem, Words, check_split, encoded_task
+from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import alignments, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic
@@ -35,6 +35,7 @@ from statmech_attention.pruning.heads import whole_and_without_each
 from statmech_attention.pruning.importance import taylor_importance
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.theory.predictor import predictor_contributions
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores
 
 PROBE, TUNED = NETWORKS = ("probe", "tuned")
@@ -136,7 +137,7 @@ class MaskedEncoder(OnEncoder):
         data, own = read(), classifier()
         flat = {"flat": [range(own.encoder.depth)]}
         encoded = encoded_task(data._replace(encoder=own.encoder), flat, self.examples, self.directions)
-        problem = Problem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
+        problem = EncodedProblem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
         sweep = swept(problem, [float(self.width)], self.temperatures)[0]
         best = int(jnp.argmax(sweep.log_evidence()))
         overlap, heat = sweep.order_parameter[best], float(self.temperatures[best])

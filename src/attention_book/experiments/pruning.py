@@ -18,7 +18,6 @@ from attention_book.training.network import TrainedNetwork
 from statmech_attention import checks, results
 from statmech_attention.layers.chains import chain
 from statmech_attention.pruning import head_confidence, head_drops, path_contributions, path_covariance
-from statmech_attention.theory.problem import Problem
 
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
@@ -74,7 +73,7 @@ class Pruning(OnNetwork):
         order_parameters = _theory(self.file("theory"), network)
         trains = self._trains(suite, network)
         temperatures = results.load(self.file("theory"))["best_temperature"]
-        without = predictors(trains, Problem(order_parameters, temperatures), step)
+        without = predictors(trains, order_parameters, temperatures, step)
         seen: dict[Any, Contributions] = {}  # by test set; None for the validation classes
         by_set = []
         for name, count in self._counts(suite).items():

@@ -56,7 +56,7 @@ class Contributions(NamedTuple):
 
 def costs(network: TrainedNetwork, seen: dict[str, Contributions]) -> xr.Dataset:
     """Accuracies on the test sets, drops without single heads, and parameters that removals save."""
-    options: dict[str, Any] = {"heads": network.layers, "bias": network.bias}
+    options: dict[str, Any] = {"layers": network.layers, "bias": network.bias}
     whole = [pruning_curve(*one, [], **options) for one in seen.values()]
     drops = [head_drops(*one, **options) for one in seen.values()]
     indices = head_indices(network.layers)
@@ -95,7 +95,7 @@ def by_criterion(
     `few` are the theory's own training sequences: as little data as the theory has.
     """
     heads = network.layers
-    options: dict[str, Any] = {"heads": heads, "bias": network.bias}
+    options: dict[str, Any] = {"layers": heads, "bias": network.bias}
     left_out, taylor = head_drops(*validation, **options), taylor_importance(*validation, **options)
     scores = {
         **{
@@ -209,8 +209,8 @@ def predictors(
         for width, heat in enumerate(heats[draw]):
             overlap = jnp.asarray(overlaps[draw, width])
             found.whole[draw, width] = predictor_vectors(Problem(inputs, labels, temperature=heat), overlap)
-        options: dict[str, Any] = {"width": float(widths[narrow]), "temperature": float(heats[draw, narrow])}
-        whole = solve(Problem(inputs, labels, **options), throw=False)
+        problem = Problem(inputs, labels, width=float(widths[narrow]), temperature=float(heats[draw, narrow]))
+        whole = solve(problem, throw=False)
         for head in range(count):
             left, smaller = np.flatnonzero(gates[head]), without_head(inputs, head)
             # The smaller network's inputs hold the whole one's coefficients; here the vectors hold them.
@@ -219,9 +219,9 @@ def predictors(
                 overlap = jnp.asarray(overlaps[draw, width][np.ix_(left, left)])
                 vectors = predictor_vectors(Problem(smaller, labels, temperature=heat), overlap)
                 found.fitted[draw, width, head, left] = vectors / gain
-            start = order_parameters_left(whole, head)
-            overlap = solve(Problem(smaller, labels, **options), start=start, throw=False).order_parameter
-            vectors = predictor_vectors(Problem(smaller, labels, temperature=options["temperature"]), overlap)
+            own = problem.replace(attentioned=smaller)
+            overlap = solve(own, start=order_parameters_left(whole, head), throw=False).order_parameter
+            vectors = predictor_vectors(own, overlap)
             found.anew[draw, head, left] = vectors / gain
             step()
     return found

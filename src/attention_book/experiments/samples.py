@@ -3,9 +3,9 @@
 import functools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from statmech_attention import results
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import (
+    Chains,
     effective_size,
     estimate,
     mean_accuracy,
@@ -31,7 +32,7 @@ from statmech_attention.theory.problem import Problem
 SAMPLERS = ("posterior", "weights")
 # Chains forget nothing: draws of the run itself rest on all of its warm-up. An opening does not, and differs for
 # another sampler.
-OPENING = {"warmup": 2, "draws": 4, "thinning": 1, "progress": False}
+OPENING = Chains(draws=4, warmup=2, progress=False, warn=False)
 _REPORTED = ("steps", "potential")
 _KEPT = ("steps", "acceptance", "diverging", "potential")
 
@@ -67,8 +68,8 @@ class Samples(OnTheory):
             raise ValueError(f"number: wanted a draw of the theory's {self.made['draws']}, from 0, got {self.number}.")
 
     @property
-    def _counts(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("chains", "warmup", "draws", "thinning")}
+    def _chains(self) -> Chains:
+        return Chains(draws=self.draws, count=self.chains, warmup=self.warmup, thinning=self.thinning, warn=False)
 
     def make(self, state, progress):
         drawn, rows = functools.cache(lambda: self.draw(self.number)), []
@@ -77,17 +78,17 @@ class Samples(OnTheory):
 
             def compute(step, width=width, name=name):
                 sequences, began = drawn(), time.monotonic()
-                options = {**self._counts, "progress": progress, "checkpoint": state(name)}
-                row = _summary(*self._drawn(sequences, width, options), sequences)
+                chains = replace(self._chains, checkpoint=state(name), progress=progress)
+                row = _summary(*self._drawn(sequences, width, chains), sequences)
                 opening = self.opening(sequences, width)
                 return row.assign(temperature=self._temperature(width), seconds=time.monotonic() - began).merge(opening)
 
             rows.append((yield Part(name, compute)))
         return xr.concat(rows, axis("width", self.widths))
 
-    def opening(self, sequences: Draw, width: int) -> xr.Dataset:
+    def opening(self, sequences: Draw, width: float | int) -> xr.Dataset:
         """Report of a few draws after hardly any warm-up."""
-        found, _ = self._drawn(sequences, width, {**OPENING, "count": self.chains})
+        found, _ = self._drawn(sequences, width, replace(OPENING, count=self.chains))
         return opening_of(found)
 
     def recheck(self) -> Recheck:
@@ -95,25 +96,25 @@ class Samples(OnTheory):
         found = self.opening(self.draw(self.number), self.widths[0])
         return recheck_of(found, results.load(self.path).isel(width=0))
 
-    def _temperature(self, width: int) -> float:
+    def _temperature(self, width: float | int) -> float:
         return float(self.temperatures.sel(draw=self.number, width=width))
 
-    def _drawn(self, sequences: Draw, width: int, options: dict) -> tuple[xr.Dataset, np.ndarray]:
+    def _drawn(self, sequences: Draw, width: float | int, chains: Chains) -> tuple[xr.Dataset, np.ndarray]:
         """Draws at one width, and their outputs on all test sequences."""
         train = sequences.train
         tests = jnp.concatenate([seen.inputs.values for seen in sequences.tests.values()])
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed), self.number), width)
-        options = {"width": width, "temperature": self._temperature(width), "key": key, "warn": False, **options}
+        problem = Problem(train.inputs, train.labels, width=width, temperature=self._temperature(width))
         if self.sampler == "weights":
             seen = AttentionedInputs(tests, train.inputs.layers)
-            found = weights_posterior(Problem(train.inputs, train.labels, **options), test=seen)
+            found = weights_posterior(problem, key=key, test=seen, chains=chains)
             return found, found["output"].values
-        found = posterior(Problem(train.inputs, train.labels, **options))
-        vectors = np.asarray(predictors(found, Problem(train.inputs, train.labels)))
-        chains, draws = vectors.shape[:2]
+        found = posterior(problem, key=key, chains=chains)
+        vectors = np.asarray(predictors(found, problem))
+        leading = vectors.shape[:2]
         # One product for all draws and test sequences.
-        outputs = vectors.reshape(chains * draws, -1) @ np.asarray(tests).reshape(len(tests), -1).T
-        return found, outputs.reshape(chains, draws, -1)
+        outputs = vectors.reshape(np.prod(leading), -1) @ np.asarray(tests).reshape(len(tests), -1).T
+        return found, outputs.reshape(*leading, -1)
 
 
 def opening_of(found: xr.Dataset) -> xr.Dataset:

@@ -8,7 +8,7 @@ posterior of the order parameters stands beside it.
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax
@@ -21,7 +21,7 @@ from statmech_attention.layers import SkipHeads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
-from statmech_attention.sampling import estimate, mean_accuracy, posterior
+from statmech_attention.sampling import Chains, estimate, mean_accuracy, posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve_sweep
@@ -89,7 +89,7 @@ class Skips(Experiment):
         keys = jax.random.split(jax.random.fold_in(jax.random.key(self.seed), number), 3)
         attention = attention_from_products(task.heads(keys[2]))
         samples = task.sample(keys[0], self.examples), task.sample(keys[1], self.test_examples)
-        options: dict[str, Any] = {"readout": "last", "heads": KINDS["skip"]}
+        options: dict[str, Any] = {"readout": "last", "layers": KINDS["skip"]}
         beside = [attentioned_inputs(sample.inputs, attention, **options) for sample in samples]
         # The paths through two heads are the network without skips.
         kept = np.flatnonzero((path_indices(KINDS["skip"]) >= 0).all(axis=1))
@@ -109,8 +109,8 @@ class Skips(Experiment):
     def _theory(self, trial: HiddenMarkovTrial, temperatures=None) -> xr.Dataset:
         """Saddle points and the limit, their accuracies on the test chains, and order parameters."""
         temperatures = self.temperatures if temperatures is None else temperatures
-        options: dict[str, Any] = {"widths": [*self.widths, np.inf], "temperatures": temperatures}
-        sweep, both = solve_sweep(Problem(trial.train, trial.labels), **options), ("width", "temperature")
+        problem, both = Problem(trial.train, trial.labels), ("width", "temperature")
+        sweep = solve_sweep(problem, widths=[*self.widths, np.inf], temperatures=temperatures)
         places = np.ndindex(sweep.temperature.shape)
         outputs = np.array([sweep[place].predict(trial.test).mean for place in places])
         outputs = outputs.reshape(*sweep.temperature.shape, -1)
@@ -129,10 +129,9 @@ class Skips(Experiment):
     def _exact(self, trial, theory: xr.Dataset, temperature: float, place: int, number: int) -> xr.Dataset:
         """The exact posterior at the narrowest width, and its distance from the theory's mean outputs."""
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), number), place)
-        counts = {"count": self.chains, "draws": self.samples, "warmup": self.warmup, "thinning": self.thinning}
-        options: dict[str, Any] = {"width": int(self.widths[0]), "temperature": temperature, "key": key, **counts}
-        options |= {"attentioned_test": trial.test, "warn": False, "progress": False}
-        drawn = posterior(Problem(trial.train, trial.labels, **options))
+        sizes = Chains(draws=self.samples, count=self.chains, warmup=self.warmup, thinning=self.thinning, warn=False)
+        problem = Problem(trial.train, trial.labels, width=int(self.widths[0]), temperature=temperature)
+        drawn = posterior(problem, key=key, test=trial.test, chains=replace(sizes, progress=False))
         output, overlap = estimate(drawn["output"]), estimate(drawn["order_parameter"])
         hits = mean_accuracy(output, np.asarray(trial.test_labels))
         gap, paths = theory["output"].sel(temperature=temperature).values - output.mean, ("path", "path_other")

@@ -172,9 +172,8 @@ class NarrowHeads(_Points):
         temperatures = self.temperatures if temperatures is None else temperatures
         found, _ = self._points(draw, math.inf, None, None, step, temperatures)
         heads = self.narrow_chain(1)  # slopes are the same in any dimension
-        options = [{"layers": heads, "temperature": temperature} for temperature in temperatures]
-        inputs, labels = draw.train.inputs.values, draw.train.labels
-        slopes = np.stack([evidence_slopes(Problem(inputs, labels, **one)) for one in options])
+        problem = Problem(draw.train.inputs.values, draw.train.labels, layers=heads)
+        slopes = np.stack([evidence_slopes(problem.replace(temperature=heat)) for heat in temperatures])
         stages = [stage.name for stage in chain(heads).stages]
         return found.assign(evidence_slope=(("temperature", "stage"), slopes)).assign_coords(stage=stages)
 
@@ -207,8 +206,8 @@ def solved_points(
     solutions, rows, seconds = [], [], []
     for temperature, start in zip(temperatures, starts, strict=True):
         began = time.monotonic()
-        options = {"width": width, "temperature": temperature, "start": start, "throw": False}
-        found = solve(Problem(draw.train.inputs, draw.train.labels, **options))
+        problem = Problem(draw.train.inputs, draw.train.labels, width=width, temperature=temperature)
+        found = solve(problem, start=start, throw=False)
         rows.append(_accuracies(draw, found.order_parameter, temperature))
         solutions.append(found)
         seconds.append(time.monotonic() - began)
@@ -236,8 +235,8 @@ def _start(wider: xr.Dataset, index: int) -> tuple:
 
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
-    train, heat = draw.train, jnp.asarray(temperature)
-    vectors = predictor_vectors(Problem(train.inputs, train.labels, temperature=heat), order_parameter)
+    problem = Problem(draw.train.inputs, draw.train.labels, temperature=temperature)
+    vectors = predictor_vectors(problem, order_parameter)
     every = (draw.validation, *draw.tests.values())
     return [float(accuracy(jnp.einsum("epi,pi->e", seen.inputs.values, vectors), seen.labels)) for seen in every]
 

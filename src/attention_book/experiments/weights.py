@@ -1,7 +1,7 @@
 """NUTS on all weights for the hidden Markov chains: the samples of Figures 2(c) and 2(e)."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,8 +12,7 @@ import xarray as xr
 from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
 from statmech_attention import checks, results
-from statmech_attention.sampling.diagnostics import estimate
-from statmech_attention.sampling.weights import weights_posterior
+from statmech_attention.sampling import Chains, estimate, weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory.problem import Problem
 
@@ -54,8 +53,8 @@ class HiddenMarkovWeights(Experiment):
         trial = self.trial()
 
         def compute(step):
-            counts = {name: getattr(self, name) for name in ("chains", "warmup", "draws", "thinning")}
-            drawn = self._drawn(trial, checkpoint=state("weights"), progress=progress, **counts)
+            sizes = Chains(draws=self.draws, count=self.chains, warmup=self.warmup, thinning=self.thinning, warn=False)
+            drawn = self._drawn(trial, replace(sizes, checkpoint=state("weights"), progress=progress))
             return _summary(drawn, trial).merge(self.opening(trial))
 
         return (yield Part("weights", compute))
@@ -67,16 +66,16 @@ class HiddenMarkovWeights(Experiment):
 
     def opening(self, trial: HiddenMarkovTrial) -> xr.Dataset:
         """NUTS' report of a few draws after hardly any warm-up."""
-        return opening_of(self._drawn(trial, chains=self.chains, **OPENING))
+        return opening_of(self._drawn(trial, replace(OPENING, count=self.chains)))
 
     def recheck(self) -> Recheck:
         """Draw the opening."""
         return recheck_of(self.opening(self.trial()), results.load(self.path))
 
-    def _drawn(self, trial: HiddenMarkovTrial, **options) -> xr.Dataset:
-        options |= {"width": self.width, "temperature": self.temperature, "attentioned_test": trial.test, "warn": False}
+    def _drawn(self, trial: HiddenMarkovTrial, chains: Chains) -> xr.Dataset:
+        problem = Problem(trial.train, trial.labels, width=self.width, temperature=self.temperature)
         key = jax.random.fold_in(jax.random.key(self.seed), self.width)
-        return weights_posterior(Problem(trial.train, trial.labels, **options), key=key)
+        return weights_posterior(problem, key=key, test=trial.test, chains=chains)
 
 
 def sampling_trial(

@@ -123,7 +123,7 @@ def images_at_hand() -> bool:
 def versions() -> dict[str, str]:
     """Versions of package, Python and libraries, platform and device, for a table."""
     # Only here: what reads records is slow to import, and most pages read none.
-    from statmech_attention.results.provenance import provenance
+    from statmech_attention.results.store import provenance
 
     return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 

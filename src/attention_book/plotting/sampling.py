@@ -1,6 +1,6 @@
 """Panels on sampling: densities, estimates against width, chains side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ def law(
     bins: ArrayLike = 40,
     weights: ArrayLike | None = None,
     filled: bool = False,
-    saddle_point: ArrayLike | None = None,
+    saddle_point: float | None = None,
     axes: Axes | None = None,
 ):
     """Density of a number over (weighted) draws, as a histogram."""
@@ -41,7 +41,7 @@ def law(
     given = None if weights is None else np.ravel(np.asarray(weights, float))
     axes.hist(draws, weights=given, density=True, color=colour, label=label, **style | {"bins": bins})
     if saddle_point is not None:
-        axes.axvline(float(saddle_point), color=COLOURS["theory"], linewidth=1.6, label="saddle point")
+        axes.axvline(saddle_point, color=COLOURS["theory"], linewidth=1.6, label="saddle point")
     axes.set(ylabel="density")
     return axes
 
@@ -79,7 +79,7 @@ def distance_against_width(
     distances: Mapping,
     *,
     errors: Mapping | None = None,
-    slopes: ArrayLike = (),
+    slopes: Sequence[float] = (),
     axes: Axes | None = None,
 ):
     """Distances between estimates against width, on logarithmic axes.
@@ -94,7 +94,7 @@ def distance_against_width(
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
         style: dict[str, Any] = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
         axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
-    for slope, values in zip(np.asarray(slopes, float), distances.values(), strict=False):
+    for slope, values in zip(slopes, distances.values(), strict=False):
         start = np.asarray(values)[order][0]
         axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="width $N$")
@@ -102,7 +102,7 @@ def distance_against_width(
 
 
 def approach(
-    values: ArrayLike, distances: Mapping, *, xlabel: str, slope: ArrayLike | None = None, axes: Axes | None = None
+    values: ArrayLike, distances: Mapping, *, xlabel: str, slope: float | None = None, axes: Axes | None = None
 ):
     """Distances to a limit against the quantity that leads there, on logarithmic axes.
 

@@ -76,7 +76,7 @@ def noisy_tokens(tokens: ArrayLike, *, axes: Axes | None = None):
 
 
 def one_shot_sequence(
-    images: ArrayLike, first: ArrayLike, *, axes: Axes, patch: int | None = None, answer: ArrayLike | None = None
+    images: ArrayLike, first: float, *, axes: Axes, patch: int | None = None, answer: float | None = None
 ):
     """Three images side by side over their labels +, -, ?."""
     _, height, width = np.shape(images)

@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 
     @property
     def variable(self) -> str:
-        """Variable of the stage's order parameter in a Dataset: without a number for the first layer, with `head_` for an inner stage."""
+        """Variable of the stage's order parameter in a Dataset."""
         if self.inner:
             return f"head_order_parameter_{self.place + 1}"
         return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
@@ -55,7 +55,7 @@ class Chain:
 
     @classmethod
     def of(cls, layers: Layers) -> "Chain":
-        """The chain that `layers` spells: a number or a kind per layer, and a readout last if it has several outputs."""
+        """The chain that `layers` spells: a number or a kind per layer, and a readout of several outputs."""
         if isinstance(layers, Chain):
             return layers
         layers = _listed(layers)
@@ -65,14 +65,12 @@ class Chain:
         if any(isinstance(layer, Readout) for layer in layers):
             raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
         if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
-            raise ValueError(
-                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
-            )
+            raise ValueError(f"layers: wanted whole numbers of at least 1, or layers, got {layers!r}.")
         return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
     @property
     def spelled(self) -> tuple[int | Kind, ...]:
-        """The chain as `layers` spells it: numbers for layers of heads alone, and a readout of several outputs last."""
+        """The chain as `layers` spells it: numbers for heads alone, a readout of several outputs last."""
         return (*(layer.spelled for layer in self.layers), *self.readout.spelled)
 
     @property
@@ -82,7 +80,7 @@ class Chain:
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages, one per order parameter and per array of weights above the projection: each kind, then its inner stage."""
+        """The stages, one per order parameter: each kind, then its inner stage."""
         each = (
             (Stage(place, kind, False), *([Stage(place, kind, True)] if kind.inner is not None else []))
             for place, kind in enumerate(self.kinds)
@@ -111,7 +109,7 @@ class Chain:
 
     @cached_property
     def branches(self) -> tuple[int, ...]:
-        """The number of branches in every layer; a path takes one of each, that of layer 1 being the slowest index."""
+        """The number of branches in every layer; the branch of layer 1 is a path's slowest index."""
         return tuple(layer.branches for layer in self.layers)
 
     @cached_property
@@ -121,7 +119,7 @@ class Chain:
 
     @property
     def partial_paths(self) -> tuple[int, ...]:
-        """$d_l$, the partial paths from layer $l$ up for $l = 1..L+1$, each output a path of its own; the last is 1 for one."""
+        """$d_l$, the partial paths from layer $l = 1..L+1$ up, each output a path of its own."""
         branches = [kind.branches for kind in self.kinds]
         return tuple(math.prod(branches[layer:]) for layer in range(len(branches)))
 
@@ -147,7 +145,7 @@ class Chain:
         return math.prod(layer.divisor for layer in self.layers)
 
     def keep(self, kept: Sequence[Sequence[int]]) -> tuple["Chain", tuple[Part, ...]]:
-        """The chain with only some heads, given for every layer, and what is left of each layer."""
+        """The chain with only some heads, given for every layer, and the rest of each layer."""
         if not isinstance(kept, (tuple, list)) or not all(isinstance(one, (Sequence, np.ndarray)) for one in kept):
             raise ValueError(f"kept: wanted a list of heads for every layer, as in ((0, 1), (0,)), got {kept!r}.")
         if len(kept) != len(self.layers):
@@ -175,7 +173,7 @@ def _listed(layers) -> tuple:
     """The entries of `layers` as a tuple, refused if there are none."""
     if layers is None:
         raise ValueError(
-            "layers: plain arrays do not say which layers they pass. Pass layers=(H_1, .., H_L), or the result of attentioned_inputs."
+            "layers: plain arrays do not say their layers. Pass layers=(H_1, .., H_L), or use attentioned_inputs."
         )
     if (
         not isinstance(layers, (Sequence, np.ndarray))
@@ -189,7 +187,7 @@ def _listed(layers) -> tuple:
 
 
 def layers_to_json(layers) -> list:
-    """Return `layers` in a form that JSON can hold, kinds by their names and fields; refuse a kind of somebody else."""
+    """Return `layers` in a form that JSON can hold, kinds by names and fields; refuse unknown kinds."""
     return [_written(layer) for layer in layers]
 
 

@@ -39,13 +39,15 @@ class Heads(ValueDimension, Layer):
     r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `layers` stands for it.
 
     With a value dimension $d$, as in `Heads(4, values=32)`, the layer is
-    $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of $d$ rows and $O^{(h)}$ of
-    $d$ columns, each with entries of variance $\sigma_l$: for $d \to \infty$ a full matrix of variance $\sigma_l^2$.
-    The theory allows infinite $N_l$ with finite $d$, where only the order parameters within the heads move.
+    $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of
+    $d$ rows and $O^{(h)}$ of $d$ columns, each with entries of variance $\sigma_l$: for
+    $d \to \infty$ a full matrix of variance $\sigma_l^2$. The theory allows infinite $N_l$ with
+    finite $d$, where only the order parameters within the heads move.
 
     Attributes:
         count: $H$, at least 1.
-        values: $d \ge 1$, or None for full matrices; any number in the theory, a whole one for weights and samplers.
+        values: $d \ge 1$, or None for full matrices; any number in the theory, a whole one for
+            weights and samplers.
 
     Raises:
         ValueError: numbers out of range.
@@ -99,12 +101,9 @@ def value_dimension(name: str, values) -> int | float:
     """A head's value dimension, a whole one as an int."""
     if not checks.concrete(values):
         raise ValueError(
-            f"{name}, values: wanted a known head dimension, got a traced one, in which there are no derivatives. Take a "
-            "difference of two solutions."
+            f"{name}, values: wanted a known head dimension, got a traced one. Take a difference of two solutions."
         )
     number = 0.0 if isinstance(values, (bool, np.bool_)) else checks.positive(f"{name}, values", values)
     if not checks.concrete(number) or number < 1:
-        raise ValueError(
-            f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out for heads with full matrices."
-        )
+        raise ValueError(f"{name}, values: wanted a head dimension of at least 1, got {values!r}. Leave values out.")
     return int(number) if number == int(number) else number

@@ -11,7 +11,7 @@ $\mathcal N(0, \sigma_l^2)$ independently; a kind that `keeps` has one seed more
 holds numbers alone. A kind gives
 
 (a) its forward map, `forward`, and the map of the readout's columns through its attention matrices, `attended`: (2), (7);
-(b) `seeds`, `keeps` and `mixing`: with $U^{(l+1)} = A_{l+1} A_{l+1}^\top$ they say what the order parameter turns into,
+(b) `seeds`, `keeps` and `mixing`: with $U^{(l+1)} = A_{l+1} A_{l+1}^\top$ they give the order parameter,
 
         U^(l) = A_l A_l^T,      A_l = (M (x) A_{l+1}) F_l,
 
@@ -64,7 +64,7 @@ class Kind(ABC):
 
     @property
     def inner(self) -> int | float | None:
-        """$d$, the width of the inner stage that the seeds with values pass through; None where there is none."""
+        """$d$, the width of the inner stage that the seeds with values pass through; None without one."""
         return None
 
     @property
@@ -73,7 +73,7 @@ class Kind(ABC):
         return self
 
     def weight_shapes(self, width_in: int, width_out: int) -> "tuple[int, int, int] | Narrow":
-        """Shapes of the arrays of weights, those of $V$ and $O$ where there is an inner stage."""
+        """Shapes of the arrays of weights; of $V$ and $O$ for an inner stage."""
         if self.inner is None:
             return (self.value_matrices, width_out, width_in)
         if not checks.is_whole(self.inner, 1):
@@ -152,7 +152,7 @@ class Layer(Kind):
         """Raise ValueError for widths that layer number `layer`, counted from 1, cannot have."""
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
-        """The layer with some of its heads, in the order given; of a kind whose heads are alike only their `count` changes."""
+        """The layer with some heads, in the order given; by default only its `count` changes."""
         return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
 
     def keep(self, heads: Sequence[int]) -> "Part":
@@ -164,7 +164,7 @@ class Layer(Kind):
 
 
 class Part(NamedTuple):
-    """The rest of a layer: the smaller layer, and the branches and value matrices of the larger one that stay."""
+    """The rest of a layer: the smaller layer, and the branches and value matrices that stay."""
 
     layer: Layer
     branches: tuple[int, ...]
@@ -177,7 +177,7 @@ class Readout(Kind):
     @property
     @abstractmethod
     def axes(self) -> tuple[int, ...]:
-        """Axes of one example's label after that of the examples: none, or the number of outputs."""
+        """Axes of one example's label: none, or the number of outputs."""
 
     @property
     @abstractmethod

@@ -11,22 +11,14 @@ from statmech_attention.layers.kind import Readout
 
 @dataclass(frozen=True)
 class OneOutput(Readout):
-    r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the readout unless `layers` ends with another. $U^{(L+1)}$ is a scalar."""
+    r"""$f(x) = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, (4): the default readout. $U^{(L+1)}$ is a scalar."""
 
-    @property
-    def value_matrices(self):
-        return 1
+    value_matrices = 1
+    axes = ()
+    spelled = ()
 
     def mixing(self, deviation):
         return np.array([[deviation]])
-
-    @property
-    def axes(self):
-        return ()
-
-    @property
-    def spelled(self):
-        return ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class Outputs(Readout):
 
 
 def readout_weights(readout, tokens: int) -> Float[np.ndarray, " tokens"]:
-    """Weights of the tokens, which sum to one, for the readout "first", "last", "mean" or a token's index, $t^*$ of (4)."""
+    """Weights, of sum one, of the tokens for "first", "last", "mean" or an index, $t^*$ of (4)."""
     if isinstance(readout, str) and readout == "mean":
         return np.full(tokens, 1 / tokens)
     index = {"first": 0, "last": tokens - 1}.get(readout) if isinstance(readout, str) else readout

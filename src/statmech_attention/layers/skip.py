@@ -15,7 +15,8 @@ from statmech_attention.layers.kind import Layer
 class SkipHeads(ValueDimension, Layer):
     r"""$x^l = x^{l-1} + \frac{1}{\sqrt{N H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$: (2) beside a skip connection.
 
-    A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first block.
+    A path goes along the skip, branch 0, or through a head. $U^{(l)}$ has $U^{(l+1)}$ in its first
+    block.
 
     Attributes:
         count: $H$; a layer with 0 heads changes nothing.
@@ -28,6 +29,7 @@ class SkipHeads(ValueDimension, Layer):
     count: int
     values: int | float | None = field(default=None, kw_only=True)
     keeps = True
+    divisor = 1
 
     def __post_init__(self):
         object.__setattr__(self, "count", checks.whole("SkipHeads", self.count, 0))
@@ -47,10 +49,6 @@ class SkipHeads(ValueDimension, Layer):
     @property
     def gains(self):
         return (1.0, *(1 / math.sqrt(self.count) for _ in range(self.count)))
-
-    @property
-    def divisor(self):
-        return 1
 
     @property
     def _heads(self) -> Heads:

@@ -16,8 +16,8 @@ class Estimate(NamedTuple):
 def right(outputs, labels):
     """Hit of every output, `(.., examples)`: 1, 0, or in between for an undecided one, in NumPy or JAX.
 
-    One output is a hit if it has the label's sign, an exact zero half a hit. Of several the largest must be that of
-    the largest label; a tie counts in part.
+    One output is a hit if it has the label's sign, an exact zero half a hit. Of several the largest
+    must be that of the largest label; a tie counts in part.
     """
     xp = outputs.__array_namespace__()
     if labels.ndim == 1:

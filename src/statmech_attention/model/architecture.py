@@ -59,7 +59,7 @@ class Architecture:
 
     @property
     def unit(self):
-        """Width in whose units the action is expressed: $N_{max}$, or the largest head dimension if all $N_l$ are infinite."""
+        """Unit of width in the action: $N_{max}$, or the largest head dimension if all $N_l$ are infinite."""
         widest = self.widest
         dimensions = [kind.inner for kind in self.chain.kinds if kind.inner is not None]
         if not dimensions:

@@ -25,8 +25,8 @@ from statmech_attention.model.padding import padded
 class ProductAttention:
     r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the result of `attention_from_products`.
 
-    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one array
-    `(examples, heads, keys, queries)` per layer.
+    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one
+    array `(examples, heads, keys, queries)` per layer.
     """
 
     products: tuple[Float[Array, "_heads features features"], ...]
@@ -90,9 +90,7 @@ def attention_from_products(
     features = products[0].shape[-1]
     for product in products:
         if product.shape[1:] != (features, features):
-            raise ValueError(
-                f"products: wanted shape (heads, {features}, {features}) in every layer, got {product.shape}."
-            )
+            raise ValueError(f"products: wanted (heads, {features}, {features}) in every layer, got {product.shape}.")
     return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
 
 
@@ -108,8 +106,7 @@ def attention_from_queries_and_keys(
     Args:
         queries: one array `(heads, dimension, features)` per layer.
         keys: arrays of the same shapes.
-        mask: as in `attention_from_products`.
-        bias: as in `attention_from_products`.
+        mask, bias: as in `attention_from_products`.
 
     Returns:
         A function of the inputs `(examples, tokens, features)`.
@@ -141,10 +138,8 @@ def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens 
     Returns:
         The `bias` of one layer, `(heads, tokens, tokens)`, key by query.
 
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, no tokens.
-
-    Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for the scalar.
+    Source: Shaw et al., NAACL (2018), for the clipped distance; Raffel et al., JMLR 21 (2020), for
+    the scalar.
     """
     table = checks.array("table", table, "heads distances")
     if table.shape[1] % 2 == 0:
@@ -172,7 +167,7 @@ def _of_queries_and_keys(attention, inputs, allowed):
 
 
 def _softmax_over_keys(logits, allowed, biases) -> tuple:
-    """The matrices of every layer from its logits, the bias added before what is not allowed is left out."""
+    """The matrices of every layer from its logits, the bias added before the mask."""
     matrices = []
     for layer, one in enumerate(logits):
         one = one if biases is None else one + biases[layer][None].astype(one.dtype)
@@ -193,7 +188,7 @@ def _finite(matrices: tuple) -> tuple:
 
 
 def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
-    """Boolean mask (key, query) of allowed attention; padding queries may attend anywhere and are zeroed later."""
+    """Mask (key, query) of allowed attention; padding queries attend anywhere and are zeroed later."""
     if mask is None:
         return None if own is None else own[None]
     allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))
@@ -201,7 +196,7 @@ def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
     if checks.concrete(allowed) and not allowed.any(axis=1).all():
         example, query = (int(one[0]) for one in np.nonzero(~np.asarray(allowed).any(axis=1)))
         raise ValueError(
-            f"mask: wanted at least one allowed key for every token, got none for token {query} of example {example}."
+            f"mask: wanted an allowed key for every token, got none for token {query} of example {example}."
         )
     return allowed
 
@@ -213,7 +208,7 @@ def _off_padding(matrices: tuple, mask) -> tuple:
 def _mask(mask):
     if mask is None:
         return None
-    mask = checks.booleans("mask", mask, "tokens tokens")
+    mask = checks.known("mask", mask, "tokens tokens", bool)
     if mask.shape[0] != mask.shape[1]:
         raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
     if not mask.any(axis=0).all():

@@ -21,17 +21,19 @@ _FEW_HEADS = 4
 def check_layer(layer: Layer, *, seed: int = 0) -> None:
     """Raise ValueError if a layer of a new kind contradicts itself.
 
-    Checked are its fields and numbers; `forward`, alone and between layers of two heads, against the sum over
-    paths (X2) from `mixing`, `gains`, `divisor` and `attended`; and the branches and value matrices that `keep`
-    names for every set of heads, or for single heads and all but one if there are many. A mistake that `forward`
-    and the sum share goes unnoticed: compare with a loop of your own.
+    Checked are its fields and numbers; `forward`, alone and between layers of two heads, against
+    the sum over paths (X2) from `mixing`, `gains`, `divisor` and `attended`; and the branches and
+    value matrices that `keep` names for every set of heads, or for single heads and all but one if
+    there are many. A mistake that `forward` and the sum share goes unnoticed: compare with a loop
+    of your own.
 
     Args:
         layer: of the new kind; try several, with and without its optional parts.
         seed: of inputs, attention matrices and weights.
 
     Raises:
-        ValueError: a layer without a hash, inconsistent numbers, different outputs, wrong pruning, single precision.
+        ValueError: a layer without a hash, inconsistent numbers, different outputs, wrong pruning,
+            single precision.
 
     Source: ours.
     """
@@ -41,9 +43,7 @@ def check_layer(layer: Layer, *, seed: int = 0) -> None:
     try:
         hash(layer)
     except TypeError:
-        raise ValueError(
-            f"{layer}: wanted a frozen dataclass whose fields are numbers and tuples, got one without a hash."
-        ) from None
+        raise ValueError(f"{layer}: wanted a frozen dataclass of numbers and tuples, got one without a hash.") from None
     _check_numbers(layer)
     rng = np.random.default_rng(checks.seed("seed", seed))
     _check_forms(layer, rng)
@@ -63,14 +63,11 @@ def _check_numbers(layer: Layer) -> None:
         )
     count = len(mixing)
     for name in ("branch_heads", "gains"):
-        if len(getattr(layer, name)) != count:
-            raise ValueError(
-                f"{layer}, {name}: wanted one for each of {count} branches, got {len(getattr(layer, name))}."
-            )
+        if (got := len(getattr(layer, name))) != count:
+            raise ValueError(f"{layer}, {name}: wanted one for each of {count} branches, got {got}.")
     if not all(0 < gain < np.inf for gain in layer.gains):
         raise ValueError(
-            f"{layer}, gains: wanted positive numbers, got {tuple(layer.gains)}. A sign belongs into `mixing`, and a branch "
-            f"without gain is none."
+            f"{layer}, gains: wanted positive numbers, got {tuple(layer.gains)}. A sign belongs into `mixing`."
         )
     checks.whole(f"{layer}, divisor", layer.divisor)
     form = layer.form
@@ -126,9 +123,7 @@ def _check_pruned(layer: Layer, left: tuple[int, ...], rng) -> None:
         )
     place = {head: number for number, head in enumerate(left)}
     if tuple(place.get(layer.branch_heads[branch], -1) for branch in branches) != tuple(small.branch_heads):
-        raise ValueError(
-            f"{said}its branches pass through the heads {tuple(small.branch_heads)}, in this order.{write}"
-        )
+        raise ValueError(f"{said}wanted branches through the heads {tuple(small.branch_heads)}.{write}")
     seeds = [*range(layer.keeps), *(layer.keeps + matrix for matrix in matrices)]
     whole = np.asarray(layer.mixing(1.0))[np.ix_(branches, seeds)]
     if small.keeps != layer.keeps or not np.allclose(small.mixing(1.0), whole, **_TOLERANCE):

@@ -1,7 +1,8 @@
 r"""Principal components of attentioned inputs, fitted to training examples.
 
 Kernels need only scalar products, which a few of a real token's hundreds of directions carry. With
-$\langle |\xi^\pi|^2 \rangle / N_0 = 1$ widths, temperatures and prior variances mean the same in all problems.
+$\langle |\xi^\pi|^2 \rangle / N_0 = 1$ widths, temperatures and prior variances mean the same in
+all problems.
 """
 
 from dataclasses import replace
@@ -18,7 +19,8 @@ from statmech_attention.model.paths import AttentionedInputs
 class Features(NamedTuple):
     r"""A map of features, $z \mapsto s\, R^\top (z - m)$, the same for every token and every path.
 
-    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to one.
+    Subtracting $m$ from all tokens shifts all attentioned inputs alike if attention columns sum to
+    one.
 
     Attributes:
         mean: $m$.
@@ -33,7 +35,7 @@ class Features(NamedTuple):
     variance_lost: float
 
     def of(self, attentioned: AttentionedInputs) -> AttentionedInputs:
-        """Return attentioned inputs of any precision, training or other ones, with these features in double precision.
+        """Return attentioned inputs, training or other ones, with these features in double precision.
 
         Raises:
             ValueError: another number of features, or JAX in single precision.
@@ -65,8 +67,7 @@ def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features
     directions, most = checks.whole("directions", directions), min(width, examples * paths - 1)
     if directions > most:
         raise ValueError(
-            f"directions: wanted at most {most}, that {width} features of {examples} examples on {paths} paths can have, "
-            f"got {directions}."
+            f"directions: wanted at most {most}, for {examples} examples on {paths} paths, got {directions}."
         )
     mean = values.mean(axis=(0, 1), dtype=float)
     moment = np.zeros((width, width))

@@ -1,4 +1,4 @@
-"""Attention matrices that come from elsewhere: the order of their axes, what they sum to, padding."""
+"""Given attention matrices: the order of their axes, their sums, padding."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ _ORDERS = {
     "key_query": (
         "(examples, heads, keys, queries)",
         "queries before keys, as PyTorch and Hugging Face have them",
-        "Pass layout='query_key'.",
+        "Pass layout='query_key', or swap the last two axes where there is no such argument.",
     ),
     "query_key": (
         "(examples, heads, queries, keys), as layout='query_key' says",
@@ -104,14 +104,14 @@ def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None
 
 
 def _sum_error(matrix) -> float:
-    """Return the largest deviation of a sum from one, by the precision of the entries, also where they were made finer since."""
+    """Return the largest deviation of a sum from one, by the precision that the entries once had."""
     with np.errstate(over="ignore"):
         short = np.all(matrix == matrix.astype(jnp.bfloat16))
     return max(_SUM, 2 * float(jnp.finfo(jnp.bfloat16 if short else matrix.dtype).eps))
 
 
 def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queries"] | None, let: str = "") -> None:
-    """Refuse a matrix in which one of the tokens that count, or of all, attends to nothing, and others of its example do not."""
+    """Refuse a matrix with a token that counts but attends to nothing, unlike others of its example."""
     attends = np.any(np.asarray(matrix) != 0, axis=(1, 2))
     padding = (True if counts is None else counts) & ~attends & attends.any(axis=1, keepdims=True)
     if padding.any():

@@ -1,4 +1,4 @@
-"""The attention matrices of inputs, whichever way they are given, and the chain of layers that they belong to."""
+"""The attention matrices of inputs, and the chain of layers that they belong to."""
 
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -16,21 +16,25 @@ def attention_matrices(
     """Return the attention matrices of `inputs`, whichever way they are given.
 
     Args:
-        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of unequal lengths.
-        attention: from `attention_from_products` or `attention_from_queries_and_keys`, a function of the inputs,
-            or matrices: one array `(examples, heads, keys, queries)` per layer, or per example one array
-            `(heads, keys, queries)`. Their columns need not sum to one. Matrices that sum to one over queries
-            instead of keys are refused as transposed, unless a function returns them.
-        layout: order of the last two axes: "key_query", or "query_key" as in PyTorch and Hugging Face.
-        mask: `(examples, tokens)` booleans, true for a token, false for padding, which has no input and no
-            attention: results are those without it. Hugging Face's `attention_mask == 1`, or the opposite of
-            PyTorch's `key_padding_mask`.
+        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
+            unequal lengths.
+        attention: from `attention_from_products` or `attention_from_queries_and_keys`, a function
+            of the inputs, or matrices: one array `(examples, heads, keys, queries)` per layer, or
+            per example one array `(heads, keys, queries)`. Their columns need not sum to one.
+            Matrices that sum to one over queries instead of keys are refused as transposed, unless
+            a function returns them.
+        layout: order of the last two axes: "key_query", or "query_key" as in PyTorch and Hugging
+            Face.
+        mask: `(examples, tokens)` booleans, true for a token, false for padding, which has no input
+            and no attention: results are those without it. Hugging Face's `attention_mask == 1`, or
+            the opposite of PyTorch's `key_padding_mask`.
 
     Returns:
         One array `(examples, heads, keys, queries)` per layer.
 
     Raises:
-        ValueError: shapes that do not fit, NaN or infinity, no layer, another layout, attention to padding.
+        ValueError: shapes that do not fit, NaN or infinity, no layer, another layout, attention to
+            padding.
     """
     inputs, mask = padded(inputs, mask)
     if isinstance(attention, (ProductAttention, QueryKeyAttention)):
@@ -61,7 +65,7 @@ def check_read_out(attention, matrices: tuple, weights) -> None:
 
 
 def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """The chain, that of the attention if `layers` is None, and the matrices of each layer, None without heads."""
+    """The chain, by default of the attention, and the matrices of each layer, None without heads."""
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):

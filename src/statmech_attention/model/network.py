@@ -1,7 +1,8 @@
 """The network itself: weights, layer-by-layer forward pass, effective weights.
 
-Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are those that `layers` spells,
-a number for attention heads (2), or a kind of `statmech_attention.layers`.
+Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are
+those that `layers` spells, a number for attention heads (2), or a kind of
+`statmech_attention.layers`.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,9 @@ class Weights(NamedTuple):
 
     Attributes:
         projection: $V^{(0)}$, `(N_1, features)`.
-        values: $V^{(l,h)}$, one array `(matrices, N_{l+1}, N_l)` per layer; of heads with a value dimension $d$ the
-            pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
+        values: $V^{(l,h)}$, one array `(matrices, N_{l+1}, N_l)` per layer; of heads with a value
+            dimension $d$ the pair `Narrow(values, outputs)` of $V^{(l,h)}$, `(H_l, d, N_l)`, and
+            $O^{(l,h)}$, `(H_l, N_{l+1}, d)`.
         readout: $a$, `(N_{L+1},)`, or `(N_{L+1}, outputs)`.
     """
 
@@ -57,9 +59,6 @@ def sample_weights(
         variance: $\sigma^2$, or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
         features: $N_0$.
-
-    Returns:
-        `Weights`.
 
     Raises:
         ValueError: numbers out of range, wrong lengths, a width that is not whole.
@@ -104,7 +103,8 @@ def forward(
 ) -> Float[Array, "examples *outputs"]:
     r"""The network's output $f(x)$, layer by layer: equations (1), (2), (4).
 
-    $x^0 = V^{(0)} x / \sqrt{N_0}$, $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
+    $x^0 = V^{(0)} x / \sqrt{N_0}$,
+    $x^l = \frac{1}{\sqrt{N_l H_l}} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$,
     $f = a \cdot x^L_{t^*} / \sqrt{N_{L+1}}$.
 
     Args:
@@ -121,8 +121,8 @@ def forward(
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit, scales that are not positive, a token that is read out but attends
-            to nothing.
+        ValueError: shapes that do not fit, scales that are not positive, a token that is read out
+            but attends to nothing.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
@@ -161,15 +161,12 @@ def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Arr
 
     Returns:
         `(examples,)`, or `(examples, outputs)`: the same numbers as `forward`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     return jnp.einsum("epi,p...i->e...", attentioned.values, path_vectors(weights, attentioned))
 
 
 def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "paths *outputs_features"]:
-    """Vectors that multiply the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
+    """Vectors of the attentioned inputs in (5), `(paths, features)` or `(paths, outputs, features)`."""
     chain, features = attentioned.chain, attentioned.values.shape[-1]
     check_fit(weights, features, chain)
     rows = stage_weights(weights, chain)[0] @ weights.projection
@@ -188,8 +185,9 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
         layers: only if not all are of heads alone.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`; $U^{(L+1)} = a \cdot a / N_{L+1}$, and
-        $G^{(l)}_h = g^h \cdot g^h / d$ over the partial paths of $U^{(l+1)}$.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`;
+        $U^{(L+1)} = a \cdot a / N_{L+1}$, and $G^{(l)}_h = g^h \cdot g^h / d$ over the partial
+        paths of $U^{(l+1)}$.
     """
     chain = _chain_of(weights, layers)
     overlaps = [partial @ partial.mT / partial.shape[-1] for partial in stage_weights(weights, chain)]
@@ -197,7 +195,7 @@ def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) 
 
 
 def stage_weights(weights: Weights, chain: Chain, root=root) -> list:
-    """Effective weights of the partial paths from layer 1, 2, .., L+1 up, each followed by those of its inner stage."""
+    """Effective weights of the partial paths from layer 1, 2, .. up, each before its inner stage's."""
     rows = weights.readout.reshape(weights.readout.shape[0], -1).T
     found = [rows]
     for layer, values in zip(reversed(chain.layers), reversed(weights.values), strict=True):
@@ -218,7 +216,7 @@ def spelled_by(values) -> tuple:
 
 
 def _chain_of(weights: Weights, layers) -> Chain:
-    """The chain asked for, or else one of heads alone."""
+    """The chain of `layers`, or one of heads alone."""
     chain = Chain.of(spelled_by(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
@@ -230,7 +228,7 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
         raise ValueError(
-            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) a layer, {'(N, outputs)' if axes else '(N,)'}, "
+            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, {'(N, outputs)' if axes else '(N,)'}, "
             f"got axes {ranks}."
         )
     wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)

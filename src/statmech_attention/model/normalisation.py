@@ -29,28 +29,30 @@ def normalisation_scales(
 ) -> tuple[Float[Array, "examples tokens"], ...]:
     r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: one over the divisors of a network's norms.
 
-    $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's output with post-norm;
-    its input with pre-norm, and at last the input of the readout. With these scales `forward` is the network with
-    root mean square norms. For layer norms, which also subtract the mean over $i$, pass the weights from `mean_free`,
-    here and to `forward`.
+    $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
+    output with post-norm; its input with pre-norm, and at last the input of the readout. With these
+    scales `forward` is the network with root mean square norms. For layer norms, which also
+    subtract the mean over $i$, pass the weights from `mean_free`, here and to `forward`.
 
     Args:
         weights: `Weights`, of a trained network or drawn.
         inputs: `(examples, tokens, features)`.
-        attention: as in `attention_matrices`.
+        attention, layout: as in `attention_matrices`.
         layers: only if not all are of heads alone; see `attentioned_inputs`.
         norm: "post" or "pre".
         epsilon: $\epsilon \ge 0$ of the network's norms; transformers have 1e-12 to 1e-5.
-        layout: as in `attention_matrices`.
         mask: as in `attention_matrices`; scales of padding are 1.
 
     Returns:
-        One array `(examples, tokens)` per layer; with pre-norm one more for the norm before the readout.
+        One array `(examples, tokens)` per layer; with pre-norm one more for the norm before the
+        readout.
 
     Raises:
-        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros with epsilon 0.
+        ValueError: as `forward`; an unknown norm, a negative epsilon, a token of zeros with epsilon
+            0.
 
-    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the mean.
+    Source: Ba, Kiros, Hinton, arXiv:1607.06450 (2016); Zhang, Sennrich, NeurIPS (2019), without the
+    mean.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
@@ -74,9 +76,10 @@ def normalisation_scales(
 def mean_free(weights: Weights) -> Weights:
     r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer norm's subtraction of the mean, in the weights.
 
-    A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$ and with pre-norm one
-    before the readout among them, has the outputs of these weights without subtraction. In $N - 1$ orthonormal
-    directions they are weights of width $N - 1$ with variances $\sigma^2 (N - 1) / N$ of values and readout: (F4).
+    A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$
+    and with pre-norm one before the readout among them, has the outputs of these weights without
+    subtraction. In $N - 1$ orthonormal directions they are weights of width $N - 1$ with variances
+    $\sigma^2 (N - 1) / N$ of values and readout: (F4).
 
     Args:
         weights: `Weights`.

@@ -45,23 +45,21 @@ def pad_sequences(sequences: Sequence[ArrayLike]) -> Padded:
 def padded(
     inputs, mask=None
 ) -> tuple[Float[Array, "examples tokens features"], Bool[np.ndarray, "examples tokens"] | None]:
-    """Inputs checked, zero on padding, and their mask: from an array and `mask`, or from arrays of unequal length."""
+    """Inputs checked, zero on padding, and their mask, of an array or of sequences of unequal length."""
     if _unequal(inputs, 2):
         if mask is not None:
-            raise ValueError(
-                "mask: wanted none beside sequences of unequal length, which have one, got one. Leave it out."
-            )
+            raise ValueError("mask: not accepted with sequences of unequal length, which have a mask. Leave it out.")
         inputs, mask = pad_sequences(inputs)
     inputs = checks.array("inputs", inputs, "examples tokens features", finite=mask is None)
     if mask is None:
         return inputs, None
-    mask = checks.booleans("mask", mask, "examples tokens")
+    mask = checks.known("mask", mask, "examples tokens", bool)
     if mask.shape != inputs.shape[:2]:
         raise ValueError(f"mask: wanted booleans of shape {inputs.shape[:2]}, as the inputs, got {mask.shape}.")
     if not mask.any(axis=1).all():
         empty = int(np.argmin(mask.any(axis=1)))
         raise ValueError(
-            f"mask: wanted at least one token in every example, got none in example {empty}. True is a token, False padding."
+            f"mask: wanted at least one token in every example, got none in example {empty}. True is a token."
         )
     return checks.array("inputs", jnp.where(mask[..., None], inputs, 0), "examples tokens features"), mask
 
@@ -80,7 +78,7 @@ def stacked(layer):
 
 
 def token_weights(readout, mask, examples: int, tokens: int) -> Float[np.ndarray, "examples tokens"]:
-    """Weights of the tokens at the readout, `readout_weights`, among an example's own tokens if there is padding."""
+    """Weights of the tokens at the readout, among an example's own tokens if there is padding."""
     if mask is None:
         return np.tile(readout_weights(readout, tokens), (examples, 1))
     lengths, weights = mask.sum(axis=1), np.zeros(mask.shape)

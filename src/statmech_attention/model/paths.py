@@ -1,4 +1,4 @@
-"""Attention paths: one branch a layer, a head as a rule, and the inputs seen through them.
+"""Attention paths: one branch per layer, a head as a rule, and the inputs seen through them.
 
 Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with $h_1$ slowest.
 """
@@ -29,7 +29,8 @@ class AttentionedInputs:
 
     Attributes:
         values: `(examples, paths, features)`, paths with $h_1$ slowest.
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in
+            `(2, SkipHeads(2), Outputs(3))`.
     """
 
     values: Float[Array, "*batch examples paths features"]
@@ -37,7 +38,7 @@ class AttentionedInputs:
 
     @property
     def chain(self) -> Chain:
-        """The layers that `layers` stands for, and the readout."""
+        """The layers and the readout."""
         return Chain.of(self.layers)
 
     @property
@@ -49,13 +50,15 @@ class AttentionedInputs:
         """Return the inputs of the sub-network that has only some of the heads.
 
         Args:
-            kept: for every layer the heads that stay, as in `((0, 1), (0,))`; `()` for a layer without heads.
+            kept: for every layer the heads that stay, as in `((0, 1), (0,))`; `()` for a layer
+                without heads.
 
         Returns:
             Attentioned inputs of the smaller network, its heads in the order given.
 
         Raises:
-            ValueError: a layer that lets nothing through, a head that is not there, or a head named twice.
+            ValueError: a layer that lets nothing through, a head that is not there, or a head named
+                twice.
         """
         whole = self.chain
         smaller, parts = whole.keep(kept)
@@ -77,32 +80,37 @@ def attentioned_inputs(
     r"""$\xi^\pi(x) = [\,x\,\Omega^{(1,h_1)} \Omega^{(2,h_2)} \cdots \Omega^{(L,h_L)}\,]_{t^*}$, equation (7).
 
     With norms of frozen statistics every $\Omega$ comes with a diagonal matrix of scales:
-    $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$ with pre-norm, (F2).
+    $\Omega^{(l,h)} \mathrm{diag}(r^l)$ with post-norm, (F1), $\mathrm{diag}(r^l)\, \Omega^{(l,h)}$
+    with pre-norm, (F2).
 
     Args:
-        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of unequal lengths.
-        attention: as in `attention_matrices`.
-        layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`. Attention
-            matrices belong in turn to the layers with heads; a skip or a linear layer passes $x$ on as it is.
-        readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not counted.
-        scales: $r^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`: one array
-            `(examples, tokens)` per layer, None for a layer without a norm; with pre-norm there may be one more,
-            for a norm before the readout. A norm below the first layer scales the inputs. Learned gains belong
-            to the prior of the values above them, biases are left out.
-        norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes before the heads,
-            beside the skip, as in GPT-2.
-        layout: as in `attention_matrices`.
+        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
+            unequal lengths.
+        attention, layout: as in `attention_matrices`.
+        layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`.
+            Attention matrices belong in turn to the layers with heads; a skip or a linear layer
+            passes $x$ on as it is.
+        readout: the token $t^*$: "first", "last", an index, or "mean" over all tokens, padding not
+            counted.
+        scales: $r^l_t(x) > 0$, one over the divisors of the norms, as from `normalisation_scales`:
+            one array `(examples, tokens)` per layer, None for a layer without a norm; with pre-norm
+            there may be one more, for a norm before the readout. A norm below the first layer
+            scales the inputs. Learned gains belong to the prior of the values above them, biases
+            are left out.
+        norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
+            before the heads, beside the skip, as in GPT-2.
         mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:
-        `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the scales.
+        `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the
+        scales.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not positive, a
-            token that is read out but attends to nothing, as padding without `mask`.
+        ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not
+            positive, a token that is read out but attends to nothing, as padding without `mask`.
 
-    Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for the readout's
-    column alone: $O(\mathrm{tokens}^2)$ per path.
+    Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
+    the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)

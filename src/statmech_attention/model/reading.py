@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from statmech_attention import checks
 
 
 class ReadAttention(NamedTuple):
-    """Tokens, attention and mask of a batch in double precision; `_asdict()` has the names of `attentioned_inputs`.
+    """Tokens, attention and mask of a batch, named as `attentioned_inputs`' arguments by `_asdict()`.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
@@ -30,32 +31,32 @@ def attention_from_torch(
 ) -> ReadAttention:
     """Read the attention of a PyTorch network made of `torch.nn.MultiheadAttention`, in evaluation mode.
 
-    The network runs once on the batch; every self-attention returns its matrices, in the order of use. The tokens
-    are those that enter the first `torch.nn.TransformerEncoderLayer`, with `norm_first` before its norm, or else the
-    first attention.
+    The network runs once on the batch; every self-attention returns its matrices, in the order of
+    use. The tokens are those that enter the first `torch.nn.TransformerEncoderLayer`, with
+    `norm_first` before its norm, or else the first attention.
 
     Args:
-        model: a `torch.nn.TransformerEncoder`, a `torch.nn.MultiheadAttention`, which gets the same queries, keys
-            and values, or any `torch.nn.Module` with such attention. It is left unchanged.
-        inputs: first argument of the model, a tensor or an array in its layout: tokens before examples if
-            `batch_first` is false, PyTorch's default.
+        model: a `torch.nn.TransformerEncoder`, a `torch.nn.MultiheadAttention`, which gets the same
+            queries, keys and values, or any `torch.nn.Module` with such attention. It is left
+            unchanged.
+        inputs: first argument of the model, a tensor or an array in its layout: tokens before
+            examples if `batch_first` is false, PyTorch's default.
         layers: indices of the attentions wanted, all of them if None.
-        options: other arguments of the model's `forward`, such as `src_key_padding_mask` or `key_padding_mask`.
+        options: other arguments of the model's `forward`, such as `src_key_padding_mask` or
+            `key_padding_mask`.
 
     Returns:
         `ReadAttention`, whatever `batch_first`: `attentioned_inputs(*read[:2], mask=read.mask)`.
 
     Raises:
-        ValueError: no such network, attention between different sequences or with added keys, no batch, layers
-            that are not there.
+        ValueError: no such network, attention between different sequences or with added keys, no
+            batch, layers that are not there.
 
     Source: the interface of PyTorch 2.
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise ValueError(
-            f"model: wanted a torch.nn.Module, got {type(model).__name__}. Arrays go to attentioned_inputs."
-        )
+        raise ValueError(f"model: wanted a torch.nn.Module, got {type(model).__name__}.")
     if not isinstance(inputs, torch.Tensor):
         try:
             inputs = torch.as_tensor(np.array(inputs))
@@ -84,8 +85,9 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     """Read the attention of an encoder, or of a decoder such as GPT-2, of Hugging Face's transformers.
 
     Args:
-        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`, since others
-            do not compute the matrices, and call `model.eval()`, since dropout would act on attention.
+        model: returns `attentions` and `hidden_states`; load it with `attn_implementation="eager"`,
+            since others do not compute the matrices, and call `model.eval()`, since dropout would
+            act on attention.
         layers: indices of the layers wanted, all of them if None.
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
@@ -117,8 +119,8 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
 
 
-# Of a MultiheadAttention.
-_ARGUMENTS = (
+# Arguments of a MultiheadAttention.
+_ARGUMENTS = [
     "query",
     "key",
     "value",
@@ -127,7 +129,7 @@ _ARGUMENTS = (
     "attn_mask",
     "average_attn_weights",
     "is_causal",
-)
+]
 
 
 class _Call(NamedTuple):
@@ -139,18 +141,10 @@ class _Call(NamedTuple):
     matrix: Any
 
 
-class _Heard:
-    """Record of the calls while the network ran."""
-
-    def __init__(self) -> None:
-        self.calls: list[_Call] = []
-        self.entered: Any = None
-
-
 @contextmanager
-def _listening(torch, model) -> Iterator[_Heard]:
-    """Every self-attention returns the matrices of its heads while this lasts; dropout and fused kernels are off."""
-    heard = _Heard()
+def _listening(torch, model) -> Iterator[SimpleNamespace]:
+    """Record all calls of self-attentions, with the matrices of their heads, dropout and fused kernels off."""
+    heard = SimpleNamespace(calls=[], entered=None)
 
     def ask(module, arguments, options):
         named = dict(zip(_ARGUMENTS, arguments, strict=False)) | options
@@ -161,12 +155,10 @@ def _listening(torch, model) -> Iterator[_Heard]:
         if key is not query and (key.shape != query.shape or not torch.equal(key, query)):
             raise ValueError("model: wanted attention within one sequence, got queries and keys of different ones.")
         if query.ndim != 3:
-            raise ValueError(
-                f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)} at an attention."
-            )
+            raise ValueError(f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)}.")
         if matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(
-                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv or add_zero_attn add some."
+                f"model: wanted as many keys as queries, got {matrix.shape[-2:]}: see add_bias_kv, add_zero_attn."
             )
         heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
 

@@ -1,12 +1,14 @@
-r"""Scales of tokens, the frozen statistics of normalisation layers: what they do to a layer of any kind.
+r"""Scales of tokens, the frozen statistics of normalisation layers: their effect on a layer of any kind.
 
-A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale $r^l_t(x) > 0$ a token and layer
+A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale
+$r^l_t(x) > 0$ a token and layer
 
     post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                                                (F1)
     pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix, and x^{l-1} for the skip   (F2)
 
-so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip, or $\mathrm{diag}(r) \Omega^{(h)}$
-and the identity. Both follow from `forward` and `attended` of a kind; no kind knows of scales.
+so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip,
+or $\mathrm{diag}(r) \Omega^{(h)}$ and the identity. Both follow from `forward` and `attended` of a
+kind; no kind knows of scales.
 """
 
 from typing import NamedTuple
@@ -40,7 +42,7 @@ def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples
         return TokenScales(nothing, nothing)
     if getattr(scales, "ndim", 3) < 3 or not hasattr(scales, "__len__") or isinstance(scales, str):
         raise ValueError(
-            "scales: wanted a sequence with one array (examples, tokens) a layer, None for a layer without a norm, "
+            "scales: wanted a sequence with one array (examples, tokens) per layer, None for a layer without a norm, "
             f"got {type(scales).__name__}. For one layer write (scales,)."
         )
     wanted = (count, count + 1) if norm == "pre" else (count,)
@@ -95,8 +97,7 @@ def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | No
     scale = checks.array(f"scales of layer {number}", scale, "examples tokens")
     if scale.shape != inputs.shape[:2]:
         raise ValueError(
-            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, got {scale.shape}. Scales belong to the inputs that "
-            "they were read off from."
+            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, as the inputs, got {scale.shape}."
         )
     if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
         raise ValueError(

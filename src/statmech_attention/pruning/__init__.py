@@ -10,9 +10,7 @@ from statmech_attention.pruning.evidence import (
 )
 from statmech_attention.pruning.heads import head_indices, heads_left, prune
 from statmech_attention.pruning.importance import (
-    DEFINITIONS,
     head_confidence,
-    head_scores,
     normalised_by_layer,
     path_covariance,
     taylor_importance,
@@ -30,6 +28,7 @@ from statmech_attention.pruning.removal import (
 )
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.theory.predictor import predictor_contributions, predictor_vectors
+from statmech_attention.theory.scores import DEFINITIONS, head_scores
 
 __all__ = [
     "COEFFICIENTS",

@@ -1,10 +1,10 @@
 r"""Evidence of a head: the theory's evidence of the labels with the head minus that without it, solved again.
 
-To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the paths that are left keep
-their coefficients. The smaller model is then the larger one at a point of its prior, and the evidence lost is, exactly, the
-ratio of two densities of that point (Dickey 1971),
-$\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 0 | Y)$.
-It is negative where the labels are likelier without the head.
+To leave a head out is to set its values to zero, $V^{(l,h)} = 0$, and to change nothing else: the
+paths that are left keep their coefficients. The smaller model is then the larger one at a point of
+its prior, and the evidence lost is, exactly, the ratio of two densities of that point (Dickey
+1971), $\ln p(Y) - \ln p(Y | V^{(l,h)} = 0) = \ln p(V^{(l,h)} = 0) - \ln p(V^{(l,h)} = 0 | Y)$. It
+is negative where the labels are likelier without the head.
 """
 
 from collections.abc import Sequence
@@ -50,8 +50,9 @@ def without_head(
         attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
         head: its number, counted through the network as in `head_indices`.
         layers: only for plain arrays.
-        coefficients: "kept": the network with $V^{(l,h)} = 0$, all other paths with unchanged weights in the kernel;
-            "rescaled": paths have the $1/\sqrt{H_l - 1}$ of the smaller network, as after `prune`.
+        coefficients: "kept": the network with $V^{(l,h)} = 0$, all other paths with unchanged
+            weights in the kernel; "rescaled": paths have the $1/\sqrt{H_l - 1}$ of the smaller
+            network, as after `prune`.
 
     Returns:
         `AttentionedInputs` of the heads left; kept coefficients are multiplied into the values.
@@ -82,12 +83,10 @@ def head_evidence(
     Args:
         problem: a `Problem` with width and temperature.
         coefficients: as in `without_head`.
-        start: as in `solve`, for the whole network; the smaller ones start from its blocks on their paths.
+        start: as in `solve`, for the whole network; the smaller ones start from its blocks on their
+            paths.
         tolerance: as in `solve`. The error of the evidence is quadratic in the gradient.
         throw: as in `solve`.
-
-    Returns:
-        `HeadEvidence`.
 
     Raises:
         ValueError: as `solve`; a layer that lets nothing through without its only head.

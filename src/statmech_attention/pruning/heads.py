@@ -1,4 +1,4 @@
-"""Heads numbered through the layers of a network: the paths that use them, and the network left after a removal."""
+"""Heads numbered through the layers: the paths that use them, and the network without some."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def different_heads(name: str, value, layers) -> list[int]:
 
 
 def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """Heads of every layer that a removal leaves, counted within the layer; a layer must let something through."""
+    """Heads of every layer that a removal leaves; every layer must let something through."""
     layers, indices = chain(layers), head_indices(layers)
     numbers = different_heads("removed", removed, layers)
     kept = tuple(
@@ -49,10 +49,7 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
     )
     for number, (layer, left) in enumerate(zip(layers.layers, kept, strict=True), start=1):
         if len(left) < layer.fewest:
-            raise ValueError(
-                f"removed: wanted at least one head left in every layer, got none in layer {number}. "
-                f"Without it nothing passes through the network."
-            )
+            raise ValueError(f"removed: wanted at least one head left in every layer, got none in layer {number}.")
     return kept
 
 
@@ -96,7 +93,8 @@ def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     r"""Factors of the paths' coefficients in networks with only some of the heads; 0 for removed paths.
 
-    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the factor is 1.
+    $\prod_l \sqrt{H_l / H'_l}$ with the $H'_l$ heads that are left of a layer; along a skip the
+    factor is 1.
     """
     layers, start = chain(layers), 0
     factors = np.ones((1, 1))
@@ -122,14 +120,16 @@ _Network = TypeVar("_Network")
 def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
     r"""Return a smaller network without some heads, with the factors $1/\sqrt{H_l}$ of the heads left.
 
-    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the attention.
+    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the
+    attention.
 
     Args:
         network: `AttentionedInputs`; `Weights`; attention from this package, or matrices, one array
             `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
             `keep_heads(kept)`. Weights and their attention are pruned separately.
         removed: numbers of heads, counted through the network as in `head_indices`.
-        layers: only if not all are of heads alone; see `heads_left` for those of the smaller network.
+        layers: only if not all are of heads alone; see `heads_left` for those of the smaller
+            network.
 
     Returns:
         The same kind of object. Nothing is trained again.
@@ -178,13 +178,5 @@ def _values_left(values, part: Part):
 
 def _left(layers, kept, axis: int = 0) -> tuple:
     """Kept parts of every layer, without the layers that keep none."""
-    pairs = [(layer, left) for layer, left in zip(layers, kept, strict=True) if left]
-    return _taken([layer for layer, _ in pairs], [left for _, left in pairs], axis)
-
-
-def _taken(layers, kept, axis: int = 0) -> tuple:
-    def take(layer, left):
-        numbers = np.asarray(left, int)
-        return layer.take(numbers, axis=axis)
-
-    return tuple(take(layer, left) for layer, left in zip(layers, kept, strict=True))
+    pairs = zip(layers, kept, strict=True)
+    return tuple(layer.take(np.asarray(left, int), axis=axis) for layer, left in pairs if left)

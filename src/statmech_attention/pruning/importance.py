@@ -12,24 +12,16 @@ from statmech_attention.model.layouts import check_attending, matrices_from
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.pruning.removal import checked_contributions
-from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
-
-__all__ = [
-    "DEFINITIONS",
-    "head_confidence",
-    "head_scores",
-    "normalised_by_layer",
-    "path_covariance",
-    "taylor_importance",
-]
+from statmech_attention.theory.scores import path_heads
 
 
 @checks.objects
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
-    The trace of the centred path-path kernels over examples. A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the
-    kernel (10), so that `head_scores` of this product measures a head's effect on the kernel.
+    The trace of the centred path-path kernels over examples. A pair of paths weighs
+    $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10), so that `head_scores` of this product measures a
+    head's effect on the kernel.
 
     Args:
         attentioned: `AttentionedInputs` of at least two examples.
@@ -56,17 +48,15 @@ def taylor_importance(
 
     Args:
         contributions: as in `masked_outputs`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are summed.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`, over which the squared errors are
+            summed.
         layers: number of heads in every layer.
-        signed: return $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$ instead, the rise of the error to
-            first order when the gate closes.
+        signed: return $-\frac1P \sum_\mu \partial (f_\mu - y_\mu)^2 / \partial g$ instead, the rise
+            of the error to first order when the gate closes.
         bias: of the readout.
 
     Returns:
         `(all heads,)`.
-
-    Raises:
-        ValueError: shapes that do not fit each other, NaN or infinity.
 
     Source: Michel et al. (2019), with the squared error for their loss.
     """
@@ -87,9 +77,6 @@ def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarra
 
     Returns:
         `(all heads,)`; scores of a layer that are all zero stay zero.
-
-    Raises:
-        ValueError: another number of scores than heads, NaN or infinity.
 
     Source: Michel et al. (2019), for Taylor importance.
     """
@@ -118,7 +105,7 @@ def head_confidence(
 
     Source: Voita et al. (2019), section 4, who leave the end-of-sentence token out.
     """
-    mask = None if mask is None else checks.booleans("mask", mask, "examples tokens")
+    mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
     matrices = matrices_from("attention", attention, layout, mask)
     for number, layer in enumerate(matrices, start=1):
         check_attending(f"attention of layer {number}", layer, mask)

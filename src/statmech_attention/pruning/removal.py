@@ -1,12 +1,13 @@
 r"""Cost of removing heads, from the contributions of the paths alone; the network is not run again.
 
-Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions $c^\pi$ and
-$g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer $l$, 0 where it is not. Along a skip
-connection the factor is 1.
+Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions
+$c^\pi$ and $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer
+$l$, 0 where it is not. Along a skip connection the factor is 1.
 """
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -33,14 +34,16 @@ class Removals(NamedTuple):
 
 @checks.objects
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5), with a network's offsets added.
+    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
 
     Args:
-        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and `offsets`.
+        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and
+            `offsets`, which are added.
         attentioned: the attentioned inputs of this network's attention and readout.
 
     Returns:
-        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output without the readout's bias.
+        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output
+        without the readout's bias.
 
     Raises:
         ValueError: heads or features that do not fit each other, something else than a network.
@@ -61,19 +64,17 @@ def masked_outputs(
     r"""Outputs of the network with only some of its heads, with the $1/\sqrt{H_l}$ of the heads left.
 
     Args:
-        contributions: of `path_contributions`, `(examples, paths)`, or `(examples, paths, outputs)`.
+        contributions: of `path_contributions`, `(examples, paths)`, or
+            `(examples, paths, outputs)`.
         kept: `(networks, all heads)` booleans; a layer without heads lets nothing through.
         layers: number of heads in every layer.
         bias: of the readout, unchanged by the removal.
 
     Returns:
         `(networks, examples)`, or `(networks, examples, outputs)`.
-
-    Raises:
-        ValueError: shapes that do not fit each other, NaN or infinity.
     """
     contributions, layers = checked_contributions(contributions, layers)
-    kept = checks.booleans("kept", kept, "networks heads")
+    kept = checks.known("kept", kept, "networks heads", bool)
     checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
     return _gated(contributions, layers, kept, bias)
 
@@ -82,14 +83,13 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
     """Drop of the accuracy when one head is removed, for every head.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its class.
-        layers: number of heads in every layer.
-        bias: of the readout.
+        contributions, layers, bias: as in `masked_outputs`.
+        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its
+            class.
 
     Returns:
-        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a layer all outputs are
-        zero and the accuracy is 1/2, or one over the number of outputs.
+        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a
+        layer all outputs are zero and the accuracy is 1/2, or one over the number of outputs.
 
     Raises:
         ValueError: as `masked_outputs`, or labels other than +1 and -1.
@@ -101,7 +101,7 @@ def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, b
 
 
 def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
-    """Order of removal by increasing score, the first of equal scores first; a layer's last head is passed over.
+    """Order of removal by increasing score, the first of equal scores first, but no layer's last head.
 
     Args:
         scores: `(all heads,)`.
@@ -109,9 +109,6 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
 
     Returns:
         Numbers of heads: all but one of every layer, and all of a layer with a skip.
-
-    Raises:
-        ValueError: another number of scores than heads, NaN or infinity.
     """
     layers = chain(layers)
     scores = np.asarray(checks.array("scores", scores, "heads"))
@@ -130,10 +127,7 @@ def greedy_order(
     """Order of removal that costs least accuracy at every step, the first of equal heads first.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
-        layers: number of heads in every layer.
-        bias: of the readout.
+        contributions, labels, layers, bias: as in `head_drops`.
 
     Returns:
         Numbers of heads: all but one of every layer, and all of a layer with a skip.
@@ -156,16 +150,13 @@ def greedy_order(
 
 
 def pruning_curve(
-    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike, *, layers: Layers, bias: float = 0.0
+    contributions: ArrayLike, labels: ArrayLike, order: ArrayLike | Sequence[int], *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
     """Accuracy against the number of heads removed.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
+        contributions, labels, layers, bias: as in `head_drops`.
         order: numbers of heads, the first to go first.
-        layers: number of heads in every layer.
-        bias: of the readout.
 
     Returns:
         `Estimate`, each `(removals + 1,)`, the whole network first.
@@ -211,11 +202,8 @@ def every_removal(
     """Accuracy without any `count` heads, for all choices.
 
     Args:
-        contributions: as in `masked_outputs`.
-        labels: as in `head_drops`.
-        layers: number of heads in every layer.
+        contributions, labels, layers, bias: as in `head_drops`.
         count: heads removed together; the number of choices is a binomial coefficient.
-        bias: of the readout.
 
     Returns:
         `Removals` without the choices that leave a layer too few heads.
@@ -250,7 +238,7 @@ def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:
 
 
 def checked_contributions(contributions, layers) -> tuple[Float[np.ndarray, "..."], Chain]:
-    """Contributions of the paths, `(examples, paths)` or `(examples, paths, outputs)`, and the chain of layers."""
+    """Contributions `(examples, paths)`, or with an axis of outputs, and the chain of layers."""
     layers = chain(layers)
     axes = "examples paths outputs" if layers.readout.axes else "examples paths"
     contributions = checks.array("contributions", contributions, axes, double=True)

@@ -12,10 +12,10 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.importance import head_scores
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory.scores import head_scores
 
 _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
 
@@ -24,9 +24,11 @@ class SelectedHeads(NamedTuple):
     """Heads to keep, and the accuracy to expect of them.
 
     Attributes:
-        kept: their numbers, counted through the network as in `head_indices`, the highest score first.
+        kept: their numbers, counted through the network as in `head_indices`, the highest score
+            first.
         scores: of all heads, the largest 1.
-        accuracy: with the heads kept and values refitted, on examples used neither to choose nor to fit.
+        accuracy: with the heads kept and values refitted, on examples used neither to choose nor to
+            fit.
         accuracy_of_all: the same with all heads.
     """
 
@@ -47,18 +49,20 @@ def select_heads(
 ) -> SelectedHeads:
     r"""Select the heads that count most in the order parameter of a network of finite width on this attention.
 
-    Values and readout of the network (1) to (4) are learned, so heads are judged by these labels, not by an encoder's
-    own values. A head's score is $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of paths through it, see `head_scores`, at the
-    saddle point (11); at infinite width all scores are equal. Features are principal components of $\xi^\pi$ without
-    their means, see `fitted_features`, so columns of the attention should sum to one.
+    Values and readout of the network (1) to (4) are learned, so heads are judged by these labels,
+    not by an encoder's own values. A head's score is $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of
+    paths through it, see `head_scores`, at the saddle point (11); at infinite width all scores are
+    equal. Features are principal components of $\xi^\pi$ without their means, see
+    `fitted_features`, so columns of the attention should sum to one.
 
-    The accuracy is estimated by cross-validation, with heads, features and values fitted on the other folds. The heads
-    returned are chosen on all examples.
+    The accuracy is estimated by cross-validation, with heads, features and values fitted on the
+    other folds. The heads returned are chosen on all examples.
 
     Args:
         problem: a `Problem` with width and temperature, such as 10 and 0.1. Its inputs come from
-            `attentioned_inputs`: as a rule an encoder's embedded tokens and its attention, all heads in one layer
-            or layer by layer. Labels are +1 or -1, or `(examples, outputs)`, the largest of an example for its class.
+            `attentioned_inputs`: as a rule an encoder's embedded tokens and its attention, all
+            heads in one layer or layer by layer. Labels are +1 or -1, or `(examples, outputs)`, the
+            largest of an example for its class.
         keep: number of heads to keep, of all layers together.
         directions: $N_0$, number of features, or as many as there are.
         folds: number of folds.
@@ -66,14 +70,15 @@ def select_heads(
         definition: as in `head_scores`.
 
     Returns:
-        `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core. Of heads in one
-        layer `divmod(kept, 12)` gives the encoder's layer and head.
+        `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core.
+        Of heads in one layer `divmod(kept, 12)` gives the encoder's layer and head.
 
     Raises:
         ValueError: no `Problem`, labels of another form, numbers out of range.
         NotConverged: as `solve`; try a higher temperature.
 
-    Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is ours.
+    Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
+    ours.
     """
     problem = need_problem(problem, "width", "temperature")
     seen, labels = problem.attentioned, np.asarray(problem.labels)
@@ -123,7 +128,7 @@ class _Selection(NamedTuple):
         return scores, removal_order(scores, layers=layers)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
-        """Outputs on test examples with the heads that the training examples choose and with all, and the order parameters."""
+        """Test outputs with the heads that training examples choose and with all; order parameters."""
         whole, features = self.solution(train, labels)
         kept = kept_heads(train.layers, self.selected(whole)[1])
         smaller, fewer = self.solution(train.keep_heads(kept), labels)
@@ -134,10 +139,6 @@ class _Selection(NamedTuple):
 def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:
     fewest, every = sum(layer.fewest for layer in chain.layers), sum(chain.heads)
     if not max(fewest, 1) <= keep <= every:
-        raise ValueError(
-            f"keep: wanted {max(fewest, 1)} to {every} heads, one at least of every layer without a skip, got {keep}."
-        )
+        raise ValueError(f"keep: wanted {max(fewest, 1)} to {every} heads, one per layer without a skip, got {keep}.")
     if examples < 2 * folds:
-        raise ValueError(
-            f"folds: wanted at least two examples in each of {folds} folds, got {examples} examples in all."
-        )
+        raise ValueError(f"folds: wanted at least two examples in each of {folds} folds, got {examples}.")

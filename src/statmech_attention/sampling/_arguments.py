@@ -25,13 +25,14 @@ class Chains:
     Attributes:
         draws: draws kept per chain, at least 4.
         count: number of chains, at least 2, so that they can be compared.
-        warmup: iterations per chain before the first draw, in which the sampler adapts; if None, 300 for order
-            parameters and 500 for weights.
+        warmup: iterations per chain before the first draw, in which the sampler adapts; if None,
+            300 for order parameters and 500 for weights.
         thinning: iterations per draw.
-        method: "parallel" for one thread per chain, "vectorized" for all chains in one program, "auto" for the
-            first on a CPU and the second elsewhere; the draws are the same up to rounding.
-        checkpoint: a file for the state after every block of draws. Sampling resumes from it, also for more draws,
-            with the result of an uninterrupted run.
+        method: "parallel" for one thread per chain, "vectorized" for all chains in one program,
+            "auto" for the first on a CPU and the second elsewhere; the draws are the same up to
+            rounding.
+        checkpoint: a file for the state after every block of draws. Sampling resumes from it, also
+            for more draws, with the result of an uninterrupted run.
         progress: show a bar; if None, on a terminal only.
         warn: warn of bad mixing; the result has the text as its attribute `warning` in any case.
     """

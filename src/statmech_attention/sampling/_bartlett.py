@@ -1,18 +1,20 @@
-r"""The law of the order parameters at finite width, in Bartlett's factors, and the same law from standard normal numbers.
+r"""The law of the order parameters at finite width, in Bartlett's factors or in standard normals.
 
 Given the layer above, the rows of the effective weights are Gaussian, so at every width
-$U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of heads. In the good coordinates of the
-action the factors $F_l$ are independent: entry $i$ of the diagonal, counted from 0, is $\chi_{N_l - i} / \sqrt{N_l}$,
-the entries below are $\mathcal N(0, 1/N_l)$. If $N_l$ is smaller than the number of rows, $F_l$ has only $N_l$ columns.
-In a layer with a skip the first rows are known, and the others have the same law. Narrow heads have a stage of their
-own, with one factor of this law per head and $d$ in place of $N_l$: widths below are those of all stages.
+$U^{(l)} | U^{(l+1)} \sim \mathcal W_{d_l}(N_l, \Sigma_l / N_l)$ for a layer of heads. In the good
+coordinates of the action the factors $F_l$ are independent: entry $i$ of the diagonal, counted from
+0, is $\chi_{N_l - i} / \sqrt{N_l}$, the entries below are $\mathcal N(0, 1/N_l)$. If $N_l$ is
+smaller than the number of rows, $F_l$ has only $N_l$ columns. In a layer with a skip the first rows
+are known, and the others have the same law. Narrow heads have a stage of their own, with one factor
+of this law per head and $d$ in place of $N_l$: widths below are those of all stages.
 
-For $N_l < d_l$ the last entry on the diagonal is $|\mathcal N(0, 1/N_l)|$. Its logarithm puts a wall where the entry
-vanishes, and beyond the wall lies another part of the posterior: the rows below with the other sign in that column. A
-Markov chain in the logarithm hardly ever gets around it. So narrow networks are sampled in $N_l$ standard normal numbers
-per free row of $F_l$, and $d$ per row of every $F_h$. Row $i$ is these numbers over $\sqrt{N_l}$, the effective weights
-in a frame that the layers above fix; for $N_l > d_l$ it ends on the diagonal, at the norm of all remaining numbers: the
-same law, with $U = F F^\top$ as before, and no wall.
+For $N_l < d_l$ the last entry on the diagonal is $|\mathcal N(0, 1/N_l)|$. Its logarithm puts a
+wall where the entry vanishes, and beyond the wall lies another part of the posterior: the rows
+below with the other sign in that column. A Markov chain in the logarithm hardly ever gets around
+it. So narrow networks are sampled in $N_l$ standard normal numbers per free row of $F_l$, and $d$
+per row of every $F_h$. Row $i$ is these numbers over $\sqrt{N_l}$, the effective weights in a frame
+that the layers above fix; for $N_l > d_l$ it ends on the diagonal, at the norm of all remaining
+numbers: the same law, with $U = F F^\top$ as before, and no wall.
 """
 
 import math
@@ -43,7 +45,7 @@ def bartlett(architecture: Architecture) -> Factors:
 def chain_potential(
     point: Float[Array, " coordinates"], widths: Float[Array, " stages"], factors: Factors
 ) -> Float[Array, ""]:
-    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), less its minimum."""
+    r"""$\sum_l \frac{N_l}{2} (s_l - d_l)$: half of $N$ times the entropy of (11), minus its minimum."""
     terms = jnp.where(logarithms(factors), jnp.expm1(2 * point) - 2 * point, point**2)
     return 0.5 * layer_shares(widths, factors) @ terms
 

@@ -23,8 +23,9 @@ _BLOCK = 50  # draws between two looks at the progress bar and two writes of the
 class Transition(NamedTuple):
     """A Markov chain: functions of one chain, made once for every set of shapes.
 
-    `begin` maps (key, position, data) to a state; `advance` maps (state, data) to the next one and a dictionary of
-    numbers, averaged over thinned iterations; `record` maps (state, data) to a dictionary of arrays to keep.
+    `begin` maps (key, position, data) to a state; `advance` maps (state, data) to the next one and
+    a dictionary of numbers, averaged over thinned iterations; `record` maps (state, data) to a
+    dictionary of arrays to keep.
     """
 
     begin: Callable
@@ -43,9 +44,10 @@ def nuts(
     acceptance: float = 0.8,
     depth: int | tuple[int, int] = 10,
 ) -> Transition:
-    """NUTS for `potential`, minus a log density of (position, data, static); cached, so that it is compiled once.
+    """NUTS for `potential`, minus a log density of (position, data, static).
 
-    `static` decides shapes, `depth` is the largest number of doublings in warm-up and after it.
+    Cached, so that it is compiled once. `static` decides shapes, `depth` is the largest number of
+    doublings in warm-up and after it.
     """
     initialise, advance = hmc(potential_fn_gen=lambda data: lambda position: potential(position, data, static))
 
@@ -79,8 +81,8 @@ def run(
 ) -> dict[str, np.ndarray]:
     """Run chains from `starts`; return by name arrays `(chains, draws, ..)`.
 
-    With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need not copy its whole
-    tree at every step. `settings` tell this run's checkpoint from others.
+    With a thread per chain no chain waits for the longest trajectory of the others, and NUTS need
+    not copy its whole tree at every step. `settings` tell this run's checkpoint from others.
     """
     warmup, draws, thinning = int(warmup), int(draws), int(thinning)
     path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
@@ -90,7 +92,7 @@ def run(
     seed, keys = _raw_keys(key, chains)
     first = (keys, starts)
     groups = [first] if together else [_chain(first, number) for number in range(chains)]
-    # No draws yet: threads that come at once to what is not compiled would all compile it.
+    # No draws yet: threads that start at once would all compile the same function.
     states = [advance(begin(*group, data), data, 0, 1)[0] for group in groups]
 
     double = jax.config.read("jax_enable_x64")
@@ -160,7 +162,7 @@ def _compiled(transition: Transition, together: bool):
 
 @partial(jax.jit, static_argnums=1)
 def _raw_keys(key, chains: int):
-    """Keys of one kind, whatever kind the caller uses: they can be written to a file. One, and of it one for every chain."""
+    """A seed and one key per chain, of one kind that can be written to a file."""
     seed = jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
     return seed, jax.random.key_data(jax.random.split(seed, chains))
 

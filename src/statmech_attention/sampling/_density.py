@@ -1,7 +1,8 @@
-"""The posterior density of the order parameters, the Wishart chain times $e^{-P E(U) / 2}$, and the Gaussian at its mode.
+"""The posterior density of the order parameters, and the Gaussian at its mode.
 
-The kernel is linear in $U$. If the pairs' kernels fit into memory, $K(U)$ and the gradient cost one matrix product
-each, shared by all chains, besides a Cholesky factor and an inverse per chain. With $R = (K + T)^{-1}$ and $v = R Y$:
+The kernel is linear in $U$. If the pairs' kernels fit into memory, $K(U)$ and the gradient cost one
+matrix product each, shared by all chains, besides a Cholesky factor and an inverse per chain. With
+$R = (K + T)^{-1}$ and $v = R Y$:
 
     d(P E) = tr(R dK) - v^T dK v,       dR = -R dK R
 """
@@ -31,9 +32,10 @@ _AT_ONCE = 16  # columns of a Hessian that are computed together
 class Posterior(NamedTuple):
     """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
 
-    With several outputs, every pair (example, output) is an example here, and every pair (path, output) a path.
-    `products` are the scaled kernels of all pairs of paths, their lower triangles; `inputs` are scaled so that the kernel
-    is their product. `action` is the theory's problem, if its dense Hessian is the cheaper one.
+    With several outputs, every pair (example, output) is an example here, and every pair (path,
+    output) a path. `products` are the scaled kernels of all pairs of paths, their lower triangles;
+    `inputs` are scaled so that the kernel is their product. `action` is the theory's problem, if
+    its dense Hessian is the cheaper one.
     """
 
     products: Float[Array, "pairs entries"] | None
@@ -47,7 +49,8 @@ class Posterior(NamedTuple):
 class Laplace(NamedTuple):
     r"""A Gaussian approximation of the posterior: point = mode + $W y$ with nearly standard normal $y$, $W$ the `root`.
 
-    `potential` is minus the logarithm of the unnormalised density at the mode, `logdet` is $\ln |\det W|$.
+    `potential` is minus the logarithm of the unnormalised density at the mode, `logdet` is
+    $\ln |\det W|$.
     """
 
     mode: Float[Array, " coordinates"]
@@ -80,7 +83,7 @@ def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Fac
 
 
 def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
-    r"""$\frac{N}{2} S$ with $N$ the largest width, less its smallest value without labels: (11)."""
+    r"""$\frac{N}{2} S$ with $N$ the largest width, minus its smallest value without labels: (11)."""
     return chain_potential(point, data.widths, factors) + 0.5 * label_energy(order_parameter(point, factors), data)
 
 
@@ -160,7 +163,7 @@ def _slope(weights, data: Posterior) -> Float[Array, "paths paths"]:
         return jnp.einsum("mai,mbi->ab", data.inputs, seen)
     lower = np.tril_indices(examples)
     packed = data.products @ (weights[lower] * np.where(lower[0] == lower[1], 1.0, 2.0))
-    # Products of different paths stand for both orders: half of the slope belongs to each.
+    # Products of different paths count for both orders: half of the slope belongs to each.
     paths = round((np.sqrt(8 * data.products.shape[0] + 1) - 1) / 2)
     full = packed[_positions(paths, upper=True)]
     return full * np.where(np.eye(paths, dtype=bool), 1.0, 0.5)

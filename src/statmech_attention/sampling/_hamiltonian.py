@@ -1,14 +1,16 @@
-r"""Hamiltonian Monte Carlo for densities close to independent standard normals, alone or on a ladder of densities.
+r"""Hamiltonian Monte Carlo for densities close to standard normals, alone or on a ladder.
 
-With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The first rotates
-$(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a rotation, half a kick: it preserves volume
-and is reversible, so that accepting or rejecting the last point leaves the law exact. After a quarter turn a normal is
-independent of its start, in a single step; the number of steps depends on the distance from a normal (Shahbaba et al. 2014).
+With $-\ln p(y) = |y|^2 / 2 + V(y)$ the energy $|y|^2 / 2 + |r|^2 / 2 + V(y)$ has two parts. The
+first rotates $(y, r)$ by an angle, exactly, and $V$ alone kicks $r$. A step is half a kick, a
+rotation, half a kick: it preserves volume and is reversible, so that accepting or rejecting the
+last point leaves the law exact. After a quarter turn a normal is independent of its start, in a
+single step; the number of steps depends on the distance from a normal (Shahbaba et al. 2014).
 
-A rung of the ladder has $-\ln p(z) = |z|^2 / 2 + \beta V(z)$: the posterior at $\beta = 1$, the prior at $\beta = 0$, where
-every iteration makes a new independent point. Neighbours exchange their points with probability
-$\min(1, e^{(\beta - \beta')(V - V')})$, even and odd pairs in turn, which leaves all laws exact, so that separate parts of
-the posterior are joined through the prior (Geyer 1991). Warm-up places the rungs for equal rejection (Syed et al. 2022).
+A rung of the ladder has $-\ln p(z) = |z|^2 / 2 + \beta V(z)$: the posterior at $\beta = 1$, the
+prior at $\beta = 0$, where every iteration makes a new independent point. Neighbours exchange their
+points with probability $\min(1, e^{(\beta - \beta')(V - V')})$, even and odd pairs in turn, which
+leaves all laws exact, so that separate parts of the posterior are joined through the prior (Geyer
+1991). Warm-up places the rungs for equal rejection (Syed et al. 2022).
 """
 
 import math
@@ -33,7 +35,8 @@ _LARGEST_ERROR = 1000.0  # of the energy, beyond which a trajectory diverges
 class State(NamedTuple):
     """A chain between two iterations; potential and gradient are not yet known at iteration 0.
 
-    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is used.
+    Random numbers are drawn one iteration ahead: else the compiler repeats the draw wherever it is
+    used.
     """
 
     key: Any
@@ -48,7 +51,7 @@ class State(NamedTuple):
 
 @lru_cache(maxsize=64)
 def hamiltonian(potential: Callable, record: Callable) -> Transition:
-    """The chain of (position, data) functions, started from a standard normal; cached, so that it is compiled once.
+    """The chain of (position, data) functions, started from a standard normal; cached.
 
     Its data is a pair: the functions' data, and the number of iterations in which the step adapts.
     """
@@ -70,7 +73,7 @@ def hamiltonian(potential: Callable, record: Callable) -> Transition:
 
         def leap(index, carry):
             position, momentum, known, start = carry
-            # Step 0 stays where it is, to learn what is known there: the gradient is compiled in one place.
+            # Step 0 does not move, and only evaluates potential and gradient: the gradient is compiled in one place.
             turn = jnp.where(index == 0, 0.0, angle / steps)
             momentum = momentum - 0.5 * turn * (known[1] - position)
             cosine, sine = jnp.cos(turn), jnp.sin(turn)
@@ -129,9 +132,10 @@ class Ladder(NamedTuple):
 
 @lru_cache(maxsize=64)
 def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Transition:
-    """The ladder for the energy $V$ of (point, data), started from the prior; cached, so that it is compiled once.
+    """The ladder for the energy $V$ of (point, data), started from the prior; cached.
 
-    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps adapt.
+    Its data is a pair: the functions' data, and the number of iterations in which ladder and steps
+    adapt.
     """
     start_average, update_average = dual_averaging()
     first_ladder = (1 - jnp.arange(rungs) / (rungs - 1)) ** _POWER
@@ -207,6 +211,6 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
 
 
 def _even(ladder: Float[Array, " rungs"], refused: Float[Array, " gaps"]) -> Float[Array, " rungs"]:
-    """The ladder whose gaps refuse equally often, by linear interpolation of what the gaps of this one refused."""
+    """The ladder whose gaps refuse equally often, by linear interpolation of the refusals of these gaps."""
     total = jnp.concatenate([jnp.zeros(1), jnp.cumsum(refused + 1e-3 * (1 + refused.sum()))])
     return jnp.interp(jnp.linspace(0.0, 1.0, ladder.shape[0]), total / total[-1], ladder)

@@ -19,7 +19,7 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class CrossKernels(NamedTuple):
-    """Factors of the kernels between training and test inputs: `products` of all pairs of paths, or else scaled `inputs`.
+    """Kernels between training and test inputs: `products` of all pairs of paths, or scaled `inputs`.
 
     `own` are the kernels of each test example with itself.
     """
@@ -64,7 +64,7 @@ def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: 
 
 
 def by_output(values, inputs: AttentionedInputs):
-    """The last axis, over pairs (example, output), as an axis of examples, and one of outputs where there are several."""
+    """Split the last axis, over pairs (example, output), if there are several outputs."""
     axes = inputs.chain.readout.axes
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
@@ -73,8 +73,8 @@ def by_output(values, inputs: AttentionedInputs):
 def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
-    No kernel of test inputs is needed, so thousands of them cost hardly more than none. With several outputs, each is a
-    path of its own, and $\xi(x)$ a row per output.
+    No kernel of test inputs is needed, so thousands of them cost hardly more than none. With
+    several outputs, each is a path of its own, and $\xi(x)$ a row per output.
 
     Args:
         draws: the result of `posterior` or `tempered_posterior`.
@@ -82,9 +82,6 @@ def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draw
 
     Returns:
         `(chains, draws, paths, features)`.
-
-    Raises:
-        ValueError: training inputs or labels that do not fit.
     """
     if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
         raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")

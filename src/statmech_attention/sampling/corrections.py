@@ -1,12 +1,14 @@
 r"""The first correction in $1/N$ to the saddle point, from the exact posterior's density.
 
-In the good coordinates the density is $e^{-\frac{N}{2} S(x) - \psi(x)}$ with $\psi = \sum_l \sum_i i \ln F_{l,ii}$, of order
-one, from the Wishart exponents and the Jacobian. Laplace's expansion about the minimum $x^*$ of $S$ gives for any
-smooth $g$, with $C = (\frac{N}{2} S'')^{-1}$,
+In the good coordinates the density is $e^{-\frac{N}{2} S(x) - \psi(x)}$ with
+$\psi = \sum_l \sum_i i \ln F_{l,ii}$, of order one, from the Wishart exponents and the Jacobian.
+Laplace's expansion about the minimum $x^*$ of $S$ gives for any smooth $g$, with
+$C = (\frac{N}{2} S'')^{-1}$,
 
     E[g] = g + g' d + 1/2 tr(C g'') + O(1/N^2),      d = -C [ psi' + N/4 tr(C S''') ].
 
-The remainder is of order $1/N^2$ at fixed $\alpha = P/N$, and at fixed $P$, where the action changes with $N$, too.
+The remainder is of order $1/N^2$ at fixed $\alpha = P/N$, and at fixed $P$, where the action
+changes with $N$, too.
 """
 
 import math
@@ -45,8 +47,8 @@ class Corrected(NamedTuple):
 def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
-    The variance of the output is right to order $1/N$, too: (30) with its correction, and the contribution of the
-    fluctuations of $U$, $\mathrm{tr}(C f' f'^\top)$.
+    The variance of the output is right to order $1/N$, too: (30) with its correction, and the
+    contribution of the fluctuations of $U$, $\mathrm{tr}(C f' f'^\top)$.
 
     Args:
         solution: a saddle point at finite width, not a batch.
@@ -56,7 +58,8 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
         `Corrected(order_parameters, prediction)`.
 
     Raises:
-        ValueError: a batch, infinite width, a layer with fewer neurons than partial paths, test inputs that do not fit.
+        ValueError: a batch, infinite width, a layer with fewer neurons than partial paths, test
+            inputs that do not fit.
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
@@ -70,8 +73,7 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
     for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
         if places.size and width <= places[-1]:
             raise ValueError(
-                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = {width:g} for "
-                f"{places[-1] + 1}. U is singular then, and the density another: use statmech_attention.sampling.posterior."
+                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = {width:g} for {places[-1] + 1}. Use sampling.posterior."
             )
     data = posterior_density(problem)
     test = checked_test(test, inputs)

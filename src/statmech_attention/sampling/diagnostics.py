@@ -1,4 +1,4 @@
-r"""Draws as a Dataset, and how well their chains have mixed: split $\hat R$, effective sample size, means with their errors."""
+r"""Draws as a Dataset with split $\hat R$ and effective sizes, and means with their errors."""
 
 import warnings
 from typing import Any
@@ -45,8 +45,9 @@ def estimate(draws: ArrayLike | xr.DataArray) -> Estimate:
 def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
 
-    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$; the accuracy's error is
-    $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from few test inputs.
+    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$;
+    the accuracy's error is $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from
+    few test inputs.
 
     Args:
         outputs: means and their errors, `(examples,)`.
@@ -54,9 +55,6 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
     Returns:
         `Estimate` of one number.
-
-    Raises:
-        ValueError: lengths that differ.
     """
     if not isinstance(outputs, tuple) or len(outputs) != 2:
         raise ValueError(f"outputs: wanted an Estimate, means and their errors, got {outputs!r}.")
@@ -77,7 +75,8 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are equal.
+        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are
+        equal.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -105,8 +104,7 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
     values = _values(draws)
     if values.shape[0] < 2:
         raise ValueError(
-            "draws: wanted at least 2 chains, since R-hat compares chains, got 1. Sample with chains=4, or ask for "
-            "effective_size alone."
+            "draws: wanted at least 2 chains, since R-hat compares chains, got 1. Sample with Chains(count=4)."
         )
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.asarray(split_gelman_rubin(values))
@@ -117,19 +115,21 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
 def prediction(draws: xr.Dataset) -> Prediction:
     """Mean and variance of the network's output under the posterior, by the laws of total mean and variance.
 
-    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of order parameters.
+    The variance is that of `output` over draws, plus the mean of `output_variance` for draws of
+    order parameters.
 
     Args:
         draws: the result of a sampler with test inputs.
 
     Returns:
-        `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see `estimate(draws["output"])`.
+        `Prediction(mean, variance)`, each `(examples,)`. For the error of the mean see
+        `estimate(draws["output"])`.
 
     Raises:
         ValueError: draws without test inputs.
     """
     if "output" not in draws:
-        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with attentioned_test=.")
+        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
     axes = ("chain", "draw")
     variance = draws["output"].var(axes)
     if "output_variance" in draws:
@@ -141,31 +141,29 @@ def prediction(draws: xr.Dataset) -> Prediction:
 def inference_data(draws: xr.Dataset) -> xr.DataTree:
     r"""The draws of a sampler in ArviZ's layout, `(chain, draw, ..)` everywhere.
 
-    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier versions read with
-    `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
+    ArviZ 1 and arviz-stats take it directly: `arviz.summary(inference_data(draws))`. Earlier
+    versions read with `arviz.from_netcdf` the file of `.to_netcdf(path, engine="h5netcdf")`.
 
     Args:
         draws: the result of a sampler.
 
     Returns:
-        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`, outputs on test
-        inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`, `acceptance_rate`, `diverging`. Width,
-        temperature, variances and sampler are attributes.
+        DataTree with the groups `posterior`, order parameters and weights if kept; `predictions`,
+        outputs on test inputs; `sample_stats`: `lp`, $\ln p$ up to a constant, `n_steps`,
+        `acceptance_rate`, `diverging`. Width, temperature, variances and sampler are attributes.
 
     Raises:
         ValueError: something else than draws.
     """
     if "order_parameter" not in draws or not {"chain", "draw"} <= set(draws["order_parameter"].dims):
-        raise ValueError(
-            "draws: wanted draws of a sampler, got a Dataset without an order_parameter of every chain and draw."
-        )
+        raise ValueError("draws: wanted draws of a sampler, got a Dataset without drawn order_parameter.")
     drawn = {name: one.transpose("chain", "draw", ...) for name, one in draws.data_vars.items() if "draw" in one.dims}
     statistics = {new: drawn[name] for name, new in _STATISTICS.items() if name in drawn}
     if "potential" in drawn:
         statistics["lp"] = -drawn["potential"]
-    told = {*_STATISTICS, *_OUTPUTS, "potential"}
+    others = {*_STATISTICS, *_OUTPUTS, "potential"}
     groups: dict[str, Any] = {
-        "posterior": {name: one for name, one in drawn.items() if name not in told},
+        "posterior": {name: one for name, one in drawn.items() if name not in others},
         "predictions": {name: drawn[name] for name in _OUTPUTS if name in drawn},
         "sample_stats": statistics,
     }
@@ -193,7 +191,7 @@ def dataset(
 
 
 def named_overlaps(overlaps, stages) -> dict:
-    """The order parameters of a draw, one per stage of the chain, under the names that they have in the Dataset."""
+    """The order parameters of a draw, one per stage, under their names in the Dataset."""
     return {stage.variable: overlap for stage, overlap in zip(stages, overlaps, strict=True)}
 
 

@@ -1,7 +1,7 @@
 """The evidence $p(Y)$: of the theory, by Laplace's method, and exactly by importance sampling.
 
-At large width, where the posterior is close to Gaussian, the same weighted points give more precise posterior means
-than a Markov chain.
+At large width, where the posterior is close to Gaussian, the same weighted points give more precise
+posterior means than a Markov chain.
 """
 
 import math
@@ -52,7 +52,8 @@ class Importance(NamedTuple):
         output: $\langle f \rangle$ on the test inputs, or None without them.
         effective_size: $(\sum w)^2 / \sum w^2$; do not trust averages below 400.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
-        theory: $\ln p(Y)$ of the saddle point (11): $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
+        theory: $\ln p(Y)$ of the saddle point (11):
+            $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
     """
 
     log_evidence: Estimate
@@ -73,19 +74,17 @@ def importance(
 ) -> Importance:
     r"""$p(Y) = \int dU\, p(U)\, \mathcal N(Y; 0, K(U) + T I)$ and posterior means, by importance sampling.
 
-    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the prior, so that no
-    weight exceeds five times the likelihood over the evidence; all in antithetic pairs on 16 randomly shifted Sobol
-    sequences, whose spread gives the standard errors.
+    Four points of five come from a multivariate $t$ with the mode's covariance, the fifth from the
+    prior, so that no weight exceeds five times the likelihood over the evidence; all in antithetic
+    pairs on 16 randomly shifted Sobol sequences, whose spread gives the standard errors.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        points: pairs of points around the mode on each of the 16 sequences, a power of two, at least 4.
+        points: pairs of points around the mode on each of the 16 sequences, a power of two, at
+            least 4.
         test: test inputs, in the form of the training inputs.
         warn: warn of a small effective size.
-
-    Returns:
-        `Importance`.
 
     Raises:
         ValueError: as `posterior`, or a number of points that is not a power of two.
@@ -104,12 +103,11 @@ def evidence_by_temperature(
         problem: as in `importance`; its own temperature does not matter.
         temperatures: temperatures in any order.
         key: a JAX random key.
-        points: as in `importance`.
-        warn: as in `importance`.
+        points, warn: as in `importance`.
 
     Returns:
-        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`, `theory`. The best one:
-        `found.temperature[int(found.log_evidence.values.argmax())]`.
+        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`,
+        `theory`. The best one: `found.temperature[int(found.log_evidence.values.argmax())]`.
 
     Raises:
         ValueError: as `importance`, or no temperatures.
@@ -184,7 +182,7 @@ def _averaged(
 def proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
-    """Points around the mode, still to be shifted and turned, and points of the prior, fewer by `PER_PRIOR_POINT`."""
+    """Points around the mode, before shift and rotation, and fewer points of the prior."""
     uniforms = _uniforms(key, factors.coordinates + 1, points)
     some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
     prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
@@ -209,7 +207,7 @@ def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points co
 def weighted(
     proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):
-    """Sums over the points of every sequence: of the weights, their squares, and weights times what is averaged."""
+    """Sums over the points of every sequence: of the weights, their squares, and the weighted averages."""
     size = factors.coordinates
     log_t = (
         gammaln((degrees + size) / 2) - gammaln(degrees / 2) - 0.5 * size * jnp.log(degrees * jnp.pi) - around.logdet
@@ -242,7 +240,7 @@ def weighted(
 
 
 def _log_evidence(sums, constant: float) -> Estimate:
-    """The logarithm of the weights' mean over sequences, less a constant."""
+    """The logarithm of the weights' mean over sequences, minus a constant."""
     largest = sums["largest"] - constant
     scaled = sums["weight"] * np.exp(largest - largest.max())
     error = scaled.std(ddof=1) / math.sqrt(len(scaled)) / scaled.mean()

@@ -1,11 +1,12 @@
 """The posterior of the order parameters at any finite width, exactly: the Wishart chain times $e^{-P E(U)/2}$.
 
-Hamiltonian Monte Carlo runs on a few coordinates, whatever the width: 14 for two layers of two heads. They are the good
-coordinates of the action, whitened by the Hessian at the mode, so that a few steps make an almost independent draw.
+Hamiltonian Monte Carlo runs on a few coordinates, whatever the width: 14 for two layers of two
+heads. They are the good coordinates of the action, whitened by the Hessian at the mode, so that a
+few steps make an almost independent draw.
 
-In networks with fewer neurons than partial paths the posterior at low temperature is a thin, curved set with distant
-parts, which these chains do not all visit. There chains run on standard normal numbers, as many as effective weights, and
-on a ladder from the prior to the posterior.
+In networks with fewer neurons than partial paths the posterior at low temperature is a thin, curved
+set with distant parts, which these chains do not all visit. There chains run on standard normal
+numbers, as many as effective weights, and on a ladder from the prior to the posterior.
 """
 
 import math
@@ -45,28 +46,31 @@ def posterior(
 ) -> xr.Dataset:
     r"""Draws from $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
 
-    The law of the order parameters (13) under the posterior (8) of all weights, at any width; the saddle point (11)
-    is its limit. Given $U$ the output is Gaussian with mean (9) and variance (30). Networks with fewer neurons than paths
-    at low temperature need `tempered_posterior`.
+    The law of the order parameters (13) under the posterior (8) of all weights, at any width; the
+    saddle point (11) is its limit. Given $U$ the output is Gaussian with mean (9) and variance
+    (30). Networks with fewer neurons than paths at low temperature need `tempered_posterior`.
 
     Args:
         problem: a `Problem` with a temperature and whole widths of at least 1.
         key: a JAX random key.
-        test: test inputs, in the form of the training inputs; the result then has their outputs given the draws.
+        test: test inputs, in the form of the training inputs; the result then has their outputs
+            given the draws.
         chains: number of chains and draws, and options: `Chains`.
 
     Returns:
-        Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$, `(path, other_path)`, and
-        `order_parameter_2` .. of the layers above; with `test`, `output`, (9), and `output_variance`, (30),
-        `(example,)` or `(example, unit)`; `potential`, $-\ln p$ up to a constant; `steps` per iteration;
-        `acceptance`; `diverging`. Also the `.._r_hat` and `.._effective_size` of `order_parameter` and `output`, and
-        the attribute `warning`, empty if the chains mixed. For ArviZ see `inference_data`.
+        Dataset with dimensions `chain` and `draw` first: `order_parameter`, $U$,
+        `(path, other_path)`, and `order_parameter_2` .. of the layers above; with `test`, `output`,
+        (9), and `output_variance`, (30), `(example,)` or `(example, unit)`; `potential`, $-\ln p$
+        up to a constant; `steps` per iteration; `acceptance`; `diverging`. Also the `.._r_hat` and
+        `.._effective_size` of `order_parameter` and `output`, and the attribute `warning`, empty if
+        the chains mixed. For ArviZ see `inference_data`.
 
     Raises:
-        ValueError: no `Problem`, test inputs that do not fit, a width below 1 or not whole, the checkpoint of
-            another run.
+        ValueError: no `Problem`, test inputs that do not fit, a width below 1 or not whole, the
+            checkpoint of another run.
 
-    Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024), equation (11).
+    Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
+    equation (11).
     """
     problem, test = checked(problem, test, key)
     architecture = problem.architecture
@@ -123,24 +127,26 @@ def tempered_posterior(
 ) -> xr.Dataset:
     r"""Draws from the same law as `posterior`, for narrow networks whose chains do not mix there.
 
-    Each chain is a ladder of `rungs` densities $e^{-|z|^2 / 2 - \beta P E(U(z)) / 2}$ from $\beta = 1$ to the prior, $\beta = 0$. An
-    iteration moves all of them and offers neighbours an exchange; the rung $\beta = 1$ is recorded. There are as many $z$ as
-    effective weights, at most $\sum_l N_l d_l$ for layers of heads: use it for small $N$.
+    Each chain is a ladder of `rungs` densities $e^{-|z|^2 / 2 - \beta P E(U(z)) / 2}$ from
+    $\beta = 1$ to the prior, $\beta = 0$. An iteration moves all of them and offers neighbours an
+    exchange; the rung $\beta = 1$ is recorded. There are as many $z$ as effective weights, at most
+    $\sum_l N_l d_l$ for layers of heads: use it for small $N$.
 
     Args:
-        problem: as in `posterior`.
+        problem, test: as in `posterior`.
         key: a JAX random key.
         rungs: number of densities, at least 2.
-        test: as in `posterior`.
         chains: as in `posterior`; each chain is a ladder of its own.
 
     Returns:
-        Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean chance of an exchange.
+        Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean
+        chance of an exchange.
 
     Raises:
         ValueError: as `posterior`, or fewer than two rungs.
 
-    Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the rungs' places.
+    Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the
+    rungs' places.
     """
     problem, test = checked(problem, test, key)
     architecture = problem.architecture
@@ -163,7 +169,7 @@ def tempered_posterior(
 
 @lru_cache(maxsize=64)
 def _functions(widths: tuple[int, ...]):
-    """The energy and the record of the ladder; the same ones for the same widths, so that they are compiled once."""
+    """The energy and the record of the ladder; cached by widths, so that they are compiled once."""
 
     def energy(point, data):
         density, factors = data

@@ -1,9 +1,10 @@
-r"""The posterior (8) of all weights: by NUTS, the paper's way, and by exact Gibbs sampling, an independent check.
+r"""The posterior (8) of all weights, by NUTS, the paper's way, and by exact Gibbs sampling.
 
-The network is evaluated in path form, (5), so that attention acts on the inputs once and for all. The output is linear in
-the weights of one layer with the others fixed: $f = f_0 + \Phi \theta$, with $f_0 \ne 0$ only beside a skip connection. So
-each layer has a Gaussian posterior given the others, which Gibbs sampling draws from without rejection and without step
-sizes; in narrow heads $V^{(h)}$ and $O^{(h)}$ are drawn in turn.
+The network is evaluated in path form, (5), so that attention acts on the inputs once and for all.
+The output is linear in the weights of one layer with the others fixed: $f = f_0 + \Phi \theta$,
+with $f_0 \ne 0$ only beside a skip connection. So each layer has a Gaussian posterior given the
+others, which Gibbs sampling draws from without rejection and without step sizes; in narrow heads
+$V^{(h)}$ and $O^{(h)}$ are drawn in turn.
 """
 
 import math
@@ -38,8 +39,8 @@ from statmech_attention.theory.problem import Problem
 class WeightPosterior(NamedTuple):
     """The posterior (8) of all weights, and the inputs to record outputs for, or None.
 
-    `flat` are the inputs as a matrix: XLA takes ten times as long for products with an array of three axes, or one
-    reshaped within the program.
+    `flat` are the inputs as a matrix: XLA takes ten times as long for products with an array of
+    three axes, or one reshaped within the program.
     """
 
     inputs: AttentionedInputs
@@ -62,17 +63,17 @@ def weights_posterior(
     r"""Draws from $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$, (8), by NUTS.
 
     Args:
-        problem: as in `posterior`.
+        problem, chains: as in `posterior`.
         key: a JAX random key.
         test: inputs, in the form of the training inputs, whose outputs are recorded.
-        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last ones are taken; if
-            None, draws from the prior.
+        start: `Weights` with a leading axis of chains, or earlier draws with weights, whose last
+            ones are taken; if None, draws from the prior.
         keep_weights: record the weights of every draw.
-        chains: as in `posterior`.
 
     Returns:
-        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13), `output` is $f$ itself,
-        without `output_variance`; with `keep_weights`, `projection`, `values_1` .., `readout`.
+        Dataset as that of `posterior`, of weights: `order_parameter` is the bracket of (13),
+        `output` is $f$ itself, without `output_variance`; with `keep_weights`, `projection`,
+        `values_1` .., `readout`.
 
     Raises:
         ValueError: as `posterior`, or a start of the wrong shapes.
@@ -117,16 +118,15 @@ def gibbs_posterior(
 ) -> xr.Dataset:
     r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
-    With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a draw from its posterior given the
-    other layers. A sweep over all layers costs $P^2$ operations per weight. Low temperatures tie the layers together, and
-    an independent draw then takes many sweeps.
+    With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a
+    draw from its posterior given the other layers. A sweep over all layers costs $P^2$ operations
+    per weight. Low temperatures tie the layers together, and an independent draw then takes many
+    sweeps.
 
     Args:
         problem: as in `posterior`.
         key: a JAX random key.
-        test: as in `weights_posterior`.
-        start: as in `weights_posterior`.
-        keep_weights: as in `weights_posterior`.
+        test, start, keep_weights: as in `weights_posterior`.
         chains: as in `posterior`; an iteration is a sweep.
 
     Returns:
@@ -135,7 +135,8 @@ def gibbs_posterior(
     Raises:
         ValueError: as `weights_posterior`.
 
-    Source: Matheron's rule; Doucet, "A note on efficient conditional simulation of Gaussian distributions" (2010).
+    Source: Matheron's rule; Doucet, "A note on efficient conditional simulation of Gaussian
+    distributions" (2010).
     """
     options = run_options(chains, warmup=500)
     data, architecture = prepared(problem, test, key)
@@ -202,7 +203,7 @@ def prepared(problem, test, key):
 
 
 def starts(start, key, chains: int, features: int, architecture: Architecture) -> Weights:
-    """Weights to start from, a leading axis of chains: from the prior, given ones, or the last of earlier draws."""
+    """Weights to start from, with an axis of chains: of the prior, given, or the last of given draws."""
     widths = tuple(int(width) for width in architecture.widths)
     drawn = scaled(_unit_weights(key, chains, features, architecture.chain, widths), architecture.stage_variances)
     if start is None:
@@ -243,7 +244,7 @@ def flat_outputs(weights: Weights, posterior: WeightPosterior) -> Float[Array, "
 
 
 def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
-    """Order parameters (13), outputs, and the weights where they are asked for."""
+    """Order parameters (13), outputs, and on request the weights."""
     found = named_overlaps(weights_order_parameters(weights, layers=data.inputs.layers), data.inputs.chain.stages)
     if data.test is not None:
         found["output"] = forward_paths(weights, data.test)
@@ -253,7 +254,7 @@ def record(weights: Weights, data: WeightPosterior, keep_weights: bool) -> dict:
 
 
 def named(weights: Weights) -> dict:
-    """Every array of weights under a name, as sites of NumPyro and as variables of the Dataset; in the order of their variances."""
+    """Every array of weights under its name in the Dataset, in the order of their variances."""
     values: dict[str, Array] = {}
     for layer, value in enumerate(weights.values, start=1):
         parts = value._asdict() if isinstance(value, Narrow) else {"values": value}

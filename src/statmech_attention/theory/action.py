@@ -1,9 +1,4 @@
-r"""The action: entropy of the order parameters plus $\alpha$ times the energy of the labels.
-
-Equations (11) and (12). In the good coordinates of `coordinates`, $U^{(l)} = A_l A_l^\top$ with
-$A_l = \sigma_l (I_{H_l} \otimes A_{l+1}) F_l$ for layers of heads, the entropy falls apart into independent layers and the
-prior is isotropic; only the energy couples them.
-"""
+r"""The action: entropy of the order parameters plus $\alpha$ times the energy of the labels, (11) and (12)."""
 
 from collections.abc import Sequence
 
@@ -30,26 +25,22 @@ def entropy(
 ) -> Float[Array, ""]:
     r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
 
-    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. It is smallest, with
-    value $\sum_l d_l N_l / N_{max}$, at the Gaussian-process limit. In general a layer adds
-    $\frac{N_l}{N_{max}} [|F_l|^2 - 2 \sum_i \ln F_{l,ii}]$, see `statmech_attention.layers.kind`.
-
-    Heads with a value dimension $d$ have $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and add for every head
-    $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with $\Sigma = \sigma_l U^{(l+1)}$.
+    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The
+    smallest value, $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other
+    kinds see `statmech_attention.layers.kind`. Heads with a value dimension $d$ have
+    $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and each adds
+    $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with
+    $\Sigma = \sigma_l U^{(l+1)}$.
 
     Args:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over partial
-            paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. After $U^{(l)}$ of heads with a value dimension
-            $G^{(l)}$, `(heads, partial, partial)`. All positive definite.
+        order_parameters: as in `Solution.order_parameters`, all positive definite.
         width: $N$ or $(N_1, .., N_{L+1})$; only ratios matter here.
         variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         layers: $(H_1, .., H_L)$, or layers of other kinds among them.
 
-    Returns:
-        A scalar.
-
     Raises:
-        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive definite.
+        ValueError: wrong shapes or lengths, float32, an order parameter that is not positive
+            definite.
 
     Source: Tiberi et al. (2024), equations (32), (33).
     """
@@ -61,18 +52,16 @@ def entropy(
 def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     r"""$E(U) = \frac1P [\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y]$, equation (12).
 
-    Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$. With several outputs $Y$ runs
-    over pairs (example, output), and so does $K$; $P$ remains the number of examples.
+    Up to a constant, $-2/P$ times the log density of the labels under $\mathcal N(0, K + T I)$.
+    With several outputs $Y$ and $K$ run over pairs (example, output); $P$ remains the number of
+    examples.
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
 
     Returns:
-        A scalar; NaN where $K + T I$ is not positive definite.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32.
+        A scalar; NaN if $K + T I$ is not positive definite.
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
@@ -90,17 +79,14 @@ def _energy(gram, labels, temperature):
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:
-    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, equation (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
+    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
 
     Args:
         problem: a `Problem` with width and temperature.
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `entropy`.
-
-    Returns:
-        A scalar.
+        order_parameters: as in `Solution.order_parameters`.
 
     Raises:
-        ValueError: as for `entropy` and `energy`.
+        ValueError: as `entropy` and `energy`.
 
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
@@ -113,19 +99,15 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
 def gp_order_parameters(
     layers: Layers, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> tuple[Float[Array, "..."], ...]:
-    r"""The order parameters of the Gaussian-process limit $\alpha \to 0$: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
+    r"""The Gaussian-process limit $\alpha \to 0$ of the order parameters: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
 
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
 
     Args:
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        layers, variance: as in `entropy`.
 
     Returns:
-        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`.
-
-    Raises:
-        ValueError: numbers out of range or of the wrong count.
+        $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ as in `Solution.order_parameters`.
     """
     factors = coordinates.full_rank(Architecture.of(layers, 1, variance))
     return coordinates.order_parameters(jnp.zeros(factors.coordinates), factors)

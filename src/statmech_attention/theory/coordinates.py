@@ -1,10 +1,13 @@
 r"""The good coordinates of a chain's order parameters: triangular factors with the prior's isotropy.
 
-$U^{(l)} = A_l A_l^\top$, $A_l = (M_l \otimes A_{l+1}) F_l$ with the mixing $M_l$ of the layer's kind and a lower triangular $F_l$, the
-kept rows of which are $[I\ 0]$; see `statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
-into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a flat vector: for $l = 1..L+1$ the
-logarithms of the diagonal of $F_l$, then what lies below it row by row, both without the kept rows. A layer of narrow heads is two
-stages, its own and above it an inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all $F_h$.
+$U^{(l)} = A_l A_l^\top$, $A_l = (M_l \otimes A_{l+1}) F_l$ with the mixing $M_l$ of the layer's
+kind and a lower triangular $F_l$, the kept rows of which are $[I\ 0]$; see
+`statmech_attention.layers.kind`. For layers of heads $M_l = \sigma_l I$. The entropy falls apart
+into independent layers, $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are free. A point is a
+flat vector: for $l = 1..L+1$ the logarithms of the diagonal of $F_l$, then what lies below it row
+by row, both without the kept rows. A layer of narrow heads is two stages, its own and above it an
+inner one with a factor $F_h$ for every head: after the coordinates of $F_l$ come those of all
+$F_h$.
 """
 
 import math
@@ -28,9 +31,10 @@ from statmech_attention.model.architecture import Architecture
 )
 @dataclass(frozen=True)
 class Factors:
-    """Shapes of the factors: of every stage's $F$ the rows `sizes`, the columns `ranks`, and how many rows are `kept`.
+    """Shapes of the factors of every stage: rows, columns, `kept` rows; and the prior variances.
 
-    Shapes decide what is compiled, prior variances are arguments like any other; there is one for every stage, after the projection's.
+    Shapes decide what is compiled; the variances, of the projection and then of every stage, are
+    arguments like any other.
     """
 
     chain: Chain
@@ -46,7 +50,7 @@ class Factors:
 
     @property
     def counts(self) -> tuple[tuple[int, int], ...]:
-        """Free entries on the diagonal and below it, of all blocks together, a pair a stage."""
+        """Free entries on the diagonal and below it, of all blocks together, one pair per stage."""
         return tuple(
             (blocks * (rank - kept), blocks * (size * rank - rank * (rank + 1) // 2 - kept * (kept - 1) // 2))
             for blocks, size, rank, kept in zip(self.blocks, self.sizes, self.ranks, self.kept, strict=True)
@@ -107,10 +111,7 @@ def factor_shapes(architecture: Architecture, most) -> Factors:
 
 
 def order_parameter_factors(point: Float[Array, " coordinates"], factors: Factors) -> list:
-    r"""The factors $A_1, .., A_{L+1}$ of the order parameters, $A_l$ of shape `(partial paths, rank)`.
-
-    After that of a layer with an inner stage comes $C_h$, `(heads, partial paths above, rank)`.
-    """
+    """The factors $A_l$, `(partial paths, rank)`, each followed by the $C_h$ of an inner stage."""
     return factors_of_entries(entries(point, factors), factors)
 
 
@@ -145,8 +146,9 @@ def branch_rows(stage: int, above: list, factors: Factors) -> Float[Array, "*one
 def overlap_derivatives(free: Float[Array, " coordinates"], slope: Float[Array, " pairs"], factors: Factors):
     r"""The Jacobian of $U$, of its pairs $a \le b$, in the free entries, and the Hessian of `slope` times $U$.
 
-    $U = B F_1 F_1^\top B^\top$ with $B = M_1 \otimes A_2$, or what `branch_rows` gives, which only the few entries of the layers above move. A free entry $(i, j)$
-    of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in column $j$, so that all its derivatives are products of entries:
+    $U = B F_1 F_1^\top B^\top$ with $B$ from `branch_rows`, which depends on the few entries of the
+    layers above alone. A free entry $(i, j)$ of $F_1$ changes $A = B F_1$ by column $i$ of $B$ in
+    column $j$, so all its derivatives are products:
 
         dU_ab = B_ai A_bj + A_aj B_bi,      d2 tr(W U) = 2 (B^T W B)_{ii'} delta_{jj'}.
 
@@ -206,7 +208,7 @@ def _entry_places(factors: Factors) -> list[np.ndarray]:
 
 @jax.jit
 def order_parameters(point: Float[Array, " coordinates"], factors: Factors) -> tuple[Float[Array, "..."], ...]:
-    """$(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ at a point, the last a scalar for one output; $G^{(l)}$ after $U^{(l)}$ of narrow heads."""
+    """$(U^{(1)}, .., U^{(L+1)})$ at a point, as in `Solution.order_parameters`."""
     return overlaps_of(order_parameter_factors(point, factors), factors)
 
 

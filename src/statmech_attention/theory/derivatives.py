@@ -1,15 +1,16 @@
 r"""First and second derivatives of the action in the good coordinates.
 
-The energy depends on the point only through $U$, so its derivatives are taken in $U$ by hand, where they are cheap, and carried
-to the coordinates by automatic differentiation of the small map point -> $U$. $U$ is symmetric: one number for every pair
-$a \le b$ of paths, times $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ where $a = b$, with $Z_a$ the examples seen
-along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With $R = (K + T)^{-1}$ and $v = R Y$:
+The energy depends on the point only through $U$: its derivatives are taken in $U$ by hand and
+carried to the coordinates by automatic differentiation of the small map point -> $U$. For every
+pair $a \le b$ of paths let $S_{ab} = c\,(Z_a Z_b^\top + Z_b Z_a^\top)$, or $c\,Z_a Z_a^\top$ for
+$a = b$, with the examples $Z_a$ seen along path $a$ and $c = \sigma_0^2 / (N_0 \prod H)$. With
+$R = (K + T)^{-1}$ and $v = R Y$:
 
     P dE/dU_i        = tr(R S_i) - v^T S_i v
     P d2E/dU_i dU_j  = 2 v^T S_i R S_j v - tr(R S_i R S_j)
 
-With few examples the $S_i$ are kept; with many they are never formed, and `_feature_derivatives` says the same through
-$G = Z^\top R Z$ and $Z^\top v$. Several outputs are rows and paths of their own, see `kernel_inputs`: nothing here knows of them.
+With few examples the $S_i$ are stored; with many `_feature_derivatives` uses $G = Z^\top R Z$ and
+$Z^\top v$ instead. Several outputs are rows and paths of their own, see `kernel_inputs`.
 """
 
 from typing import NamedTuple
@@ -45,19 +46,11 @@ _LARGEST_DOUBLE = 2**22
 class ActionProblem(NamedTuple):
     """Arrays that the action depends on besides the point; all can be vmapped.
 
-    Rows are examples, one for every output, or fewer rotations of them that carry the whole kernel.
-
-    Attributes:
-        inputs: the rows seen along all paths; paths last, so that U is applied to them by one matrix product.
-        pairs: $S_{ab} / c$ of every pair $a \\le b$, where `kept_pairs` keeps them.
-        labels: of the rows.
-        temperature: $T$.
-        scale: $c$, what stands before the kernel.
-        alpha: $P / N_{max}$, a label for every output counted; see `Architecture.unit`.
-        shares: $N_l / N_{max}$, of an inner stage $d / N_{max}$.
-        finite: 1, or 0 for a stage of infinite width, which does not move: the energy sees it at the prior's peak.
-        examples: $P$, a label for every output counted.
-        outside: $|Y|^2$ of what was rotated away.
+    Rows are examples, one per output, or fewer rotations of them that carry the whole kernel.
+    `pairs` are $S_{ab} / c$ where `kept_pairs` stores them; `scale` is $c$, `alpha` $P / N_{max}$,
+    `shares` $N_l / N_{max}$; `finite` is 0 for a stage of infinite width, which the energy sees at
+    the prior's peak; `outside` is $|Y|^2$ of the labels rotated away. $P$ counts one label per
+    output.
     """
 
     inputs: Float[Array, "rows features paths"]
@@ -80,7 +73,7 @@ class Dense(NamedTuple):
 
 
 class Factored(NamedTuple):
-    """The curvature at a point without a dense Hessian: what a Hessian-vector product needs; and the energy there."""
+    """Ingredients of a Hessian-vector product at a point, and the energy there."""
 
     point: Float[Array, " coordinates"]
     inverse: Float[Array, "rows rows"]
@@ -117,7 +110,7 @@ def width_numbers(examples: int, architecture: Architecture):
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
-    r"""$S_{ab} / c$ for every pair $a \le b$, where rows are so few that keeping them makes the dense Hessian cheaper."""
+    r"""$S_{ab} / c$ for every pair $a \le b$, if that makes the dense Hessian cheaper."""
     rows, paths, features = inputs.shape
     first, second = np.triu_indices(paths)
     if not dense or len(first) * rows**2 > min(_LARGEST_PAIRS, (paths * features) ** 2 // 2):
@@ -201,7 +194,7 @@ def empty_curvature(point: Float[Array, " coordinates"], problem: ActionProblem,
 def hessian_product(
     vector: Float[Array, " coordinates"], curvature: Factored, problem: ActionProblem, factors: Factors
 ) -> Float[Array, " coordinates"]:
-    """The Hessian of the action times a vector, at the cost of about two gradients, in the precision of the inputs."""
+    """The Hessian of the action times a vector, for about two gradients, in the inputs' precision."""
     inputs = problem.inputs
     rows, own, double = len(inputs), inputs.dtype, vector.dtype
     finite = layer_shares(problem.finite, factors)
@@ -249,7 +242,8 @@ def _pair_derivatives(chol, solved, problem: ActionProblem):
 def _feature_derivatives(chol, solved, problem: ActionProblem):
     r"""The same from $G = Z^\top R Z$ and $u = Z^\top v$, which no pair's kernel is needed for.
 
-    The curvature is a sum over both orders of either pair of $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
+    The curvature is a sum over both orders of either pair of
+    $\sum_{ij} G_{bi,cj} (2 u_{ai} u_{dj} - G_{ai,dj})$.
     """
     rows, features, paths = problem.inputs.shape
     flat = problem.inputs.reshape(rows, -1)
@@ -293,6 +287,6 @@ def _order_parameter_change(point, vector, factors: Factors):
 
 
 def _linearised(slope, problem: ActionProblem, factors: Factors):
-    """The entropy plus the energy linearised in U: the action's gradient, and the map's share of its Hessian."""
+    """The entropy plus the energy linearised in U, for the gradient and the map's Hessian."""
     finite = layer_shares(problem.finite, factors)
     return lambda p: entropy(p, problem.shares, factors) + jnp.sum(slope * order_parameter(finite * p, factors))

@@ -17,14 +17,15 @@ from statmech_attention.theory.solution import Solution
 def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
 
-    $S_0 = \sum_l d_l N_l / N_{max}$ is the smallest entropy, the action without labels. It is what normalises the prior of
-    the order parameters, and differs between networks of different numbers of paths. What is left out does not grow with $N$.
+    $S_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy, normalises the prior of the order
+    parameters, and differs between networks of different numbers of paths. Terms left out do not
+    grow with $N$.
 
     Args:
-        solution: a `Solution` or a batch, of any width; at infinite width the result is exact.
+        solution: a `Solution` or a batch, of any width; exact at infinite width.
 
     Returns:
-        A scalar, or one number for each solution of a batch.
+        A scalar, or one number per solution of a batch.
     """
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
     chain = solution.attentioned.chain
@@ -43,21 +44,22 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
 
 
 def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
-    r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats that finite widths bring, to first order.
+    r"""$A_s$ in $\ln p(Y) = \ln p_{GP}(Y) + \sum_s A_s / N_s + ..$: the nats from finite widths, to first order.
 
-    A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates, at the Gaussian-process limit, with the
-    entropy's curvature there, $h_i$ = 4 for logarithms and 2 for the others. It is that of `log_evidence`: what does not
-    grow with $N$ at fixed $P/N$ is left out.
+    A stage's $A_s = \sum_i (P\, \partial_i E)^2 / (4 h_i)$ runs over its good coordinates at the
+    Gaussian-process limit, with the entropy's curvature $h_i$ = 4 for logarithms and 2 for the
+    others. As in `log_evidence`, terms that do not grow with $N$ at fixed $P/N$ are left out.
 
-    For heads alone, unit variances and $M_1 = \frac P2\, \partial E / \partial U^{(1)}$, with $M_{l+1}$ the sum of the diagonal
-    blocks of $M_l$, one for each head: $U^{(l)}$ has $A = |M_l|^2$, and $G^{(l)}$ of heads with a value dimension has only the diagonal
-    blocks of it.
+    For heads alone, unit variances and $M_1 = \frac P2\, \partial E / \partial U^{(1)}$, with
+    $M_{l+1}$ the sum of the diagonal blocks of $M_l$, one per head: $A = |M_l|^2$ for $U^{(l)}$;
+    for $G^{(l)}$ only the diagonal blocks count.
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
 
     Returns:
-        One number for each order parameter, in the order of `Solution.order_parameters`; to be divided by $N_l$, or $d$.
+        One number per order parameter, in the order of `Solution.order_parameters`; divide by
+        $N_l$, or $d$.
 
     Raises:
         ValueError: as `energy`.

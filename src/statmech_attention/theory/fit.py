@@ -1,7 +1,8 @@
-r"""Temperature and prior variances by the theory's evidence, whose gradient in their logarithms vanishes there.
+r"""Temperature and prior variances at the maximum of the theory's evidence.
 
-Of the variances the data tell only what the kernel depends on. In a chain of heads that is one number, $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$;
-a layer beside a skip adds its own, since only the heads carry it.
+The labels determine only the variances that the kernel depends on: in a chain of heads the product
+$\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds its own, since only the heads
+carry it.
 """
 
 import itertools
@@ -29,7 +30,7 @@ _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 
 
 class Trial(NamedTuple):
-    """An evaluation of the evidence: the numbers it was taken at, and its largest slope in one of their logarithms."""
+    """An evaluation of the evidence, with its largest slope in the logarithm of a number."""
 
     temperature: float
     variance: tuple[float, ...]
@@ -46,10 +47,11 @@ class Fit:
         temperature: $T$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
         log_evidence: $\ln p(Y)$ of the solution, to leading order in $N$.
-        slopes: its derivative in the logarithm of each chosen number, by the names "temperature", "variance[0]", ..
-        at_bound: the chosen numbers that ended at an end of their range; the evidence would rise beyond it.
-        held: places of the variances that stay as given: they come into the kernel through their product with $\sigma_0^2$ alone, which
-            stands for all of them, or not at all; and those that were not to be chosen.
+        slopes: its derivative in the logarithm of each chosen number, by the names "temperature",
+            "variance[0]", ..
+        at_bound: the chosen numbers at an end of their range, beyond which the evidence would rise.
+        held: places of the variances that stay as given, since $\sigma_0^2$ stands for their
+            product, since the labels do not depend on them, or since they were not to be chosen.
         path: every `Trial`, in order.
     """
 
@@ -83,28 +85,28 @@ def fit(
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
-    A quasi-Newton search, L-BFGS-B of SciPy, in the logarithms; every trial is a saddle point, started from the last
-    one, and the gradient comes with it. Only a local maximum is found: if in doubt, compare starts, or a grid by
-    `solve_sweep`. The book's page on evidence says what the evidence of the theory lacks.
+    SciPy's L-BFGS-B in the logarithms with exact gradients; every trial is a saddle point, started
+    from the last one. Only a local maximum is found: if in doubt, compare starts, or a grid by
+    `solve_sweep`.
 
     Args:
-        problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none, and at its
-            variances. It chooses $\sigma_0^2$, for the product, and the variances of layers beside a skip; the others stay.
+        problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
+            and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
+            layers beside a skip.
         chosen: "temperature", "variance", or both; the other stays as given.
         temperature_range: smallest and largest $T$.
         variance_range: smallest and largest variance.
-        tolerance: of each saddle point, as in `solve`.
+        tolerance: as in `solve`.
         max_steps: steps of the search.
-        progress: show a bar that counts trials; where None, on a terminal only.
-
-    Returns:
-        `Fit`.
+        progress: show a bar that counts trials; if None, on a terminal only.
 
     Raises:
-        ValueError: as `solve`; nothing to choose, a range that is empty or without the start, traced numbers.
-        NotConverged: a saddle point was not reached, or the search ended on a slope; carries that solution.
+        ValueError: as `solve`; nothing to choose, a range that is empty or without the start,
+            traced numbers.
+        NotConverged: a saddle point was not reached, or the search ended on a slope.
 
-    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; its gradient through the saddle point is ours.
+    Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
+    ours.
     """
     problem = need_problem(problem, "width")
     if problem.temperature is None:
@@ -120,12 +122,12 @@ def fit(
     names = _chosen(chosen)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
-    told = _told_variances(architecture) if "variance" in names else ()
-    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in told])
+    places = _free_variances(architecture) if "variance" in names else ()
+    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in places])
     ranges = [_range("temperature_range", temperature_range, heat)] * ("temperature" in names)
-    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in told]
+    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in places]
 
-    evidence = _Evidence(problem, names, told, tolerance)
+    evidence = _Evidence(problem, names, places, tolerance)
     trials = iter(progress_bar(itertools.count(), "evidence", progress))
 
     def lacking(logs):
@@ -138,7 +140,7 @@ def fit(
     found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     top, slopes = evidence(found.x)
     heat, variances, *_ = evidence.trials[-1]
-    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in told]
+    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]
     low, high = (np.isclose(found.x, side, rtol=0, atol=1e-9) for side in bounds.T)
     free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
     if np.max(np.abs(free)) > _STEEPEST_LEFT:
@@ -154,16 +156,16 @@ def fit(
         top,
         {name: float(slope) for name, slope in zip(labelled, slopes, strict=True)},
         tuple(name for name, one in zip(labelled, low | high, strict=True) if one),
-        tuple(place for place in range(len(variances)) if place not in told),
+        tuple(place for place in range(len(variances)) if place not in places),
         tuple(evidence.trials),
     )
 
 
 class _Evidence:
-    """The log evidence and its slopes in the logarithms of temperature, $\\sigma_0^2$ and further variances; remembers where it was."""
+    """The log evidence and its slopes in the logarithms of the chosen numbers; remembers its trials."""
 
-    def __init__(self, problem: Problem, names, told, tolerance):
-        self.problem, self.names, self.told, self.tolerance = problem, names, told, tolerance
+    def __init__(self, problem: Problem, names, places, tolerance):
+        self.problem, self.names, self.places, self.tolerance = problem, names, places, tolerance
         self.action, self.dense = action_problem(problem, "auto")
         self.factors = full_rank(problem.architecture)
         self.point = np.zeros(self.factors.coordinates)
@@ -173,7 +175,7 @@ class _Evidence:
         """Temperature and variances of a point of the search."""
         numbers = list(np.exp(logs) if checks.concrete(logs) else jnp.exp(logs))
         heat = numbers.pop(0) if "temperature" in self.names else self.problem.temperature
-        chosen = dict(zip(self.told, numbers, strict=True))
+        chosen = dict(zip(self.places, numbers, strict=True))
         return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
 
     def __call__(self, logs):
@@ -202,8 +204,8 @@ class _Evidence:
         return top, slopes
 
 
-def _told_variances(architecture) -> tuple[int, ...]:
-    """Places of the variances that the labels can tell: the first, and those that do not scale a whole layer."""
+def _free_variances(architecture) -> tuple[int, ...]:
+    """Places of the variances that the labels determine: the first, and those of no whole layer."""
     layers = enumerate(architecture.chain.kinds, start=1)
     own = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
     return (0, *(place for place in own if architecture.chain.kinds[place - 1].value_matrices))
@@ -220,7 +222,5 @@ def _range(name: str, value, start: float) -> tuple[float, float]:
         raise ValueError(f"{name}: wanted the smallest and the largest number, got {len(ends)}.")
     low, high = (checks.positive(name, end) for end in ends)
     if not low < high or not low <= start <= high:
-        raise ValueError(
-            f"{name}: wanted a smallest number below a largest, and {start:g}, the start, between them, got {low:g} and {high:g}."
-        )
+        raise ValueError(f"{name}: wanted a range around the start, {start:g}, got {low:g} to {high:g}.")
     return low, high

@@ -1,7 +1,8 @@
-r"""Order parameters back to a point of the good coordinates: the factors $F_l$ of `coordinates`, one after the other from above.
+r"""Order parameters back to a point of the good coordinates: the factors $F_l$ of `coordinates`, from above.
 
-$F_l F_l^\top = B^+ U^{(l)} B^{+\top}$ with $B = M_l \otimes A_{l+1}$, whose pseudo-inverse undoes the mixing and then solves with the triangular
-factors above. What no network of these layers can have is refused.
+$F_l F_l^\top = B^+ U^{(l)} B^{+\top}$ with $B = M_l \otimes A_{l+1}$, whose pseudo-inverse inverts
+the mixing and then solves with the triangular factors above. Order parameters that no network of
+these layers has are refused.
 """
 
 import jax
@@ -23,7 +24,7 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
     overlaps = _checked(order_parameters, factors)
     point, relative = _point_and_factors(overlaps, factors)
     if checks.concrete(*relative):
-        # From above: what is wrong there spoils what is below.
+        # From above: a fault there spoils all below.
         for layer in reversed(range(len(overlaps))):
             _check_factor(overlaps[layer], relative[layer], layer, factors)
     return point

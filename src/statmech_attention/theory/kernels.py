@@ -1,7 +1,4 @@
-"""Kernels: how alike two examples look, summed over pairs of attention paths.
-
-Equation (10), and how well a kernel is aligned with the labels.
-"""
+"""Kernels: similarity of two examples, summed over pairs of attention paths, equation (10)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,9 +28,9 @@ def kernel(
 ) -> Float[Array, "examples *others"]:
     r"""$\kappa(x, x') = \frac{\sigma_0^2}{\prod_l H_l} \sum_{\pi\pi'} U^{\pi\pi'} C_{\pi\pi'}(x, x')$, equation (10).
 
-    The path-path kernels $C_{\pi\pi'}$ are never formed: $U$ is applied to the paths of one side and
-    a single matrix product over (path, feature) does the rest. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$
-    with the coefficients of the paths, $(\prod_l H_l)^{-1/2}$ where there are heads alone; with several outputs
+    The path-path kernels $C_{\pi\pi'}$ are never formed: a single matrix product over (path,
+    feature) suffices. In general the sum is $\sum c_\pi c_{\pi'} U^{\pi\pi'} C_{\pi\pi'}$ with the
+    coefficients of the paths, $(\prod_l H_l)^{-1/2}$ for heads alone; with several outputs
     $K_{(c\mu),(c'\nu)}$ has $U^{(\pi c)(\pi' c')}$ in it.
 
     Args:
@@ -45,9 +42,6 @@ def kernel(
 
     Returns:
         `(examples, others)`, or `(examples, outputs, others, outputs)`.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32.
 
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
@@ -69,11 +63,9 @@ def path_kernel(
     r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
 
     Args:
-        attentioned: `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        others: the same for the second argument of the kernel.
+        attentioned, others, layers: as in `kernel`.
         path: index of $\pi$.
         other_path: index of $\pi'$.
-        layers: only for plain arrays.
 
     Returns:
         `(examples, others)`.
@@ -100,10 +92,8 @@ def principal_overlaps(
         labels: $Y$, `(examples,)`.
 
     Returns:
-        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to one.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32.
+        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to
+        one.
     """
     kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
@@ -112,16 +102,14 @@ def principal_overlaps(
 
 
 def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
-    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1.
-
-    $K_c$ and $y_c$ have the mean over examples taken out; the norms are Frobenius norms.
+    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1, in Frobenius norms.
 
     Args:
         kernel: `(examples, examples)`, symmetric and positive semi-definite.
         labels: $Y$, `(examples,)`, not all equal.
 
     Returns:
-        A scalar, 0 for a constant kernel: a head may give the same for all inputs.
+        A scalar, 0 for a constant kernel, as of a head with the same output for all inputs.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
@@ -149,8 +137,7 @@ def kernel_scale(attentioned: AttentionedInputs, variance):
 def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths features"]:
     """Factors of the kernel: inputs times the gains of their paths, one row and one path per output.
 
-    Where there are heads alone and one output, the values as they are. With several, row (example, output) has the
-    example's values on the paths (path, output) of the same output, and zeros elsewhere.
+    With several outputs row (example, output) is zero on the paths of other outputs.
     """
     chain, values = attentioned.chain, attentioned.values
     if np.any(chain.path_gains != 1):
@@ -163,7 +150,7 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
 
 
 class Reduced(NamedTuple):
-    """Examples as a kernel sees them: its inputs, one row for every output, their labels, and $|Y|^2$ of what was rotated away."""
+    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels rotated away."""
 
     inputs: Float[Array, "rows paths features"]
     labels: Float[Array, " rows"]
@@ -171,10 +158,11 @@ class Reduced(NamedTuple):
 
 
 def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
-    """The same kernel and the same share of the labels in it, from fewer features and, where there are many examples, fewer rows.
+    """The same kernel and energy from fewer features and, with many examples, fewer rows.
 
-    An orthogonal rotation of the examples leaves the energy (12) as it is. Where rows outnumber (path, feature), all but that
-    many are rotated to where the kernel vanishes: there $K + T$ is $T$, and only how many they are and $|Y|^2$ there counts.
+    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path,
+    feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
+    and $|Y|^2$ matter.
     """
     attentioned = replace(attentioned, values=compressed(attentioned.values))
     inputs, labels = kernel_inputs(attentioned), labels.reshape(-1)
@@ -183,7 +171,7 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
         return Reduced(inputs, labels)
     from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
 
-    # The labels are a last column of what is triangulated, block by block: what is below is never needed.
+    # The labels are a last column of what is triangulated, block by block: the rows below are never needed.
     columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
     triangle = np.zeros((0, columns.shape[1]))
     for start in range(0, rows, 2 * columns.shape[1]):
@@ -234,7 +222,7 @@ def check_semi_definite(name: str, matrix) -> None:
             np.linalg.cholesky(known.astype(float) + (_rounding(known) + np.finfo(float).tiny) * np.eye(len(known)))
         except np.linalg.LinAlgError:
             raise ValueError(
-                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues. No weights have such an order parameter."
+                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
             ) from None
 
 
@@ -247,7 +235,7 @@ def check_symmetric(name: str, matrix) -> None:
 
 
 def _rounding(matrix: np.ndarray) -> float:
-    """Return the largest error of rounding in an entry, that of single precision too where it was made double since."""
+    """Return the largest error of rounding in an entry, of single precision if the entries once were."""
     with np.errstate(over="ignore"):
         single = np.all(matrix == matrix.astype(np.float32))
     precision = max(float(jnp.finfo(matrix.dtype).eps), single * float(np.finfo(np.float32).eps))

@@ -1,13 +1,13 @@
-r"""The minimum of one action, and how it moves with what the action depends on.
+r"""The minimum of one action, and its derivatives by the implicit function theorem.
 
-At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the inputs, labels, temperature, widths
-and prior variances $\theta$, and so does its derivative, the implicit function theorem:
+At the minimum $x^*$ of the action $S(x, \theta)$ the gradient $\nabla_x S$ vanishes whatever the
+inputs, labels, temperature, widths and prior variances $\theta$, so
 
     dx* = - (d2S/dx2)^{-1}  d(grad_x S)/dtheta  dtheta
 
-The loop that found $x^*$ is not differentiated. In the good coordinates no direction is flat: rotations of the factors are
-fixed, triangular factors with positive diagonals being unique, and the entropy bends every coordinate. Where the
-Hessian is singular all the same, two minima meet, and there is no derivative.
+without derivatives of the loop that found $x^*$. In the good coordinates no direction is flat:
+triangular factors with positive diagonals are unique, and the entropy bends every coordinate. If
+the Hessian is singular all the same, two minima meet, and there is no derivative.
 """
 
 from functools import partial
@@ -54,7 +54,7 @@ class ActionMinimum(NamedTuple):
 def minimise_action(
     problem: ActionProblem, start, tolerance, max_steps, factors: Factors, dense: bool
 ) -> ActionMinimum:
-    """Minimise the action; derivatives in all arrays of the problem and the factors, by the implicit function theorem.
+    """Minimise the action, with implicit derivatives in all arrays of the problem and the factors.
 
     Derivatives are NaN where the minimisation did not converge, and do not depend on the start.
     """
@@ -106,7 +106,7 @@ def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: boo
 
 @partial(jax.jit, static_argnames=("moving", "dense"))
 def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving: tuple[bool, ...], dense: bool):
-    """Tangents of point, action, order parameters, energy and entropy along those of the arrays that are `moving`."""
+    """Tangents of point, action, order parameters, energy and entropy along the `moving` arrays."""
     leaves, form = jax.tree.flatten((problem, factors))
     varied = [leaf for leaf, moves in zip(leaves, moving, strict=True) if moves]
 
@@ -126,7 +126,7 @@ def _tangent_at_minimum(point, outcome, problem, factors, changes: list, moving:
         return point, bulk + problem.alpha * energy, overlaps, factors.chain.outputs * energy, bulk
 
     tilt = jax.jvp(gradient, (varied,), (changes,))[1]
-    # A factor, and not a choice: NaN also in reverse mode, where what is not chosen would be zero.
+    # A factor, and not a choice: NaN also in reverse mode, where an alternative would be zero.
     known = jnp.where(outcome == Outcome.CONVERGED, 1.0, jnp.nan)
     change = -known * _hessian_solve(tilt, point, problem, factors, dense)
     return jax.jvp(outputs_at, (point, varied), (change, changes))[1]

@@ -1,7 +1,4 @@
-"""The predictor: kernel regression with the kernel of the order parameter.
-
-Equations (9) and (30).
-"""
+"""The predictor: kernel regression with the kernel of the order parameter, equations (9) and (30)."""
 
 import math
 from functools import partial
@@ -30,18 +27,19 @@ from statmech_attention.theory.problem import Problem, need_problem
 
 
 class Prediction(NamedTuple):
-    """Mean and variance of the network's output under the posterior, one number per test example, or one per output."""
+    """Mean and variance of the output under the posterior, per test example and output."""
 
     mean: Float[Array | np.ndarray, "..."]
     variance: Float[Array | np.ndarray, "..."]
 
 
 class JointPrediction(NamedTuple):
-    """Mean and covariance of the network's outputs on all test examples together, a Gaussian given the order parameter.
+    """Mean and covariance of the outputs on all test examples together, a Gaussian given the order parameter.
 
     Attributes:
         mean: `(*batch, examples)`, or `(*batch, examples, outputs)`.
-        covariance: `(*batch, examples, examples)`, or `(*batch, examples, outputs, examples, outputs)`.
+        covariance: `(*batch, examples, examples)`, or
+            `(*batch, examples, outputs, examples, outputs)`.
     """
 
     mean: Float[Array, "..."]
@@ -54,17 +52,17 @@ class JointPrediction(NamedTuple):
         return jnp.maximum(diagonal, 0.0).reshape(self.mean.shape)
 
     def samples(self, key: checks.Key, draws: int) -> Float[Array, "draws ..."]:
-        r"""Functions drawn from the Gaussian, $f = \langle f \rangle + C^{1/2} z$ on all test examples.
+        r"""Draw functions from the Gaussian, $f = \langle f \rangle + C^{1/2} z$, without the noise of labels.
 
         Args:
-            key: a JAX random key; that of one draw of a batch is shared by none.
-            draws: how many, at least 1.
+            key: a JAX random key.
+            draws: number of functions.
 
         Returns:
-            `(draws, *batch, examples)`, or `(draws, *batch, examples, outputs)`; outputs without the noise of labels.
+            `(draws, *batch, examples)`, or `(draws, *batch, examples, outputs)`.
 
         Raises:
-            ValueError: no key, or a number of draws that is not whole or too small.
+            ValueError: no key, or a number of draws that is not whole or below 1.
         """
         return _samples(self._matrix, self.mean, checks.key("key", key), checks.whole("draws", draws))
 
@@ -98,18 +96,18 @@ def predict(
         problem: a `Problem` with a temperature; its width does not matter.
         test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        paths: use only the pairs within this subset of paths, by index; all of them where None.
-        joint: give the covariance of the outputs on all test examples, from which `samples` are drawn, in place of the variances.
+        paths: use only pairs within this subset of paths, by index; all of them if None.
+        joint: return the covariance between test examples, for `samples`, instead of the variances.
 
     Returns:
-        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`; with `joint`
-        `JointPrediction(mean, covariance)`. The variance is that of the output $f$; that of a noisy label is larger by $T$. $K + T I$ is
-        factorised once. All NaN where $K + T I$ is not positive definite to working precision, $T$
-        being too small for the kernel.
+        `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`; with
+        `joint` `JointPrediction(mean, covariance)`. The variance is that of the output $f$; a noisy
+        label adds $T$. All NaN if $K + T I$ is not positive definite to working precision, for too
+        small a $T$.
 
     Raises:
-        ValueError: wrong shapes, NaN or infinity, $T \le 0$, float32, a subset that is empty or not there, a $U$ that is not
-            symmetric or not positive semi-definite.
+        ValueError: wrong shapes, NaN or infinity, float32, a subset that is empty or not there, a
+            $U$ that is not symmetric or not positive semi-definite.
 
     Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
     """
@@ -162,9 +160,6 @@ def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Arr
 
     Returns:
         `(paths, features)`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     problem = need_problem(problem, "temperature")
     order_parameter = check_order_parameter(order_parameter, problem.attentioned)
@@ -193,9 +188,6 @@ def predictor_contributions(
 
     Returns:
         `(test examples, paths)`; their sums over paths are the mean of `predict`.
-
-    Raises:
-        ValueError: shapes that do not fit each other.
     """
     vectors = predictor_vectors(problem, order_parameter)
     return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)
@@ -204,12 +196,12 @@ def predictor_contributions(
 def restrict_paths(
     order_parameter: ArrayLike, paths: ArrayLike | None, *, outputs: int = 1
 ) -> Float[Array, "paths paths"]:
-    r"""$U$ with every pair set to zero that leaves a subset of paths.
+    """$U$ with zeros for all pairs outside a subset of paths.
 
     Args:
         order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        paths: indices of the paths that stay, with all their outputs; all of them where None.
-        outputs: how many outputs there are.
+        paths: indices of the paths that stay, with all their outputs; all of them if None.
+        outputs: number of outputs.
 
     Returns:
         `(paths, paths)`.
@@ -231,19 +223,22 @@ def restrict_paths(
 
 
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
-    """The share of examples whose mean prediction has the label's sign; an exact zero counts as half right.
+    """The share of examples whose mean prediction has the label's sign; an exact zero counts half.
 
-    With several outputs: the share of examples whose largest mean is that of the largest label; a tie counts in part.
+    With several outputs: the share whose largest mean is that of the largest label; a tie counts in
+    part.
 
     Args:
         mean: predictions, `(examples,)`, or `(examples, outputs)`.
-        labels: `(examples,)`, every one +1 or -1; or `(examples, outputs)`, the largest of an example that of its class.
+        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its
+            class.
 
     Returns:
         A scalar between 0 and 1.
 
     Raises:
-        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a single largest one.
+        ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a
+            single largest one.
     """
     if getattr(labels, "ndim", 1) == 2:
         return _class_accuracy(mean, labels)
@@ -258,9 +253,7 @@ def _class_accuracy(mean, labels) -> Float[Array, ""]:
     if checks.concrete(labels):
         known = np.asarray(labels)
         if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
-            raise ValueError(
-                "labels: wanted one largest label an example, that of its class, got several of the same size."
-            )
+            raise ValueError("labels: wanted one largest label per example, got several of the same size.")
     return _mean_right(mean, labels)
 
 

@@ -21,26 +21,25 @@ _EXAMPLES = {"width": "30", "temperature": "0.1"}
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Problem:
-    r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$ by a network of given widths, temperature and prior.
+    r"""Labels $Y$ to be learned from attentioned inputs $\xi^\pi$, and the network that learns them.
 
-    All arguments are checked here, once, before anything is compiled. A problem is a pytree: `jax.vmap` maps over a batch
-    of problems, `jax.grad` differentiates in all numbers.
+    All arguments are checked here, once. A problem is a pytree: `jax.vmap` maps over a batch of
+    problems, `jax.grad` differentiates in all numbers. Its attributes are its arguments, checked,
+    with a width and a variance per layer.
 
     Args:
-        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)` with `layers`.
-        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers for regression.
-        width: $N$ or $(N_1, .., N_{L+1})$. Infinity is the Gaussian-process limit, except for heads of a finite value
-            dimension, whose order parameters still move. It may be left out where no function needs it.
-        temperature: $T > 0$, in units of a squared label. It may be left out where no function needs it.
-        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, prior variances of the weights.
-        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2))`.
-
-    Attributes:
-        attentioned: the training inputs, `AttentionedInputs`.
-        labels: $Y$ in float64.
-        width: $(N_1, .., N_{L+1})$, or None.
-        temperature: $T$, or None.
-        variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        attentioned: training inputs, `AttentionedInputs`, or an array `(examples, paths, features)`
+            with `layers`.
+        labels: $Y$, `(examples,)`, or `(examples, outputs)`; +-1 for classification, any numbers
+            for regression.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit, in which only
+            order parameters within heads of a finite value dimension move. May be left out if no
+            function needs it.
+        temperature: $T > 0$, in units of a squared label. May be left out if no function needs it.
+        variance: $\sigma^2$ or $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$, prior
+            variances of the weights.
+        layers: only for plain arrays, $(H_1, .., H_L)$, or layers of other kinds among them, as in
+            `(2, SkipHeads(2))`.
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, $T \le 0$, $N \le 0$, float32.
@@ -79,16 +78,11 @@ class Problem:
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
         if self.width is None:
-            raise ValueError(
-                "width: not set in this problem. Write problem.replace(width=30), or solve_sweep(widths=..)."
-            )
+            raise ValueError("width: not set in this problem. Write problem.replace(width=30).")
         return Architecture(self.layers, self.width, self.variance)
 
     def replace(self, **changes) -> "Problem":
-        """The same problem with other arguments, checked again.
-
-        Args:
-            changes: arguments of `Problem` by name.
+        """The same problem with other arguments of `Problem`, by name, checked again.
 
         Raises:
             ValueError: as `Problem`; an unknown name.
@@ -141,7 +135,7 @@ class Problem:
 
 
 def need_problem(value, *numbers: str) -> Problem:
-    """Return `value`, or the problem of a single `Solution`; refuse anything else, and a problem without these numbers."""
+    """Return `value`, or the problem of a `Solution`; refuse a problem without these numbers."""
     problem = getattr(value, "problem", value)
     if not isinstance(problem, Problem):
         raise ValueError(

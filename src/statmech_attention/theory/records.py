@@ -24,9 +24,7 @@ _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome", 
 def to_dataset(solution: Solution) -> xr.Dataset:
     """A solution as a Dataset; see `Solution.to_xarray`."""
     if not checks.concrete(*jax.tree.leaves(solution)):
-        raise ValueError(
-            "solution: wanted known numbers, got traced ones. Call it outside of jax.jit, jax.vmap and the like."
-        )
+        raise ValueError("solution: wanted known numbers, got traced ones. Call it outside of jax.jit and jax.vmap.")
     batch = tuple(f"batch_{axis}" for axis in range(1, solution.temperature.ndim + 1))
     own = batch[: solution.attentioned.values.ndim - 3]
     outputs = ("output",) * (solution.labels.ndim - 1 - len(own))

@@ -1,7 +1,7 @@
-r"""The saddle point: order parameters that minimise the action, for one network or a whole sweep.
+"""The saddle point: order parameters that minimise the action (11), for one network or a whole sweep.
 
-Equation (11). Small problems take Newton steps with the exact Hessian, large ones conjugate gradients
-with exact Hessian-vector products; both within a trust region, in the good coordinates.
+Small problems take Newton steps with the exact Hessian, large ones conjugate gradients with exact
+Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
 from collections.abc import Sequence
@@ -37,30 +37,31 @@ def solve(
 ) -> Solution:
     r"""$U = \mathrm{argmin}\, S$, $S(U) = \mathcal L(U) + \alpha E(U)$, $\alpha = P / N$: equation (11).
 
-    Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing can be raised there.
-    Derivatives of the order parameters, and of all that follows from them, in inputs, labels, temperature, widths and
-    variances come from the implicit function theorem, see `theory.minimum`. They are NaN if the solve did not converge;
-    there is none in a head's value dimension.
+    Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False` and look at `converged`: nothing
+    can be raised there. Derivatives in inputs, labels, temperature, widths and variances come from
+    the implicit function theorem, see `theory.minimum`. They are NaN if the solve did not converge;
+    there are none in a head's value dimension.
 
     Args:
         problem: a `Problem` with width and temperature.
-        start: a `Solution` of a neighbouring width or temperature, or order parameters, to begin with; the
-            Gaussian-process limit where None. There are no derivatives in it.
-        tolerance: largest gradient entry, in the good coordinates, that counts as converged. The action is in units of
-            the largest width: heads with values of dimension $d$ are known to about `tolerance` times $N_{max} / d$.
+        start: a `Solution` of a neighbouring width or temperature, or order parameters, to start
+            from; the Gaussian-process limit if None. The result has no derivatives in it.
+        tolerance: largest gradient entry, in the good coordinates, of a converged solve. The action
+            is in units of the largest width: order parameters of heads of dimension $d$ have an
+            error of about `tolerance` $N_{max} / d$.
         max_steps: trial steps before giving up.
-        method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto" for the
-            cheaper of the two at this size.
-        throw: raise if the solve does not converge; with False the `Solution` carries the outcome.
-
-    Returns:
-        `Solution`.
+        method: "dense" for the exact Hessian, "products" for Hessian-vector products only, "auto"
+            for the cheaper.
+        throw: raise if the solve does not converge; if False the `Solution` carries the outcome.
 
     Raises:
-        ValueError: no `Problem`, one without width or temperature, float32, a start of the wrong size.
-        NotConverged: the tolerance was not reached; the exception says why and carries the solution.
+        ValueError: no `Problem`, one without width or temperature, float32, a start of the wrong
+            size.
+        NotConverged: the tolerance was not reached; the exception says why and carries the
+            solution.
 
-    Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps are ours.
+    Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps
+    are ours.
     """
     problem = need_problem(problem, "width", "temperature")
     _check_options(tolerance, max_steps, method)
@@ -91,11 +92,8 @@ def solve_sweep(
         problem: a `Problem`; its own width and temperature do not matter.
         widths: widths in any order, each a number or $(N_1, .., N_{L+1})$.
         temperatures: temperatures in any order.
-        tolerance: as in `solve`.
-        max_steps: as in `solve`.
-        method: as in `solve`.
-        throw: as in `solve`.
-        progress: show a bar; where None, on a terminal only.
+        tolerance, max_steps, method, throw: as in `solve`.
+        progress: show a bar; if None, on a terminal only.
 
     Returns:
         A `Solution` with leading axes (widths, temperatures), in the order given.

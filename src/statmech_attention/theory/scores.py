@@ -1,4 +1,4 @@
-"""Head scores: what the order parameter says of the heads, section 4.2 of Tiberi et al. (2024)."""
+"""Head scores: the importance of heads by the order parameter, section 4.2 of Tiberi et al. (2024)."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,26 +17,28 @@ def head_scores(
 ) -> Float[Array, " heads"]:
     r"""$s_{l,h} \propto \sum_{\pi, \pi'} |U^{\pi\pi'}|$ over pairs of paths through a head, the largest one 1.
 
-    The sum is over entries of the matrix: ordered pairs, so that a pair of different paths counts twice and the
-    diagonal once. Where the paths' coefficients differ, beside a skip, an entry counts by its weight in the kernel,
-    $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip has no score, and a path along it counts for the heads of the other layers alone.
+    A pair of different paths counts twice. If the paths' coefficients differ, beside a skip, an
+    entry counts by its weight in the kernel, $|c_\pi c_{\pi'} U^{\pi\pi'}|$; a skip itself has no
+    score.
 
     Args:
-        order_parameter: $U$ of the theory, or that of trained weights by (13), `(paths, paths)`, each output a path of
-            its own.
-        layers: number of heads in every layer, $(H_1, .., H_L)$, or layers of other kinds among them.
-        definition: "both": pairs in which both paths go through the head; "either": pairs in which at least one does.
-        normalised: divide by the largest score; without it scores are the sums themselves, and those of different networks or
-            temperatures can be compared.
+        order_parameter: $U$ of the theory, or of trained weights by (13), `(paths, paths)`, each
+            output a path.
+        layers: $(H_1, .., H_L)$, or layers of other kinds among them.
+        definition: "both": pairs in which both paths go through the head; "either": at least one
+            does.
+        normalised: divide by the largest score; unnormalised scores can be compared between
+            networks.
 
     Returns:
         `(all heads,)`, in the order of `head_indices`.
 
     Raises:
-        ValueError: a matrix that does not fit the heads or is not positive semi-definite, NaN or infinity, zero everywhere, an
-            unknown definition.
+        ValueError: a matrix that does not fit the heads, is not positive semi-definite or zero
+            everywhere, NaN or infinity, an unknown definition.
 
-    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes "either".
+    Source: Tiberi et al. (2024), section 4.2, whose text reads as "both"; their code computes
+    "either".
     """
     checks.choice("definition", definition, DEFINITIONS)
     layers = chain(layers)
@@ -52,9 +54,7 @@ def head_scores(
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):
-        raise ValueError(
-            "order_parameter: wanted an entry other than zero, got none. No head can be told from another."
-        )
+        raise ValueError("order_parameter: wanted an entry other than zero, got none.")
     scores = jnp.einsum("ph,pq,qh->h", through, magnitude, through)
     if definition == "either":
         scores = (jnp.sum(magnitude, axis=0) + jnp.sum(magnitude, axis=1)) @ through - scores

@@ -1,5 +1,6 @@
 """The result of a minimisation of the action: order parameters, outcome, and predictions from them."""
 
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
-from statmech_attention.theory import summary as theory_summary
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
 from statmech_attention.theory.problem import Problem
@@ -26,6 +26,7 @@ _EXPLANATIONS = {
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
+_MOST_HEADS = 16  # whose scores a summary shows
 
 
 class NotConverged(RuntimeError):
@@ -39,24 +40,23 @@ class NotConverged(RuntimeError):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, repr=False)
 class Solution:
-    r"""A minimum of the action, or a batch of them with leading axes.
+    r"""A minimum of the action, or a batch of them with leading axes; all attributes are arrays.
 
     Attributes:
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$, the last a scalar, or `(outputs, outputs)`; after $U^{(l)}$ of
-            heads with a value dimension $G^{(l)}$, `(heads, partial, partial)`.
+        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$; $U^{(l)}$ is `(paths, paths)` over
+            partial paths $(h_l .. h_L)$, the last a scalar, or `(outputs, outputs)`. $U^{(l)}$ of
+            heads with a value dimension is followed by $G^{(l)}$, `(heads, partial, partial)`.
         action: $S = \mathcal L + \alpha E$ at the minimum.
         energy: $E$.
         entropy: $\mathcal L$.
         gradient_norm: largest entry of the action's gradient in the good coordinates.
         steps: trial steps of the trust region.
-        outcome: how it ended, an `Outcome`.
+        outcome: an `Outcome`.
         attentioned: the training inputs.
         labels: the training labels $Y$.
         temperature: $T$.
         width: $(N_1, .., N_{L+1})$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
-
-    All are arrays, so that another prior variance compiles nothing again.
     """
 
     order_parameters: tuple[Float[Array, "..."], ...]
@@ -76,9 +76,7 @@ class Solution:
     def problem(self) -> Problem:
         """The problem that a single solution solves; not of a batch."""
         if self.temperature.ndim:
-            raise ValueError(
-                "problem: wanted a single solution, got a batch. Take one of its solutions, as in solution[0]."
-            )
+            raise ValueError("problem: wanted a single solution, got a batch. Take one of them, as in solution[0].")
         numbers = self.width, self.temperature, self.variance
         if checks.concrete(*jax.tree.leaves(numbers)):
             numbers = jax.tree.map(float, numbers)
@@ -95,39 +93,20 @@ class Solution:
         return self.outcome == Outcome.CONVERGED
 
     def __repr__(self) -> str:
-        return f"Solution({theory_summary.line(self)})"
+        return f"Solution({_line(self)})"
 
     def summary(self) -> str:
-        """Problem, outcome and results on one screen; for a batch their ranges.
-
-        Returns:
-            A text of some lines, to be printed.
-        """
-        return theory_summary.screen(self)
+        """Return problem, outcome and results on one screen; for a batch their ranges."""
+        return _screen(self)
 
     def log_evidence(self) -> Float[Array, "*batch"]:
-        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.pruning.log_evidence`.
-
-        Returns:
-            A scalar, or one number for each solution of a batch.
-        """
+        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.log_evidence`."""
         from statmech_attention.theory.evidence import log_evidence  # which takes a Solution
 
         return log_evidence(self)
 
     def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
-        """Importance of each head by the order parameter; see `statmech_attention.head_scores`.
-
-        Args:
-            definition: "both" or "either".
-            normalised: the largest score is 1.
-
-        Returns:
-            `(all heads,)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.head_scores`.
-        """
+        """Importance of each head, `(all heads,)`, for every solution; see `statmech_attention.head_scores`."""
 
         def one(order_parameter):
             return head_scores(
@@ -137,10 +116,7 @@ class Solution:
         return self._batched(one, self.order_parameter)
 
     def to_xarray(self):
-        """Convert to an `xarray.Dataset`: order parameters, action and its parts, outcome, inputs, labels, numbers.
-
-        Returns:
-            Dataset with the leading axes of the solution first, named `batch_1` .. ; `heads` is an attribute.
+        """Convert to a Dataset with the leading axes first, `batch_1` ..; `layers` is an attribute.
 
         Raises:
             ValueError: inside a JAX transformation; a kind of layer that cannot be written.
@@ -150,13 +126,7 @@ class Solution:
         return to_dataset(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to one small netCDF file, whole or not at all.
-
-        Args:
-            path: where to, ending in `.nc`; folders are made.
-
-        Returns:
-            The path.
+        """Write to a netCDF file ending in `.nc`, whole or not at all; return the path.
 
         Raises:
             ValueError: as `to_xarray`, or another ending.
@@ -168,13 +138,7 @@ class Solution:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Solution":
-        """Read what `save` wrote.
-
-        Args:
-            path: of the file.
-
-        Returns:
-            `Solution`, the same numbers.
+        """Read the file that `save` wrote, with the same numbers.
 
         Raises:
             FileNotFoundError: no such file.
@@ -197,15 +161,11 @@ class Solution:
         """Mean (9) and variance (30) of the output on test inputs; see `statmech_attention.predict`.
 
         Args:
-            test: test inputs, `AttentionedInputs` or an array `(examples, paths, features)`.
-            paths: use only the pairs within this subset of paths.
-            joint: give the covariance between test examples, too, from which `samples` are drawn.
+            test, paths, joint: as in `predict`.
 
         Returns:
-            `Prediction(mean, variance)`, with `joint` `JointPrediction(mean, covariance)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.predict`.
+            `Prediction(mean, variance)`, or `JointPrediction(mean, covariance)`, with the leading
+            axes of the solution.
         """
 
         def one(train, labels, test, order_parameter, temperature, variance):
@@ -220,17 +180,15 @@ class Solution:
         attentioned: AttentionedInputs | ArrayLike | None = None,
         others: AttentionedInputs | ArrayLike | None = None,
     ) -> Float[Array, "..."]:
-        """The renormalised kernel (10), between the training inputs where nothing else is given.
+        """The renormalised kernel (10), between the training inputs by default.
 
         Args:
-            attentioned: inputs of the first argument; the training inputs where None.
-            others: inputs of the second argument; the same as the first where None.
+            attentioned: first argument; the training inputs if None.
+            others: second argument; the same as the first if None.
 
         Returns:
-            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes of the solution.
-
-        Raises:
-            ValueError: as `statmech_attention.kernel`.
+            `(examples, others)`, or `(examples, outputs, others, outputs)`, with the leading axes
+            of the solution.
         """
         left = self.attentioned if attentioned is None else self._like_training("attentioned", attentioned)
         right = left if others is None else self._like_training("others", others)
@@ -269,10 +227,10 @@ class Solution:
 
 
 def raise_unless_converged(solution: Solution) -> None:
-    """Raise `NotConverged` where a minimisation ended short of the tolerance, or ValueError where that is not known."""
+    """Raise `NotConverged` unless all converged, or ValueError if that is unknown."""
     if not checks.concrete(solution.outcome):
         raise ValueError(
-            "throw: throw=True cannot raise inside jax.jit, jax.vmap or jax.grad. Write throw=False and look at .converged."
+            "throw: throw=True cannot raise under jit, vmap or grad. Write throw=False and look at .converged."
         )
     bad = np.argwhere(np.asarray(solution.outcome) != Outcome.CONVERGED)
     if not len(bad):
@@ -289,3 +247,59 @@ def raise_unless_converged(solution: Solution) -> None:
         "The solution so far is the .solution of this exception; throw=False returns it.",
         solution,
     )
+
+
+def _line(solution) -> str:
+    """Problem and outcome in one line, without any of the arrays."""
+    inputs = solution.attentioned
+    shape = "" if not solution.temperature.shape else f"batch {solution.temperature.shape}, "
+    what = f"{shape}layers={inputs.layers}, {inputs.values.shape[-3]} examples"
+    if not checks.concrete(*jax.tree.leaves(solution)):
+        return f"{what}, traced"
+    return f"{what}, N={_widths(solution)}, T={_range(solution.temperature)}: {_ended(solution)}"
+
+
+def _screen(solution) -> str:
+    """A dozen lines; of a batch the ranges."""
+    if not checks.concrete(*jax.tree.leaves(solution)):
+        return _line(solution)
+    inputs, batch = solution.attentioned, solution.temperature.shape
+    chain, examples, features = inputs.chain, inputs.values.shape[-3], inputs.values.shape[-1]
+    variances = [_range(number) for number in solution.variance]
+    variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
+    rows = {
+        "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
+        "network": f"layers={inputs.layers}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
+        "data": f"{examples} examples of {features} features",
+        "width": f"{_widths(solution)} (N)",
+        "temperature": f"{_range(solution.temperature)} (T)",
+        "variance": f"{variance} (sigma^2)",
+        "outcome": _ended(solution),
+        "action": f"{_range(solution.action)} = entropy {_range(solution.entropy)} + P/N x energy {_range(solution.energy)}",
+        "log evidence": f"{_range(solution.log_evidence())}, to leading order in N",
+    }
+    if any(chain.heads):
+        scores = np.asarray(solution.head_scores()).reshape(-1, sum(chain.heads)).mean(axis=0)
+        shown = " ".join(f"{score:.2f}" for score in scores[:_MOST_HEADS])
+        rows["head scores"] = f"{shown}{' ..' * (len(scores) > _MOST_HEADS)}{', mean of the batch' * bool(batch)}"
+    return "\n".join(f"{name:<13} {text}" for name, text in rows.items())
+
+
+def _ended(solution) -> str:
+    outcomes, steps = np.asarray(solution.outcome), _range(solution.steps)
+    if not outcomes.ndim:
+        how = Outcome(int(outcomes)).name.lower().replace("_", " ")
+    else:
+        how = f"{np.sum(outcomes == Outcome.CONVERGED)} of {outcomes.size} converged"
+    return f"{how} after {steps} steps, gradient {np.max(np.asarray(solution.gradient_norm)):.1e}"
+
+
+def _widths(solution) -> str:
+    found = [_range(number) for number in solution.width]
+    return found[0] if len(set(found)) == 1 else f"({', '.join(found)})"
+
+
+def _range(values) -> str:
+    """A number, or the smallest and largest of several."""
+    least, most = np.min(np.asarray(values)), np.max(np.asarray(values))
+    return f"{least:.6g}" if least == most or np.isnan(least) else f"{least:.6g}..{most:.6g}"

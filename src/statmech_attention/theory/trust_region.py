@@ -24,7 +24,7 @@ class Outcome(IntEnum):
 
 
 class Minimum(NamedTuple):
-    """End of a minimisation: point, value, largest gradient entry, steps, `Outcome`, and the curvature there."""
+    """End of a minimisation; `gradient_norm` is the largest entry."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
@@ -35,7 +35,7 @@ class Minimum(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The best point so far and what is known there, and the trial step from it with the reduction it promises."""
+    """The best point so far with its derivatives, and the trial step from it with its promised reduction."""
 
     point: Float[Array, " coordinates"]
     value: Float[Array, ""]
@@ -63,13 +63,12 @@ def minimise(
 ) -> Minimum:
     """Minimise a function from its first two derivatives.
 
-    `derivatives(point)` gives value, gradient and whatever `model_step` needs to know about the
-    curvature there; `model_step(gradient, curvature, radius)` gives a step no longer than the
-    radius and the reduction it promises. Converged: the largest gradient entry is at most
-    `tolerance`, and the model promises no further descent along negative curvature.
-
-    The start is the first trial of the loop, so that either function is compiled once; `empty` has the form of the
-    curvature, a dense Hessian's where None.
+    `derivatives(point)` returns value, gradient and curvature;
+    `model_step(gradient, curvature, radius)` a step no longer than the radius and the reduction
+    that it promises. Converged: the largest gradient entry is at most `tolerance`, and the model
+    promises no further descent along negative curvature. The start is the first trial of the loop,
+    so that either function is compiled once; `empty` has the form of the curvature, a dense
+    Hessian's if None.
     """
 
     def advance(state: _State) -> _State:
@@ -176,7 +175,8 @@ def truncated_step(
     """Preconditioned conjugate gradients cut off at the radius or at negative curvature (Steihaug 1983).
 
     `product` multiplies a vector with the Hessian; `scale` is a positive diagonal to divide by. The
-    ball is measured in the scaled norm. A residual far below the `tolerance` of the gradient is not sought.
+    ball is measured in the scaled norm. A residual far below the `tolerance` of the gradient is not
+    sought.
     """
     scaled = gradient / scale
     size = jnp.sqrt(gradient @ scaled)

@@ -25,7 +25,8 @@ class TrainedWeights(NamedTuple):
     Attributes:
         weights: `Weights`, for `forward_paths` on test inputs.
         objective: before every step, $-\ln p(\Theta | D)$ up to a constant.
-        gradient_norm: norm of the gradient at the end, relative to that of the weight decay; 0 at the mode.
+        gradient_norm: norm of the gradient at the end, relative to that of the weight decay; 0 at
+            the mode.
     """
 
     weights: Weights
@@ -36,8 +37,9 @@ class TrainedWeights(NamedTuple):
 def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rate: float = 0.03) -> TrainedWeights:
     r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$, minus the logarithm of (8).
 
-    Adam on all examples at once, from a draw of the prior, with a cosine decay of the rate. The end is the likeliest
-    network, not a typical one: the posterior mean and the theory average over networks with noisy weights.
+    Adam on all examples at once, from a draw of the prior, with a cosine decay of the rate. The end
+    is the likeliest network, not a typical one: the posterior mean and the theory average over
+    networks with noisy weights.
 
     Args:
         problem: a `Problem` with a temperature and whole widths.

@@ -68,4 +68,4 @@ def test_wrong_parameters_are_refused(make, wrong, tmp_path):
     *changes, message = wrong if isinstance(wrong, tuple) else (wrong, f"^{next(iter(wrong))}: wanted")
     with pytest.raises(ValueError, match=message):
         make(tmp_path, **changes[0]).run(progress=False)
-    assert not list((tmp_path / "checkpoints").glob("*/*"))
+    assert not list(tmp_path.glob("checkpoints/*/*.nc"))

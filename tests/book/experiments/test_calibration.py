@@ -32,18 +32,17 @@ def test_the_record_has_every_problem(recorded, found):
 @pytest.mark.parametrize("width", [2, 5])
 def test_a_problem_is_judged_by_its_own_posterior(recorded, found, make, width):
     problem = make(recorded.parent).problem(width, 1)
-    options = dict(
-        width=width, temperature=0.3, chains=2, warmup=20, draws=60, attentioned_test=problem.test, warn=False
-    )
+    learned = sma.Problem(problem.train, problem.labels, width=width, temperature=0.3)
+    chains = sma.Chains(draws=60, count=2, warmup=20, warn=False)
     sample = sampling.tempered_posterior if width == 2 else sampling.posterior
-    drawn = sample(problem.train, problem.labels, key=problem.key, **options)
+    drawn = sample(learned, key=problem.key, test=problem.test, chains=chains)
     found = found.sel(width=width, problem=1)
     ranks = [
         np.mean(drawn.order_parameter[..., i, j] < value)
         for (i, j), value in zip([(0, 0), (0, 1), (3, 3)], problem.order[:3], strict=True)
     ]
     np.testing.assert_allclose(found.order_u.sel(prior="true")[:3], ranks, rtol=1e-12)
-    solved = sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=0.3)).predict(problem.test)
+    solved = sma.solve(learned).predict(problem.test)
     u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance))
     np.testing.assert_allclose(found.output_u.sel(predictor="theory"), u, rtol=1e-6)
     u = norm.cdf((problem.outputs - solved.mean) / np.sqrt(solved.variance + drawn.output.var(("chain", "draw"))))

@@ -47,7 +47,7 @@ def test_one_pass_gives_what_the_encoder_and_its_networks_give_one_by_one():
         wanted = tasks.encoded_sentences(read.encoder, *parts, layers, directions=5)
         values = np.concatenate([wanted.train.values, wanted.test.values])
         inputs = np.asarray(found.networks[name].values)
-        assert found.networks[name].heads == wanted.train.layers
+        assert found.networks[name].layers == wanted.train.layers
         assert found.variance_lost[name] == pytest.approx(wanted.features.variance_lost, rel=1e-6)
         # Directions have a sign that nothing decides.
         signs = np.sign(np.sum(inputs * values, axis=(0, 1)))

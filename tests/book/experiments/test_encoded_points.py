@@ -12,16 +12,7 @@ from .shared import *  # noqa: F403
 EXPERIMENT = "EncodedPoints"
 SETTINGS = dict(seed=0, task="made", split=[60, 40], layers=[0, 1], skips=True, fitted=20, examples=30)
 SETTINGS |= dict(validation_examples=20, directions=6, widths=[10], temperatures=[1.0, 0.1])
-WRONG = [
-    {"task": "weather"},
-    {"split": [60]},
-    {"examples": 41},
-    {"fitted": 1},
-    {"validation_examples": 60},
-    {"temperatures": [1.0, 1.0]},
-    {"widths": []},
-    {"directions": 0},
-]
+WRONG = [{"task": "weather"}, {"split": [60]}, {"examples": 41}, {"fitted": 1}, {"validation_examples": 60}]
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,8 @@ def test_the_record_has_evidence_and_accuracy(recorded, found):
     solved = sma.solve(sma.Problem(trial.train, trial.labels, width=30, temperature=0.3))
     assert float(one.accuracy) == float(sma.accuracy(solved.predict(trial.test).mean, trial.test_labels))
     key = jax.random.split(jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 1), 30), 2)[1]
-    options = dict(width=30, temperatures=[0.3], points=8, warn=False)
-    wanted = sampling.evidence_by_temperature(sma.Problem(trial.train, trial.labels, **options), key=key)
+    problem = sma.Problem(trial.train, trial.labels, width=30)
+    wanted = sampling.evidence_by_temperature(problem, [0.3], key=key, points=8, warn=False)
     for name in wanted:
         np.testing.assert_array_equal(one[name], wanted[name][0])
 

@@ -197,7 +197,7 @@ def test_scores_are_those_of_theory_and_weights(recorded, found, network):
             found["score"].sel(criterion=f"trained, {kind}"),
             sma.head_scores(network.order_parameters[0], layers=(2, 2), definition=kind),
         )
-    np.testing.assert_allclose(found["score"].sel(criterion="weights"), pruning.network.head_weight_norms())
+    np.testing.assert_allclose(found["score"].sel(criterion="weights"), network.head_weight_norms())
 
 
 def test_the_share_of_parameters_is_that_of_arrays_counted(found, network):

@@ -21,7 +21,7 @@ WRONG = [
     {"widths": (10.5,)},
     ({"widths": (10, 11)}, r"widths: wanted some of the theory's, \[10.0, 50.0\], got also \[11\]"),
     ({"number": 2}, "number: wanted a draw of the theory's 2, from 0, got 2"),
-    {"count": 1},
+    {"chains": 1},
     {"draws": 2},
 ]
 
@@ -71,9 +71,9 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(recorded, make,
     one = found.sel(width=10)
     assert one["temperature"] == theory["best_temperature"].sel(draw=1, width=10)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 1), 10)
-    counts = {name: settings[name] for name in ("chains", "warmup", "draws")}
-    temperature = float(one["temperature"])
-    wanted = draw(xi, labels, width=10, temperature=temperature, key=key, attentioned_test=test, warn=False, **counts)
+    chains = sma.Chains(draws=settings["draws"], count=settings["chains"], warmup=settings["warmup"], warn=False)
+    problem = sma.Problem(xi, labels, width=10, temperature=float(one["temperature"]))
+    wanted = draw(problem, key=key, test=test, chains=chains)
     np.testing.assert_allclose(one["steps"], wanted["steps"])
     np.testing.assert_allclose(
         one["order_parameter"], wanted["order_parameter"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7

@@ -47,12 +47,12 @@ def test_the_record_is_what_solver_and_predictor_give(recorded, kind):
 def test_the_exact_posterior_is_that_of_weighted_points(recorded):
     """Importance sampling shares the density with the Markov chain and nothing else."""
     found, trial = results.load(recorded).isel(draw=0), experiment_of(recorded).trials(0)["skip"]
-    options = dict(width=12, temperature=1.0, key=jax.random.key(9), points=64, attentioned_test=trial.test, warn=False)
-    exact = sampling.importance(sma.Problem(trial.train, trial.labels, **options))
+    problem = sma.Problem(trial.train, trial.labels, width=12, temperature=1.0)
+    exact = sampling.importance(problem, key=jax.random.key(9), points=64, test=trial.test, warn=False)
     point = found.sel(temperature=1.0)
     spread = np.hypot(point["exact_order_parameter_error_skip"], exact.order_parameter.error)
     apart = np.abs(point["exact_order_parameter_skip"] - exact.order_parameter.mean) / np.maximum(spread, 1e-9)
     assert float(apart.max()) < 6
-    theory = sma.solve(sma.Problem(trial.train, trial.labels, width=12, temperature=1.0)).predict(trial.test).mean
+    theory = sma.solve(problem).predict(trial.test).mean
     distance = np.sqrt(np.mean((theory - exact.output.mean) ** 2))
     assert float(point["distance_skip"]) == pytest.approx(distance, abs=4 * float(point["distance_error_skip"]))

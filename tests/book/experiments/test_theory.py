@@ -12,14 +12,7 @@ from .shared import *  # noqa: F403
 EXPERIMENT = "Theory"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
 SETTINGS |= dict(widths=(300, 10), temperatures=(0.5, 0.05))
-WRONG = [
-    {"draws": 0},
-    {"examples": 0},
-    {"widths": ()},
-    {"widths": (10, 10)},
-    {"temperatures": (0.0,)},
-    {"kind": "gated"},
-]
+WRONG = [{"draws": 0}, {"widths": ()}, {"widths": (10, 10)}, {"temperatures": (0.0,)}, {"kind": "gated"}]
 
 
 def prepare(folder):

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+import statmech_attention as sma
 from attention_book import experiments
 from attention_book.experiments import weights as module
 from statmech_attention import results, sampling
@@ -13,17 +14,21 @@ from .shared import *  # noqa: F403
 EXPERIMENT = "HiddenMarkovWeights"
 SETTINGS = dict(width=2, seed=3, network="good and denoising", noise=0.5, temperature=1.0, examples=6, test_examples=5)
 SETTINGS |= dict(chains=2, warmup=60, draws=60, thinning=1)
-WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"count": 1}]
+WRONG = [{"network": "good"}, {"width": 0}, {"draws": 2}, {"temperature": 0.0}, {"chains": 1}]
+
+
+KEY = jax.random.fold_in(jax.random.key(3), 2)
+
+
+def problem_of(trial):
+    return sma.Problem(trial.train, trial.labels, width=2, temperature=1.0)
 
 
 @pytest.fixture(scope="module")
 def direct():
     trial = experiments.sampling_trial(3, network="good and denoising", noise=0.5, examples=6, test_examples=5)
-    options = dict(width=2, temperature=1.0, chains=2, warmup=60, draws=60, warn=False)
-    key = jax.random.fold_in(jax.random.key(3), 2)
-    return sampling.weights_posterior(
-        sma.Problem(trial.train, trial.labels, **options), key=key, test=trial.test
-    ), trial
+    chains = sma.Chains(draws=60, count=2, warmup=60, warn=False)
+    return sampling.weights_posterior(problem_of(trial), key=KEY, test=trial.test, chains=chains), trial
 
 
 def test_the_record_is_a_summary_of_the_draws(found, direct):
@@ -65,10 +70,8 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, make, tmp_path, 
 def test_the_opening_is_what_the_sampler_draws_first(recorded):
     """The same key and hardly any warm-up."""
     trial, found = experiments.experiment_of(recorded).trial(), results.load(recorded)
-    options = dict(
-        width=2, temperature=1.0, chains=2, warmup=2, draws=4, warn=False, key=jax.random.fold_in(jax.random.key(3), 2)
-    )
-    wanted = sampling.weights_posterior(sma.Problem(trial.train, trial.labels, **options))
+    chains = sma.Chains(draws=4, count=2, warmup=2, warn=False)
+    wanted = sampling.weights_posterior(problem_of(trial), key=KEY, chains=chains)
     np.testing.assert_allclose(found["opening_potential"], wanted["potential"], rtol=1e-10)
 
 
