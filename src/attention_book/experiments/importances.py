@@ -34,12 +34,12 @@ class HeadsOfNetwork(NamedTuple):
     measures: dict[str, Float[np.ndarray, " heads"]]  # by name; means over draws of training sequences
     drops: dict[str, Float[np.ndarray, " heads"]]  # by test set, in accuracy of the trained network without each head
     errors: dict[str, Float[np.ndarray, " heads"]]  # standard errors of the drops
-    heads: tuple  # the layers
+    layers: tuple
     pruned: xr.Dataset  # the record of the pruning
 
     def lowest(self, measure: str) -> Int[np.ndarray, " removed"]:
         """The quarter of the heads that goes first by a measure."""
-        return removal_order(self.measures[measure], layers=self.heads)[: self.pruned.sizes["of_choice"]]
+        return removal_order(self.measures[measure], layers=self.layers)[: self.pruned.sizes["of_choice"]]
 
     def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
         """Cost in accuracy of every choice of a quarter of the heads."""
@@ -56,7 +56,7 @@ class HeadsOfNetwork(NamedTuple):
 def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
     """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
     every = networks.values()
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.heads) for one in every]
+    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
