@@ -69,9 +69,9 @@ def test_measures_and_drops_are_those_recorded(tmp_path):
     wanted = {f"theory, {kind}, N = 100" for kind in ("both", "either", "weighted")}
     wanted |= {"own drop, N = 100", "own drop, fitted, N = 100", "own drop, anew"}
     wanted |= {"weights", "values", "Taylor", "leave one out", "trained, both"}
-    assert set(found["1x4-seed1"].measures) == wanted and found["1x4-seed1"].heads == (4,)
+    assert set(found["1x4-seed1"].measures) == wanted and found["1x4-seed1"].layers == (4,)
     assert set(one.measures) == wanted | {"evidence lost, N = 10", "evidence lost (rescaled), N = 10"}
-    assert one.heads == (2, 2)
+    assert one.layers == (2, 2)
     own = pruned["theory_drop"].values[0, :, 1].mean(axis=0)
     np.testing.assert_allclose(one.measures["own drop, N = 100"], own)
     anew = pruned["theory_accuracy"].values[0, :, :1] - pruned["theory_anew_accuracy"].values[0]
