@@ -38,7 +38,7 @@ def test_widths_may_be_traced():
         ((2, 2), (3, math.inf, 3), 1.0, r"width: wanted all widths finite or all infinite"),
         ((2, 2), (3, -1, 3), 1.0, r"width\[1\]: wanted a positive number, got -1"),
         ((2, 2), 3, (1.0, 1.0, math.inf, 1.0), r"variance\[2\]: wanted a positive finite number, got inf"),
-        (None, 3, 1.0, r"layers: plain arrays do not say which layers they pass\. Pass layers="),
+        (None, 3, 1.0, r"layers: plain arrays do not say their layers\. Pass layers="),
         ((2, True), 3, 1.0, r"layers: wanted whole numbers of at least 1"),
     ],
 )

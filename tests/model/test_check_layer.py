@@ -166,7 +166,7 @@ def test_layers_that_agree_with_themselves_pass(layer):
         (WrongForward(2), "`forward` and the sum over paths differ"),
         (WrongColumns(2), "`forward` and the sum over paths differ"),
         (WithoutKeep(2), "those of the small one.* Write `with_heads`, or `keep`"),
-        (KeepInAnotherOrder(2), "in this order"),
+        (KeepInAnotherOrder(2), "wanted branches through the heads"),
         (KeepOthers(2), "`mixing` is not that of these branches"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Layer) else None,

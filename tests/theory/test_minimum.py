@@ -102,7 +102,7 @@ def test_a_minimisation_that_did_not_converge_raises_under_grad_or_has_no_deriva
 
 
 def test_raising_is_refused_under_jit(plain):
-    with pytest.raises(ValueError, match=r"throw: throw=True cannot raise inside jax.jit.*\.converged"):
+    with pytest.raises(ValueError, match=r"throw: throw=True cannot raise under jit.*\.converged"):
         jax.jit(jax.grad(plain))(0.1)
 
 

@@ -65,7 +65,9 @@ class Chain:
         if any(isinstance(layer, Readout) for layer in layers):
             raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
         if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
-            raise ValueError(f"layers: wanted whole numbers of at least 1, or layers, got {layers!r}.")
+            raise ValueError(
+                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+            )
         return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
     @property

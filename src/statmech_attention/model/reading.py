@@ -158,7 +158,7 @@ def _listening(torch, model) -> Iterator[SimpleNamespace]:
             raise ValueError(f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)}.")
         if matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(
-                f"model: wanted as many keys as queries, got {matrix.shape[-2:]}: see add_bias_kv, add_zero_attn."
+                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv and add_zero_attn add keys."
             )
         heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
 
