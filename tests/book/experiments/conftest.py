@@ -3,12 +3,11 @@
 import jax
 import pytest
 
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.experiments.networks import OnNetwork
 from attention_book.tasks import OneShot, OneShotSuite, TestSet, glyph_split, glyphs
 from attention_book.training import save_network, trained_network
 from attention_book.training.path_form import initial
-from statmech_attention import results
 
 
 def pytest_generate_tests(metafunc):

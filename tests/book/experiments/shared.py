@@ -9,9 +9,9 @@ import shutil
 import numpy as np
 import pytest
 
+from attention_book import results
 from attention_book.experiments import experiment_of
 from attention_book.experiments.experiment import _Kept
-from statmech_attention import results
 
 
 def numbers(path):
