@@ -79,12 +79,12 @@ def bifurcation_diagram(
         window: the initial `Window`, one for all networks or one per network.
         transient: steps that are dropped.
         steps: steps that are marked.
-        pairs: pairs $(a, b)$ of features for `sections`; None: (0, 1), (0, 2), (1, 0), (2, 0), as far
+        pairs: pairs $(a, b)$ of features for `sections`; if None, (0, 1), (0, 2), (1, 0), (2, 0), as far
             as there are features.
         thickness: of the sections.
         levels: number of values, evenly from -`limit` to `limit`; an overlap counts for the nearest.
         limit: 1 holds all overlaps; those beyond a smaller limit are left out.
-        progress: show a bar over parts of the batch; None: on a terminal only.
+        progress: show a bar over parts of the batch; if None, on a terminal only.
 
     Raises:
         ValueError: numbers out of range, a window whose shape is not the model's.
@@ -166,7 +166,7 @@ def attractors(
         steps, count, discard, blocks: of `lyapunov_spectrum`; at least 2 exponents.
         longest: the longest period looked for.
         threshold, standard_errors: of `regimes`.
-        progress: show bars over parts of the batch; None: on a terminal only.
+        progress: show bars over parts of the batch; if None, on a terminal only.
 
     Raises:
         ValueError: numbers out of range, a window whose shape is not the model's.

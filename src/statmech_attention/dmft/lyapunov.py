@@ -87,10 +87,10 @@ def lyapunov_spectrum(
     Args:
         window: the initial `Window`, past the transient; see `advance`.
         steps: $T$, rounded up to whole blocks.
-        count: number of exponents, the largest; None: all $ML$. Two cost far less than twelve.
+        count: number of exponents, the largest; if None, all $ML$. Two cost far less than twelve.
         discard: steps in which the directions turn before averages begin.
         blocks: parts of the run whose scatter gives the errors; longer than correlations last.
-        progress: show a bar over parts of the batch; None: on a terminal only.
+        progress: show a bar over parts of the batch; if None, on a terminal only.
 
     Raises:
         ValueError: numbers out of range, a window whose shape is not the model's.

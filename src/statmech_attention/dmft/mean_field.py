@@ -88,7 +88,7 @@ def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""], pro
     Args:
         window: the initial `Window`, one for all networks or one per network.
         steps: number of steps; may be traced.
-        progress: show a bar over parts of the batch; None: on a terminal only.
+        progress: show a bar over parts of the batch; if None, on a terminal only.
 
     Raises:
         ValueError: `steps` below 0, a window whose shape is not the model's.

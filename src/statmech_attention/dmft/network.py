@@ -62,7 +62,7 @@ def simulate(
         model: `Dynamics` of one network; its patterns have the $N$ sites.
         steps: tokens to draw, fixed at compilation.
         replicas: number of networks side by side.
-        window: the initial `Window`, for all replicas or one each; None: `initial_window(model)`.
+        window: the initial `Window`, for all replicas or one each; if None, `initial_window(model)`.
         greedy: take the most probable token, the limit of large $\beta$ of (B4); $h_i = 0$ counts as
             positive.
         copies: multiply $N$: every site counts `copies` times, as with `patterns.repeat(copies)`, at no cost.

@@ -26,9 +26,9 @@ def order_parameter(
     Args:
         matrix: $U$, `(paths, paths)`; masked entries stay blank.
         layers: number of heads in every layer.
-        limit: largest absolute value on the colour scale; None: that of the matrix.
-        axes: Matplotlib axes; None: a new figure.
-        annotate: write the values into the cells; None: only for up to 6 paths.
+        limit: largest absolute value on the colour scale; if None, that of the matrix.
+        axes: Matplotlib axes; if None, a new figure.
+        annotate: write the values into the cells; if None, only for up to 6 paths.
 
     Returns:
         The axes; their image is `axes.images[0]`.
@@ -57,8 +57,8 @@ def kernel_matrix(
     Args:
         kernel: `(examples, examples)`.
         labels: `(examples,)`, +1 and -1.
-        limits: ends of the colour scale; None: the 1st and the 99th percentile of the entries.
-        axes: Matplotlib axes; None: a new figure.
+        limits: ends of the colour scale; if None, the 1st and the 99th percentile of the entries.
+        axes: Matplotlib axes; if None, a new figure.
         title: above the panel.
 
     Returns:

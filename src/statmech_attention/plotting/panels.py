@@ -28,7 +28,7 @@ def against_width(
         label: for the legend.
         colour: a name in `COLOURS` or a Matplotlib colour.
         style: a Matplotlib format.
-        axes: Matplotlib axes; None: a new figure.
+        axes: Matplotlib axes; if None, a new figure.
 
     Returns:
         The axes, with a logarithmic width axis.
@@ -57,7 +57,7 @@ def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: 
         label: for the legend.
         colour: a name in `COLOURS` or a Matplotlib colour.
         style: Matplotlib line style.
-        axes: Matplotlib axes; None: a new figure.
+        axes: Matplotlib axes; if None, a new figure.
     """
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, error = mean_and_error(np.asarray(values)[:, None])
@@ -79,7 +79,7 @@ def groups(
         values: `(draws, groups)`.
         names: of the groups.
         colours: one name in `COLOURS` or Matplotlib colour per group.
-        axes: Matplotlib axes; None: a new figure.
+        axes: Matplotlib axes; if None, a new figure.
 
     Returns:
         The axes; line `2 g` holds the dots of group `g`.

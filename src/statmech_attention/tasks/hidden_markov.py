@@ -155,7 +155,7 @@ class HiddenMarkov:
             key: a JAX random key; the same key gives the same data for any heads and readout.
             examples: number of training examples.
             test_examples: number of test examples.
-            products: query-key products, one array per layer; None: those of `heads`.
+            products: query-key products, one array per layer; if None, those of `heads`.
             readout: the token that is read out, as in `attentioned_inputs`.
 
         Raises:
