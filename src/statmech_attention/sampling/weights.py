@@ -87,8 +87,7 @@ def weights_posterior(
     size = sum(leaf[0].size for leaf in jax.tree.leaves(first))
     chain = nuts(_potential, _record, keep_weights, warmup=options["warmup"], step_size=0.1 * size**-0.25)
     unit = named(scaled(first, architecture.stage_variances, -1))
-    options |= {"warn": chains.warn}
-    return sampled("weights, NUTS", chain, data, unit, chain_key, architecture, **options)
+    return sampled("weights, NUTS", chain, data, unit, chain_key, architecture, warn=chains.warn, **options)
 
 
 def _potential(position: dict, data: WeightPosterior, keep_weights: bool):
@@ -143,8 +142,7 @@ def gibbs_posterior(
     start_key, chain_key = jax.random.split(key)
     first = starts(start, start_key, chains.count, data.inputs.values.shape[-1], architecture)
     chain = Transition(_gibbs_begin, _gibbs_sweep, _gibbs_record_all if keep_weights else _gibbs_record)
-    options |= {"warn": chains.warn}
-    return sampled("weights, Gibbs", chain, data, first, chain_key, architecture, **options)
+    return sampled("weights, Gibbs", chain, data, first, chain_key, architecture, warn=chains.warn, **options)
 
 
 def _gibbs_begin(key, weights: Weights, data):

@@ -77,9 +77,7 @@ class Problem:
     @property
     def architecture(self) -> Architecture:
         """Layers, widths and prior variances; a missing width is refused."""
-        if self.width is None:
-            raise ValueError("width: not set in this problem. Write problem.replace(width=30).")
-        return Architecture(self.layers, self.width, self.variance)
+        return Architecture(self.layers, need_problem(self, "width").width, self.variance)
 
     def replace(self, **changes) -> "Problem":
         """The same problem with other arguments of `Problem`, by name, checked again.
@@ -103,7 +101,8 @@ class Problem:
         checks.same("sum of problems", "features", self._features, "features", other._features)
         values = jnp.concatenate([self.attentioned.values, other.attentioned.values])
         joined = AttentionedInputs(values, self.layers)
-        return self._like(joined, jnp.concatenate([self.labels, other.labels]))
+        labels = jnp.concatenate([self.labels, other.labels])
+        return Problem.tree_unflatten(None, (joined, labels, self.width, self.temperature, self.variance))
 
     def __repr__(self) -> str:
         inputs, known = self.attentioned, checks.concrete(*jax.tree.leaves(self))
@@ -124,10 +123,6 @@ class Problem:
     @property
     def _features(self) -> int:
         return self.attentioned.values.shape[-1]
-
-    def _like(self, attentioned: AttentionedInputs, labels) -> "Problem":
-        """The same network on other examples, which are known to be right."""
-        return Problem.tree_unflatten(None, (attentioned, labels, self.width, self.temperature, self.variance))
 
     def _set(self, *parts) -> None:
         for name, part in zip(_NAMES, parts, strict=True):
