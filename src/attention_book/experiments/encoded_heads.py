@@ -8,10 +8,11 @@ heads of a value dimension, as the encoder's own.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -21,14 +22,19 @@ from attention_book.experiments.encoded_inputs import (
     EncodedTask,
     OnEncoder,
     Stored,
+    Words,
     check_split,
     dataset_of,
     encoded_task,
     inputs_of,
     part_of,
+    participation,
+    shuffled,
     stored_inputs,
+    tf_idf,
+    uniform,
 )
-from attention_book.experiments.encoded_theory import EVIDENCE, TOLERANCE, by_labels, grid, selected
+from attention_book.experiments.encoded_theory import EVIDENCE, TOLERANCE, by_labels, grid, halves, selected
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic, ridge
 from statmech_attention import checks, results
@@ -43,6 +49,8 @@ from statmech_attention.theory.saddle_point import solve
 NETWORKS = ("deep", "flat")
 # A temperature is that of the largest log evidence, or of the best accuracy on validation sentences.
 CHOSEN_BY = {"evidence": "log_evidence", "validation": "validation_accuracy"}
+# The encoder's attention, with every path's mean subtracted, of shuffled queries and keys, and none.
+ATTENTIONS = ("real", "centred", "shuffled0", "shuffled1", "shuffled2", "uniform")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +215,10 @@ class EncodedPoints(OnEncoder):
     With skips the inputs are smaller by a factor, so that the outputs' prior variance is 1 in the
     limit of infinite width, as it is without them: else evidence would tell scales apart. With $P$
     labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
+
+    With another `attention` than the encoder's, "real", the record has the `participation` of the
+    paths, too, what TF-IDF with ridge has right, `bag_right`, and the share of the larger class among
+    the test sentences, `majority`. Uniform attention is solved with one head per layer, which is the same.
     """
 
     split: Sequence[int] = parameter("training sentences drawn, validation sentences among them, and test sentences")
@@ -215,6 +227,7 @@ class EncodedPoints(OnEncoder):
     fitted: int = parameter("training sentences that features are fitted to", ge=2)
     validation_examples: int = parameter("sentences to choose by", ge=1)
     widths: Sequence[float | int] = parameter("$N$, beside infinity", each=float)
+    attention: str = parameter("the encoder's, or what is put in its place", "real", among=ATTENTIONS)
 
     name: ClassVar[str] = "points"
     revision: ClassVar[int] = 1  # 1: as first recorded
@@ -222,12 +235,19 @@ class EncodedPoints(OnEncoder):
 
     @property
     def path(self) -> Path:
-        kind = f"{self.examples}-skips" if self.skips else f"{self.examples}"
-        return Path(self.folder) / f"{self.name}{kind}-{self.task}-seed{self.seed}.nc"
+        kind = "-skips" * self.skips + f"-{self.attention}" * (self.attention != "real")
+        return Path(self.folder) / f"{self.name}{self.examples}{kind}-{self.task}-seed{self.seed}.nc"
+
+    @property
+    def parameters(self):
+        # Records with the encoder's attention were made before there was another one.
+        return {name: value for name, value in super().parameters.items() if (name, value) != ("attention", "real")}
 
     def check(self) -> None:
         super().check()
         check_split(self.split)
+        if self.skips and self.attention != "real":
+            raise ValueError(f"attention: wanted 'real' with skips, got {self.attention!r}.")
         checks.whole("validation_examples", self.validation_examples, 1, self.split[0] - 1)
         for name in ("fitted", "examples"):
             checks.whole(name, getattr(self, name), 2, self.split[0] - self.validation_examples)
@@ -240,13 +260,38 @@ class EncodedPoints(OnEncoder):
         problem, found = functools.cache(self.problem), []
         for heat in reversed(self.temperatures):  # the hottest is the quickest
             found.append((yield Part(f"temperature{heat:g}", functools.partial(self._at, problem, heat))))
-        return xr.concat(found[::-1], "temperature", data_vars="minimal")
+        together = xr.concat(found[::-1], "temperature", data_vars="minimal")
+        if self.attention != "real":
+            together = together.merge((yield Part("beside", functools.partial(self._beside, problem), 0)))
+        return together
+
+    def sentences(self) -> Words:
+        """The sentences that are used: first those to learn from, at the end those to choose by and to test on."""
+        read, last = self.read(self.task, self.seed, *self.split), self.validation_examples + self.split[1]
+        count = len(read.labels)
+        rows = np.r_[: max(self.fitted, self.examples), count - last : count]
+        return Words(read.encoder, read.tokens[rows], read.labels[rows])
 
     def problem(self) -> EncodedProblem:
         """The network's problem."""
-        read = self.read(self.task, self.seed, *self.split)
-        encoded = encoded_task(read, {"deep": self.layers}, self.fitted, self.directions, skips=self.skips)
+        read, layers = self.sentences(), self.layers
+        encoder = read.encoder
+        if self.attention == "uniform":
+            encoder, layers = uniform(encoder), [0] * len(layers)
+        elif self.attention.startswith("shuffled"):
+            encoder = shuffled(encoder, self.seed, int(self.attention.removeprefix("shuffled")))
+        encoder = replace(encoder, layers=jax.tree.map(lambda part: part[: max(layers) + 1], encoder.layers))
+        encoded = encoded_task(
+            read._replace(encoder=encoder),
+            {"deep": layers},
+            self.fitted,
+            self.directions,
+            skips=self.skips,
+            centred=self.attention == "centred",
+        )
         inputs = encoded.networks["deep"]
+        if self.attention == "uniform":
+            inputs = inputs.keep_heads([(0,)] * len(layers))
         if self.skips:
             fitted = part_of(inputs, slice(0, self.fitted))
             size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.layers)[0])))
@@ -265,6 +310,19 @@ class EncodedPoints(OnEncoder):
         )
         # As for `EncodedHeads`: recorded to a gradient of 1e-4.
         return Recheck(f"the theory at N = {width:g}, T = {heat:g}", apart, 1e-3)
+
+    def _beside(self, problem, step) -> xr.Dataset:
+        read, train, tests = self.sentences(), slice(0, self.examples), slice(-self.split[1], None)
+        terms, labels = tf_idf(read.tokens, self.examples), read.labels
+        hits = right(ridge(terms[train], labels[train])(terms[tests]), labels[tests])
+        majority = np.mean(labels[tests] > 0)
+        return xr.Dataset(
+            {
+                "participation": participation(problem().train),
+                "bag_right": ("sentence", halves(hits)),
+                "majority": max(majority, 1 - majority),
+            }
+        )
 
     def _at(self, problem, heat: float, step) -> xr.Dataset:
         found = grid(problem(), [*self.widths[::-1], np.inf], [heat])

@@ -5,8 +5,10 @@ padding costs as much as words. Attentioned inputs are rounded to multiples of 1
 of a record are small and are the ones that were solved.
 """
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -81,13 +83,55 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
     return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
 
 
+def shuffled(encoder: Encoder, *seed: int) -> Encoder:
+    """The encoder with the entries of all queries in random order over its layers, and those of all keys."""
+    random, layers = np.random.default_rng(seed), encoder.layers
+
+    def mixed(affine):
+        parts = (jnp.asarray(random.permutation(np.ravel(part)).reshape(part.shape)) for part in affine)
+        return type(affine)(*parts)
+
+    return replace(encoder, layers=layers._replace(query=mixed(layers.query), key=mixed(layers.key)))
+
+
+def uniform(encoder: Encoder) -> Encoder:
+    """The encoder's first layer, all tokens of a sentence with the same attention."""
+    layers = jax.tree.map(lambda part: part[:1], encoder.layers)
+    return replace(encoder, layers=layers._replace(query=jax.tree.map(jnp.zeros_like, layers.query)))
+
+
+def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
+    r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1.
+
+    A term's count is multiplied by $1 + \ln\frac{1 + n}{1 + n_t}$, with $n_t$ of $n = $ `fitted` sentences that have it.
+    """
+    sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
+    counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]
+    having = Counter(term for one in counts[:fitted] for term in one)
+    found = np.array([[one[term] for term in having] for one in counts], float)
+    found *= 1 + np.log((1 + fitted) / (1 + np.array([*having.values()])))
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def participation(inputs: AttentionedInputs) -> float:
+    r"""$(\mathrm{tr}\, B)^2 / \mathrm{tr}\, B^2$ of the paths' covariance $B$ over sentences, summed over features."""
+    centred = np.asarray(inputs.values) - np.mean(inputs.values, axis=0)
+    covariance = np.einsum("epi,eqi->pq", centred, centred, optimize=True)
+    return float(np.trace(covariance) ** 2 / np.sum(covariance**2))
+
+
 def encoded_task(
-    words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
+    words: Words,
+    networks: Mapping[str, Sequence],
+    fitted: int,
+    directions: int,
+    skips: bool = False,
+    centred: bool = False,
 ) -> EncodedTask:
     """The result of `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
 
     A network is given by the encoder's layers of each of its layers; features are fitted to the
-    first `fitted` sentences.
+    first `fitted` sentences, of whose attentioned inputs every path's mean is subtracted if `centred`.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
@@ -108,8 +152,14 @@ def encoded_task(
         }
 
     first = seen(np.arange(fitted), lambda _, inputs: inputs)
+    means = {name: inputs.values.mean(axis=0, keepdims=True) if centred else 0 for name, inputs in first.items()}
+
+    def shifted(name: str, inputs: AttentionedInputs) -> AttentionedInputs:
+        return replace(inputs, values=inputs.values - means[name])
+
+    first = {name: shifted(name, inputs) for name, inputs in first.items()}
     features = {name: fitted_features(inputs, directions) for name, inputs in first.items()}
-    others = seen(np.arange(fitted, len(words.labels)), lambda name, inputs: features[name].of(inputs))
+    others = seen(np.arange(fitted, len(words.labels)), lambda name, inputs: features[name].of(shifted(name, inputs)))
     together = {}
     for name, inputs in others.items():
         values = jnp.concatenate([features[name].of(first[name]).values, inputs.values])
