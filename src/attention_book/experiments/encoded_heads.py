@@ -218,7 +218,7 @@ class EncodedPoints(OnEncoder):
 
     With another `attention` than the encoder's, "real", the record has the `participation` of the
     paths, too, what TF-IDF with ridge has right, `bag_right`, and the share of the larger class among
-    the test sentences, `majority`. Uniform attention is solved with one head per layer, which is the same.
+    the test sentences, `majority`. Uniform attention is solved with two heads per layer, which is the same.
     """
 
     split: Sequence[int] = parameter("training sentences drawn, validation sentences among them, and test sentences")
@@ -291,7 +291,7 @@ class EncodedPoints(OnEncoder):
         )
         inputs = encoded.networks["deep"]
         if self.attention == "uniform":
-            inputs = inputs.keep_heads([(0,)] * len(layers))
+            inputs = inputs.keep_heads([(0, 1)] * len(layers))
         if self.skips:
             fitted = part_of(inputs, slice(0, self.fitted))
             size = jnp.mean(jnp.diagonal(kernel(fitted, fitted, gp_order_parameters(inputs.layers)[0])))

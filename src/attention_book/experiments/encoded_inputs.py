@@ -115,7 +115,8 @@ def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
 
 def participation(inputs: AttentionedInputs) -> float:
     r"""$(\mathrm{tr}\, B)^2 / \mathrm{tr}\, B^2$ of the paths' covariance $B$ over sentences, summed over features."""
-    centred = np.asarray(inputs.values) - np.mean(inputs.values, axis=0)
+    values = np.asarray(inputs.values)
+    centred = values - values.mean(axis=0)
     covariance = np.einsum("epi,eqi->pq", centred, centred, optimize=True)
     return float(np.trace(covariance) ** 2 / np.sum(covariance**2))
 
