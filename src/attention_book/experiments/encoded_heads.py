@@ -217,8 +217,8 @@ class EncodedPoints(OnEncoder):
     labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
 
     With another `attention` than the encoder's, "real", the record has the `participation` of the
-    paths, too, what TF-IDF with ridge has right, `bag_right`, and the share of the larger class among
-    the test sentences, `majority`. Uniform attention is solved with two heads per layer, which is the same.
+    paths, too. Uniform attention is solved with two heads per layer, which is the same; its record
+    has what TF-IDF with ridge has right, `bag_right`, and the larger class's share of the test, `majority`.
     """
 
     split: Sequence[int] = parameter("training sentences drawn, validation sentences among them, and test sentences")
@@ -312,17 +312,14 @@ class EncodedPoints(OnEncoder):
         return Recheck(f"the theory at N = {width:g}, T = {heat:g}", apart, 1e-3)
 
     def _beside(self, problem, step) -> xr.Dataset:
+        found = xr.Dataset({"participation": participation(problem().train)})
+        if self.attention != "uniform":
+            return found
         read, train, tests = self.sentences(), slice(0, self.examples), slice(-self.split[1], None)
         terms, labels = tf_idf(read.tokens, self.examples), read.labels
         hits = right(ridge(terms[train], labels[train])(terms[tests]), labels[tests])
-        majority = np.mean(labels[tests] > 0)
-        return xr.Dataset(
-            {
-                "participation": participation(problem().train),
-                "bag_right": ("sentence", halves(hits)),
-                "majority": max(majority, 1 - majority),
-            }
-        )
+        share = np.mean(labels[tests] > 0)
+        return found.assign(bag_right=("sentence", halves(hits)), majority=max(share, 1 - share))
 
     def _at(self, problem, heat: float, step) -> xr.Dataset:
         found = grid(problem(), [*self.widths[::-1], np.inf], [heat])

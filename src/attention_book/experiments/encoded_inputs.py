@@ -108,7 +108,11 @@ def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
     sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
     counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]
     having = Counter(term for one in counts[:fitted] for term in one)
-    found = np.array([[one[term] for term in having] for one in counts], float)
+    columns = {term: column for column, term in enumerate(having)}
+    found = np.zeros((len(counts), len(columns)))
+    for row, one in zip(found, counts, strict=True):
+        known = [term for term in one if term in columns]
+        row[[columns[term] for term in known]] = [one[term] for term in known]
     found *= 1 + np.log((1 + fitted) / (1 + np.array([*having.values()])))
     return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(float).tiny)
 
