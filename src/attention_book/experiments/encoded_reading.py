@@ -38,9 +38,14 @@ class Difference(NamedTuple):
         return self.mean > 2 * self.error
 
     @property
+    def half(self) -> float:
+        """Half of Student's 95 % interval over splits, with few of which it is wider than two errors; NaN for one split."""
+        return float(student.ppf(0.975, len(self.each) - 1)) * self.error if len(self.each) > 1 else math.nan
+
+    @property
     def sure(self) -> bool:
-        """True if Student's 95 % interval over splits lies above zero; with few splits it is wider than two errors."""
-        return len(self.each) > 1 and self.mean > float(student.ppf(0.975, len(self.each) - 1)) * self.error
+        """True if this interval lies above zero."""
+        return self.mean > self.half
 
 
 def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> list[Path]:
