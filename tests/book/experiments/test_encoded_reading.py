@@ -88,7 +88,7 @@ def test_differences_have_the_larger_error():
 def test_student_asks_for_more_than_two_errors_of_few_splits():
     for mean, sure in ((2.7, False), (2.9, True)):  # t of four degrees of freedom is 2.78
         apart = Difference(mean, 1.0, np.full(5, mean))
-        assert apart.clear and apart.sure == sure
+        assert apart.clear and apart.sure == sure and apart.half == pytest.approx(2.776, abs=1e-3)
     assert not Difference(9.0, 1.0, np.array([9.0])).sure
 
 
