@@ -87,7 +87,7 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    for method in (*methods, given["patterns"].repeat, task.sample, task.heads, task.trial):
+    for method in (*methods, task.sample, task.heads, task.trial):
         yield method.__name__, method
 
 
