@@ -1,8 +1,7 @@
 """Comparison of order parameters: shares in blocks of a head, and agreement of two of them.
 
-Entries of an order parameter are not independent samples. Heads can be exchanged: an unrelated
-theory and network would agree no worse after a renumbering of the heads of one of them, within
-every layer. So agreement is judged against all renumberings, under which blocks stay blocks.
+Heads can be exchanged, and entries are not independent: agreement is judged against all
+renumberings of heads within layers, under which blocks stay blocks.
 """
 
 import itertools
@@ -45,8 +44,7 @@ class Agreement(NamedTuple):
 def block_share(order_parameter: ArrayLike, *, layers: Layers, layer: int = 1) -> BlockShare:
     r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
 
-    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$; ours,
-    the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
+    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$.
     """
     matrix, paths = _matrix("order_parameter", order_parameter, layers)
     if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
@@ -71,13 +69,9 @@ def agreement(
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or agreement of their signs.
 
-    Pairs of paths count once. For signs it is $\sum U^{\pi\pi'} \tilde U^{\pi\pi'} / \sum
-    |U^{\pi\pi'} \tilde U^{\pi\pi'}|$: 1 where all signs are the same, -1 where all are opposite,
-    large entries count more. `entries` "blocks" are the off-diagonal ones with the same head in
-    layer 1; a skip is not renumbered. Without `renumber` only the value is computed, in a small
-    part of the time. The result is NaN where all entries of one matrix are equal.
-
-    Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
+    Pairs of paths count once. For signs it is $\sum U \tilde U / \sum |U \tilde U|$. `entries` "blocks"
+    are off-diagonal ones with the same head in layer 1. The permutation test is that of Mantel (1967),
+    within layers; without `renumber` only the value is computed.
     """
     (one, paths), (two, _) = _matrix("order_parameter", order_parameter, layers), _matrix("other", other, layers)
     for name, matrix in (("order_parameter", one), ("other", two)):

@@ -38,8 +38,7 @@ def power_spectrum(
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""Return frequencies per step and $S(f) = \frac1T | \sum_t m_t e^{-2 \pi i f t} |^2$.
 
-    With `hann` the mean is subtracted and the steps weighted by $w_t = \sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$,
-    of mean square 1: a line is then three frequencies wide and hides no weak line beside it.
+    With `hann` the mean is subtracted and steps have weights $\sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$.
     """
     steps = series.shape[axis]
     if hann:

@@ -46,11 +46,7 @@ class Draw(NamedTuple):
 def experiment_file(
     experiment: str, folder: str | os.PathLike, *, layers: int, heads: int, seed: int, kind: str = PLAIN
 ) -> Path:
-    """File of an experiment on a trained network, or of the network itself.
-
-    The experiment is "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior"
-    or "weights".
-    """
+    """File of a trained network, or of its "theory", "pruning", "evidence", "narrow", "posterior" or "weights"."""
     checks.choice("kind", kind, _KINDS)
     names = [f"{layers}x{heads}", *([] if kind == PLAIN else [kind]), f"seed{seed}"]
     return Path(folder) / f"{experiment}-{'-'.join(names)}.nc"

@@ -1,8 +1,7 @@
 """Measures of a pruning: scores, orders of removal, and their costs.
 
 The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can
-be cut out of it in the same way. A score of the theory that orders its own drops well, and those of
-a trained network badly, is a good score of another network.
+be cut out of it in the same way.
 """
 
 from collections.abc import Callable, Sequence

@@ -89,11 +89,10 @@ class _Points(OnNetwork):
 
 @dataclass(frozen=True, kw_only=True)
 class Theory(_Points):
-    r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
+    """The saddle point (11) for every width and temperature, and tests of the predictor (9).
 
-    Every width starts from the solution at the next larger one. `best_temperature` and the order
-    parameters, which are at that temperature, are chosen by accuracy in distribution, as in the
-    paper.
+    Every width starts from the solution at the next larger one. `best_temperature`, at which the order
+    parameters are, is chosen by accuracy in distribution, as in the paper.
     """
 
     name: ClassVar[str] = "theory"
@@ -134,11 +133,9 @@ class Theory(_Points):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowHeads(_Points):
-    r"""The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
+    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
 
-    The record adds to that of `Theory` the dimensions, the largest of them infinite for heads with
-    full matrices, the log evidence in nats, and the limit's `evidence_slope` over stages. Sequences
-    are those of `Theory` of the same network.
+    The largest dimension is infinite, for heads with full matrices. Sequences are those of `Theory`.
     """
 
     values: Sequence[float | int] = parameter("$d$", each=float)

@@ -1,8 +1,6 @@
 """Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
 
-The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a
-kernel of the Python that runs this. What is wrong with the chapter, its parameters or the output
-file is refused before a kernel starts.
+What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
 """
 
 import contextlib

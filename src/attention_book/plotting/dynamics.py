@@ -90,8 +90,7 @@ def portrait_slider(
 ) -> Slider:
     r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
 
-    `names` stand beside the values of $\beta$, by default the regimes; `shown` are at most four
-    networks in the picture.
+    `names` stand beside the values of $\beta$; `shown` are at most four networks in the picture.
     """
     parameter = np.asarray(parameter, float)
     portraits, powers = np.asarray(portraits), np.asarray(powers)

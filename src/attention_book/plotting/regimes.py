@@ -26,8 +26,7 @@ def bifurcation(
 ):
     """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
 
-    `sections` are drawn dark over pale visited values, but periodic networks in full; periodic ones
-    come first and small, so that they hide neither tori nor chaos.
+    Periodic networks come first and small, so that they hide neither tori nor chaos.
     """
     parameter, visited, values = np.asarray(parameter), np.asarray(visited), np.asarray(values)
     axes = axes_or_new(axes)

@@ -1,8 +1,4 @@
-"""Figures with sliders: panels computed for every position, drawn by Plotly in the browser.
-
-Nothing is loaded from other sites: a built book has Plotly among its own files. Without it, without
-scripts and in print there is a picture.
-"""
+"""Figures with sliders: panels computed for every position, drawn by Plotly; a picture without scripts."""
 
 import base64
 import html

@@ -49,10 +49,8 @@ def ordering(
 ) -> Ordering:
     r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
-    It is over all heads of a network, or within its layers: the coefficients of the layers,
-    weighted with $H_l - 1$, $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order
-    heads well within layers and badly between them. The test permutes every network's heads at
-    random, within layers where the coefficient is within layers.
+    It is over all heads of a network, or within layers: $\sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$; the
+    test permutes heads likewise.
     """
     lists = {"scores": scores, "drops": drops, "layers": layers}
     scores, drops, layers = (checks.listed(name, one, "one a network") for name, one in lists.items())
@@ -97,11 +95,9 @@ def ordering(
 def rank_correlation(
     scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
 ) -> RankCorrelation:
-    """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval.
+    """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval over heads.
 
-    `scores` and `drops` are `(heads,)`, or `(networks, heads)` for the mean over networks. Heads
-    are drawn with replacement, within each network. With 8 heads the interval is rough; that of
-    several networks is better.
+    Both are `(heads,)`, or `(networks, heads)` for the mean over networks. With 8 heads it is rough.
     """
     axes = ("heads", "networks heads")[checks.axes(scores) == 2]
     scores, drops = checks.known("scores", scores, axes), checks.known("drops", drops, axes)

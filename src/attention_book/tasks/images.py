@@ -1,9 +1,7 @@
-"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images.
+"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images, resized as by the paper's authors.
 
-The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as
-one compressed array file a data set; from then on that file is read, and torch is not needed.
-Resizing is that of the paper's authors: bilinear with antialiasing on 8-bit grey images. The
-polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on black (0) in the others.
+The first time they are decoded by torchvision and kept as one compressed file per data set. Ink is 0
+on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
 import hashlib
@@ -102,8 +100,9 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
                 images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
                 if _digest(images.pixels, images.starts, images.names) != _DIGESTS[name]:
                     raise ValueError(
-                        f"{name}: the originals are right, but resizing makes other pixels of them here. Install torchvision and "
-                        f"Pillow in the versions of the folder constraints, or copy {path.name} from another machine to {path.parent}."
+                        f"{name}: wanted other pixels. An original in {root} is truncated or altered: remove it; or resizing "
+                        "differs here: install torchvision and Pillow in the versions of the folder constraints, or copy "
+                        f"{path.name} from another machine to {path.parent}."
                     )
                 _write(images, path)
                 return images
@@ -111,11 +110,7 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """Return the folder of the data sets, each in torchvision's layout.
-
-    It is `root`, or else the environment variable STATMECH_ATTENTION_DATA, or else the user's cache
-    folder.
-    """
+    """Folder of the data sets: `root`, or STATMECH_ATTENTION_DATA, or the user's cache folder."""
     chosen = os.environ.get(VARIABLE) if root is None else root
     if chosen:
         return checks.path("root", chosen).expanduser()
@@ -129,9 +124,7 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
 def omniglot_split(images: ImageSet) -> Split:
     """Return Omniglot's few-shot split: 1028 training, 172 validation, 423 test characters.
 
-    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character.
-    The last 423 are for test; of the first 1200, five background alphabets are for validation and
-    the others for training.
+    The last 423 of the sorted characters are for test; five background alphabets for validation.
     """
     if images.classes != 1623 or list(images.names) != sorted(images.names):
         raise ValueError(f"images: wanted the 1623 sorted characters of Omniglot, got {images.classes} classes.")

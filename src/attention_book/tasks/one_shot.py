@@ -110,8 +110,7 @@ class OneShot:
     def sample(self, key: Key, examples: int, classes: ArrayLike, asked: ArrayLike | None = None) -> OneShotSample:
         """Draw examples: pairs of different classes at random, and the rest as in `sequences`.
 
-        `asked` has the classes that stand for `classes` in the third image: with MNIST,
-        `classes=(0, 1), asked=(10, 11)` labels training images and asks for test images.
+        `asked` stand for `classes` in the third image: `classes=(0, 1), asked=(10, 11)` asks for MNIST's tests.
         """
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         classes = self._classes("classes", classes)

@@ -85,10 +85,8 @@ class SentenceSet:
     def split(self, seed: int, examples: int, test_examples: int = 1000) -> SentenceSplit:
         """Draw a random training and test set, with classes as equal in number as possible.
 
-        A class with too few sentences gives all of them, to both sets in proportion to their sizes,
-        and the other classes share the rest. Where no class is too small and the test set has
-        equally many of each, the test set is the same for all sizes of the training set, and larger
-        training sets contain the smaller ones.
+        Too small a class gives all its sentences, to both sets in proportion to their sizes. Else the test
+        set is the same for all sizes of the training set, and larger training sets contain smaller ones.
         """
         least = len(self.names)
         train = checks.whole("examples", examples, least)

@@ -59,11 +59,7 @@ class Tokens:
 
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
-    """Cut sentences into word pieces with the tokeniser of all-MiniLM-L6-v2.
-
-    A sentence of more than `length` tokens is cut before [SEP]; its `lengths` entry is less than
-    its `uncut`.
-    """
+    """Cut sentences into word pieces of all-MiniLM-L6-v2, at most `length` of them with [SEP]."""
     length = checks.whole("length", length, _AROUND + 1)
     if isinstance(texts, str) or not len(texts) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"texts: wanted a list of at least one text, got {texts!r:.80}. For one text write [text].")

@@ -20,23 +20,7 @@ CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    r"""Attention and effective weights of a trained network, in the scaling of (1) to (7).
-
-    Attributes:
-        queries: $Q^{(l,h)}$, one array `(H_l, dimension, features)` a layer, float32.
-        keys: $K^{(l,h)}$, the same shapes.
-        vectors: $v^\pi = (N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$, `(paths, features)`, float32; the output is
-            $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$. Along a skip $H_l$ is left out.
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ of these weights by (13); the last is a scalar. After $U^{(l)}$ of
-            heads with a value dimension $G^{(l)}$.
-        value_norms: Frobenius norms of $V^{(l,h)}$, one array `(H_l,)` a layer; of narrow heads $(|V|^2 + \frac Nd |O|^2)^{1/2}$.
-        width: $N$.
-        curve: one row a validation, with columns `CURVE`.
-        best_step: after how many steps these weights were reached.
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
-        offsets: what the bias of the input projection adds along every path, `(paths,)`; None without biases.
-        bias: of the readout.
-    """
+    """Attention and effective weights of a trained network, in the scaling of (1) to (7)."""
 
     queries: tuple[Float[np.ndarray, "_heads dimension features"], ...]
     keys: tuple[Float[np.ndarray, "_heads dimension features"], ...]
@@ -59,32 +43,12 @@ class TrainedNetwork:
 
     @checks.objects
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
-        r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
-
-        Args:
-            attentioned: `attentioned_inputs(inputs, network.attention, readout="mean", layers=network.layers)`.
-
-        Returns:
-            `(examples,)`.
-
-        Raises:
-            ValueError: other paths or features than the network's.
-        """
+        r"""Return $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add, `(examples,)`."""
         found = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
         return found if self.offsets is None else found + float(self.offsets.sum()) + self.bias
 
     def vectors_for(self, attentioned: AttentionedInputs) -> Float[Array, "paths features"]:
-        """`vectors` in the precision of inputs that must fit the network.
-
-        Args:
-            attentioned: as for `outputs`.
-
-        Returns:
-            `(paths, features)`.
-
-        Raises:
-            ValueError: other paths or features than the network's.
-        """
+        """Return `vectors` in the precision of inputs, which must fit the network."""
         if attentioned.values.shape[1:] != self.vectors.shape or attentioned.layers != self.layers:
             raise ValueError(
                 f"attentioned: wanted layers {self.layers} and (paths, features) {self.vectors.shape}, got layers "
