@@ -19,7 +19,6 @@ from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
 
-ENTRIES = ("all", "diagonal", "off-diagonal", "blocks")
 COMPARED = ("ranks", "signs")
 
 _MOST_RENUMBERINGS = 5000
@@ -47,10 +46,6 @@ def block_share(order_parameter: ArrayLike, *, layers: Layers, layer: int = 1) -
     $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$.
     """
     matrix, paths = _matrix("order_parameter", order_parameter, layers)
-    if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
-        raise ValueError(f"layer: wanted a whole number from 1 to {paths.shape[1]}, got {layer!r}.")
-    if len(paths) < 2:
-        raise ValueError("layers: wanted at least two paths, got one: it has no off-diagonal.")
     sizes, apart = np.abs(matrix), ~np.eye(len(paths), dtype=bool)
     inside = apart & _same_head(paths, layer - 1)
     total = sizes[apart].sum()
@@ -74,13 +69,8 @@ def agreement(
     within layers; without `renumber` only the value is computed.
     """
     (one, paths), (two, _) = _matrix("order_parameter", order_parameter, layers), _matrix("other", other, layers)
-    for name, matrix in (("order_parameter", one), ("other", two)):
-        if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
-            raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not.")
-    if compared not in COMPARED:
-        raise ValueError(f"compared: wanted one of {', '.join(COMPARED)}, got {compared!r}.")
     taken = _taken(entries, paths)
-    if compared == "ranks":
+    if checks.choice("compared", compared, COMPARED) == "ranks":
         one, two = _ranked(one, taken), _ranked(two, taken)
     # A renumbering maps the chosen entries to each other: each pair once on one side is enough.
     once = np.triu(taken)
@@ -105,8 +95,6 @@ def _matrix(name: str, matrix, layers) -> tuple[Float[np.ndarray, "paths paths"]
     matrix, paths = np.asarray(matrix, float), np.asarray(path_indices(layers))
     if matrix.shape != (len(paths),) * 2:
         raise ValueError(f"{name}: wanted shape {(len(paths),) * 2} for layers {tuple(layers)}, got {matrix.shape}.")
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
     return matrix, paths
 
 
@@ -122,10 +110,6 @@ def _taken(entries: str, paths) -> Bool[np.ndarray, "paths paths"]:
         "off-diagonal": ~diagonal,
         "blocks": ~diagonal & _same_head(paths, 0),
     }
-    if entries not in choices:
-        raise ValueError(f"entries: wanted one of {', '.join(ENTRIES)}, got {entries!r}.")
-    if not choices[entries].any():
-        raise ValueError(f"entries: there are none in {entries!r} with these heads. Choose others.")
     return choices[entries]
 
 

@@ -93,9 +93,7 @@ def test_bits_of_equal_sites_are_counted(published):
 def test_counts_and_words_have_the_same_law_later_on(published):
     model = dmft.dynamics(published, beta=0.9, gamma=5.0, epsilon=0.02)
     runs = [
-        np.asarray(
-            dmft.simulate(model, key=jax.random.key(7), steps=6, replicas=4000, keep=kept).overlaps.attention
-        )
+        np.asarray(dmft.simulate(model, key=jax.random.key(7), steps=6, replicas=4000, keep=kept).overlaps.attention)
         for kept in (["attention"], ["attention", "words"])
     ]
     for moment in (1, 2):

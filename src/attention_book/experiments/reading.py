@@ -69,7 +69,7 @@ def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
 
 def telling_width(found: list[xr.Dataset]) -> float:
     """The width whose mean gain in distribution is largest, at temperatures chosen on validation classes."""
-    if not found or any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
-        raise ValueError("found: wanted at least one recorded theory, all over the same widths.")
+    if any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
+        raise ValueError("found: wanted recorded theories over the same widths.")
     each = [gains(one, chosen_by="validation").isel(test_set=0).mean("draw") for one in found]
     return float(sum(each[1:], start=each[0]).idxmax("width"))

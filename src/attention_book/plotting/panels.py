@@ -46,11 +46,7 @@ def chain_order_parameter(
     The block that a skip keeps from the layer above is framed.
     """
     chained, matrix = chain(layers), np.asarray(matrix)
-    if layer not in range(1, len(chained.kinds) + 1):
-        raise ValueError(f"layer: wanted a whole number from 1 to {len(chained.kinds)}, got {layer!r}.")
     names = _partial_paths(chained, layer)
-    if matrix.shape != (len(names),) * 2:
-        raise ValueError(f"matrix: wanted shape {(len(names),) * 2} for layer {layer}, got {matrix.shape}.")
     axes = coloured(matrix, names, limit, axes, annotate)
     kind = chained.kinds[layer - 1]
     if kind.keeps:
@@ -64,8 +60,6 @@ def output_order_parameter(
     """Order parameter over pairs (path, output) as colours; lines part the paths."""
     matrix, chained = np.asarray(matrix), chain(layers)
     size, outputs = chained.paths * chained.outputs, chained.outputs
-    if matrix.shape != (size, size):
-        raise ValueError(f"matrix: wanted shape {(size, size)} for layers {chained.spelled}, got {matrix.shape}.")
     axes = axes_or_new(axes, figsize=(4.2, 3.8))
     coloured(matrix, [""] * size, limit, axes, annotate=False)
     for border in outputs * np.arange(1, chained.paths) - 0.5:
@@ -103,10 +97,6 @@ def path_correlations(
 ):
     r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours, the diagonal blank."""
     matrix = np.asarray(matrix, float)
-    if matrix.ndim != 2 or not (np.diagonal(matrix) > 0).all():
-        raise ValueError(
-            f"matrix: wanted a positive diagonal, got {np.diagonal(matrix) if matrix.ndim > 1 else matrix}."
-        )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
     return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)

@@ -43,8 +43,6 @@ def encoded_sentences(
     encoder, or several with their heads side by side, as in `(2, 4)` or `(range(6),)`.
     """
     sides = side_by_side(layers)
-    if not sides or not all(sides):
-        raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     chained = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))
     length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape for one compilation
     places = itertools.count()  # among the layers asked of the encoder

@@ -118,9 +118,7 @@ def sentence_set(name: str) -> SentenceSet:
 
     "trec" has 5380 questions of six classes, "reviews" 10041 snippets, "spam" 5159 text messages.
     """
-    if name not in _READERS:
-        raise ValueError(f"name: wanted one of {', '.join(_READERS)}, got {name!r}.")
-    read, names = _READERS[name]
+    read, names = _READERS[checks.choice("name", name, _READERS)]
     pairs = _texts.without_doubles(read(_installed.content(name)))
     texts, classes = zip(*pairs, strict=True)
     return SentenceSet(texts, np.array([names.index(one) for one in classes]), names)

@@ -98,7 +98,9 @@ def lyapunov_spectrum(
     return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
-def spectrum_numbers(model: Dynamics, steps, count, discard=1000, blocks=10, fewest: int = 1) -> tuple[int, int, int, int]:
+def spectrum_numbers(
+    model: Dynamics, steps, count, discard=1000, blocks=10, fewest: int = 1
+) -> tuple[int, int, int, int]:
     """Check steps, number of exponents (at least `fewest`), discarded steps and blocks."""
     size = model.window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
