@@ -52,14 +52,6 @@ def bifurcation(
     return axes
 
 
-def regime_ribbon(parameter: ArrayLike, regimes: ArrayLike, *, axes: Axes | None = None):
-    """Regime of each network as a strip of colours."""
-    axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
-    _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
-    axes.set(yticks=[], xlabel=r"inverse temperature $\beta$")
-    return axes
-
-
 def regime_map(parameter: ArrayLike, other: ArrayLike, regimes: ArrayLike, *, axes: Axes | None = None):
     """Regime over two evenly spaced parameters, from `(networks, others)`."""
     regimes, parameter, other = np.asarray(regimes), np.asarray(parameter), np.asarray(other)
