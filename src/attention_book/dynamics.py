@@ -14,7 +14,7 @@ from statmech_attention.dmft import Dynamics, Window
 
 
 def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
-    """Apply `measure` of (model, window) along the last axis of a model, every network starting where its neighbour ended."""
+    """Apply `measure` of (model, window) along a model's last axis, from where the neighbour ended."""
     if len(model.shape) < 2:
         raise ValueError(
             f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "

@@ -1,6 +1,7 @@
 """Recorded results of the book: those of the library, whether they are current, and hashes of sources.
 
-A record holds no hash of code: it is right if computing part of it again gives the same numbers, which `make verify` does.
+A record holds no hash of code: it is right if computing part of it again gives the same numbers,
+which `make verify` does.
 """
 
 import hashlib
@@ -56,7 +57,7 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of
 
 
 def digest(path: str | os.PathLike) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a result's numbers and texts, without record and measured seconds."""
+    """Return 16 digits of the SHA-256 of a result's numbers and texts, without measured seconds."""
     dataset = load(path)
     found = hashlib.sha256()
     for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):

@@ -1,4 +1,4 @@
-"""Noise carried along by derivatives against many replicas, and the onset in closed form against a polynomial's roots."""
+"""Noise carried along by derivatives against replicas; the onset against the roots of a polynomial."""
 
 import jax
 import numpy as np

@@ -58,7 +58,7 @@ def test_bits_have_their_means_and_are_independent(first_tokens):
 
 
 def test_overlaps_scatter_as_predicted(first_tokens):
-    """Cov(m^a, m^b) = (1 - eps)^2 / N <W^a W^b (1 - tanh^2)>, section 3.7 of the derivation, for all pairs of overlaps."""
+    """Cov(m^a, m^b) = (1 - eps)^2 / N <W^a W^b (1 - tanh^2)> for all pairs of overlaps."""
     network, found, means = first_tokens
     tables = np.concatenate([network.words[name] for name in "qkvo"])
     wanted = (1 - network.epsilon) ** 2 / len(means) ** 2 * (tables * (1 - means**2)) @ tables.T
@@ -104,7 +104,7 @@ def test_counts_and_words_have_the_same_law_later_on(published):
 
 
 def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(published):
-    """Away from chaos and at moderate sharpness the distance to the mean field falls as the inverse root of the sites."""
+    """Away from chaos, at moderate sharpness, the distance falls as the inverse root of the sites."""
     model = dmft.dynamics(published, beta=1.3, gamma=2.0, epsilon=0.02)
     limit = dmft.trajectory(model, dmft.initial_window(model), steps=8)
     squares = {}

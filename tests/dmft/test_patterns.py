@@ -142,7 +142,7 @@ def test_matrices_of_other_patterns_can_be_given(published):
 
 @pytest.mark.parametrize("rows", [2, 9, 70])
 def test_distinct_columns_are_found(rows):
-    """Against comparing all columns with all, for tables that fit into one number of 64 bits and for one that does not."""
+    """Compare all columns with all, for tables that fit into 64 bits and for one that does not."""
     rng = np.random.default_rng(rows)
     table = rng.choice([-1.0, 1.0], size=(rows, 6))[:, rng.integers(6, size=40)]
     first, place = distinct_columns(table)

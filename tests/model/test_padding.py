@@ -26,7 +26,7 @@ def inputs():
 
 
 def attentions(own=None):
-    """Both forms; a mask of the attention's own and biases only where the place of a token is the same when it is alone."""
+    """Both forms; own masks and biases only where a token has the same place when it is alone."""
     rng = np.random.default_rng(1)
     products = [rng.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
     queries, keys = ([rng.normal(size=(count, 2, FEATURES)) for count in HEADS] for _ in range(2))

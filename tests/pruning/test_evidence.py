@@ -1,4 +1,4 @@
-"""Evidence lost without a head: against networks whose values are zero, exact evidences, and a head that sees nothing."""
+"""Evidence lost without a head: against networks whose values are zero, and exact evidences."""
 
 import math
 from dataclasses import replace

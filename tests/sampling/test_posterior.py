@@ -51,7 +51,7 @@ def drawn():
 
 
 def assert_same_means(one, other, name):
-    """Within four standard errors in every entry, an error at most that of a hundred independent draws of the weights."""
+    """Assert agreement within four standard errors, each at most that of a hundred draws of the weights."""
     first, second = sampling.estimate(one[name]), sampling.estimate(other[name])
     error = np.hypot(first.error, second.error)
     np.testing.assert_array_less(error, 0.1 * other[name].std(("chain", "draw")))

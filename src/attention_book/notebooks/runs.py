@@ -188,7 +188,7 @@ def _write_glued(notebook) -> None:
 
 
 def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
-    """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
+    """Move the executed notebook to its place in one step, without this machine's paths; drop what is none."""
     import nbformat
 
     try:

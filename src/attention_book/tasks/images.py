@@ -92,9 +92,9 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
                 images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
                 if _digest(images.pixels, images.starts, images.names) != _DIGESTS[name]:
                     raise ValueError(
-                        f"{name}: wanted other pixels. An original in {root} is truncated or altered: remove it; or resizing "
-                        "differs here: install torchvision and Pillow in the versions of the folder constraints, or copy "
-                        f"{path.name} from another machine to {path.parent}."
+                        f"{name}: wanted other pixels. An original in {root} is truncated or altered: remove it; or "
+                        "resizing differs here: install torchvision and Pillow in the versions of the folder "
+                        f"constraints, or copy {path.name} from another machine to {path.parent}."
                     )
                 _write(images, path)
                 return images
@@ -137,7 +137,8 @@ def _read(name: str, path: Path) -> ImageSet:
         ) from error
     if digest != _DIGESTS[name]:
         raise ValueError(
-            f"{path}: wanted the images of {name}, got others (SHA-256 {digest[:12]}..). Remove this file; it will be made again."
+            f"{path}: wanted the images of {name}, got others (SHA-256 {digest[:12]}..). "
+            "Remove this file; it will be made again."
         )
     return ImageSet(name, pixels, starts, names)
 

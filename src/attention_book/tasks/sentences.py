@@ -93,7 +93,8 @@ class SentenceSet:
         test = checks.whole("test_examples", test_examples, least)
         if train + test > len(self.texts):
             raise ValueError(
-                f"examples and test_examples: wanted at most {len(self.texts)} sentences in all, got {train} + {test} = {train + test}."
+                f"examples and test_examples: wanted at most {len(self.texts)} sentences in all, "
+                f"got {train} + {test} = {train + test}."
             )
         rng = np.random.default_rng(checks.whole("seed", seed, 0))
         order = [rng.permutation(np.flatnonzero(self.classes == number)) for number in range(least)]

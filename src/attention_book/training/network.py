@@ -24,14 +24,14 @@ class TrainedNetwork:
 
     queries: tuple[Float[np.ndarray, "_heads dimension features"], ...]
     keys: tuple[Float[np.ndarray, "_heads dimension features"], ...]
-    vectors: Float[np.ndarray, "paths features"]
-    order_parameters: tuple[Float[np.ndarray, "..."], ...]
-    value_norms: tuple[Float[np.ndarray, " _heads"], ...]
+    vectors: Float[np.ndarray, "paths features"]  # $v^\pi$ of $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$
+    order_parameters: tuple[Float[np.ndarray, "..."], ...]  # by (13); $G^{(l)}$ of narrow heads after $U^{(l)}$
+    value_norms: tuple[Float[np.ndarray, " _heads"], ...]  # Frobenius; of narrow heads $(|V|^2 + \frac Nd |O|^2)^{1/2}$
     width: int
     curve: Float[np.ndarray, "validations 5"]
     best_step: int
     layers: tuple[int | Kind, ...]
-    offsets: Float[np.ndarray, " paths"] | None = None
+    offsets: Float[np.ndarray, " paths"] | None = None  # that the projection's bias adds along every path
     bias: float = 0.0
 
     @property
@@ -76,7 +76,7 @@ class TrainedNetwork:
         )
 
     def head_weight_norms(self, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
-        r"""Frobenius norm of each head's weights while training, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, or of $V$ alone."""
+        r"""Return $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$ of each head while training, or of $V$ alone."""
         squares = []
         for norms, queries, keys in zip(self.value_norms, self.queries, self.keys, strict=True):
             square = np.asarray(norms, float) ** 2 / self.width  # values are sqrt(N) times those of training
