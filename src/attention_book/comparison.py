@@ -64,9 +64,9 @@ def agreement(
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or agreement of their signs.
 
-    Pairs of paths count once. For signs it is $\sum U \tilde U / \sum |U \tilde U|$. `entries` "blocks"
-    are off-diagonal ones with the same head in layer 1. The permutation test is that of Mantel (1967),
-    within layers; without `renumber` only the value is computed.
+    Pairs of paths count once. For signs it is $\sum U \tilde U / \sum |U \tilde U|$. `entries`
+    "blocks" are off-diagonal ones with the same head in layer 1. The permutation test is that of
+    Mantel (1967), within layers; without `renumber` only the value is computed.
     """
     (one, paths), (two, _) = _matrix("order_parameter", order_parameter, layers), _matrix("other", other, layers)
     taken = _taken(entries, paths)

@@ -38,7 +38,8 @@ def power_spectrum(
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""Return frequencies per step and $S(f) = \frac1T | \sum_t m_t e^{-2 \pi i f t} |^2$.
 
-    With `hann` the mean is subtracted and steps have weights $\sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$.
+    With `hann` the mean is subtracted and steps have weights $\sqrt{2/3}\, (1 - \cos \frac{2 \pi
+    t}{T})$.
     """
     steps = series.shape[axis]
     if hann:

@@ -30,7 +30,7 @@ def reason_to_make(
     inputs: Mapping[str, str | None] | None = None,
     revision: int = 1,
 ) -> str:
-    """Return in a few words why a result has to be made, "" if it is current; `inputs` are digests, None if missing."""
+    """Return in a few words why a result has to be made, "" if it is current."""
     wanted = json.loads(as_json(parameters))
     try:
         load(path)
@@ -71,7 +71,7 @@ def digest(path: str | os.PathLike) -> str:
 
 
 def hash_files(paths: Iterable[Path], root: Path) -> str:
-    """Return the SHA-256 of files, of their names below `root` and their contents, the same on every system."""
+    """Return the SHA-256 of names below `root` and contents of files, the same on every system."""
     digest = hashlib.sha256()
     for name, path in sorted((path.relative_to(root).as_posix(), path) for path in paths):
         content = path.read_bytes().replace(b"\r\n", b"\n")

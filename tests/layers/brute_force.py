@@ -46,7 +46,7 @@ def spelled(layers, outputs):
 
 
 def branches(layer):
-    """What a path may do in a layer: go along the skip or the linear block, None, or through a head."""
+    """Choices of a path in a layer: the skip or the linear block, None, or a head."""
     name, count = layer
     return {"heads": list(range(count)), "skip": [None, *range(count)], "linear": [None]}[name.split()[-1]]
 
@@ -150,7 +150,7 @@ def kernel(left, right, order_parameter, layers, outputs, input_variance=1.0):
 
 
 def entropy(overlaps, layers, widths, variances):
-    """Of every layer from its density given the layer above, a skip's by the Schur complement."""
+    """Entropy of every layer from its density given the layer above, a skip's by the Schur complement."""
     *left, above = [np.atleast_2d(overlap) for overlap in overlaps]
     total = widths[-1] / max(widths) * wishart_entropy(above, above, variances[-1] * np.eye(len(above)))
     for place, (name, count) in reversed(list(enumerate(layers))):

@@ -195,7 +195,7 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
 
 
 def test_what_finite_widths_bring_to_first_order():
-    """Of the evidence: the slopes in 1/N and in 1/d, from solves near either limit."""
+    """Slopes of the evidence in 1/N and in 1/d, from solves near either limit."""
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     data, physics = drawn(4), {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
     slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(*data, layers=heads, **physics)))

@@ -56,9 +56,10 @@ class DrawnProblem(NamedTuple):
 class Calibration(Experiment):
     """Uniform ranks $u$ of the truth, over problems and widths.
 
-    Chains go on, each time twice as long, until they have mixed or `doublings` are used up. The record
-    has over `width` and `problem` the $u$ of outputs and order parameters, under the posterior, under
-    approximations and under wrong priors; `weights_worth`, the share of effective draws behind these.
+    Chains go on, each time twice as long, until they have mixed or `doublings` are used up. The
+    record has over `width` and `problem` the $u$ of outputs and order parameters, under the
+    posterior, under approximations and under wrong priors; `weights_worth`, the share of effective
+    draws behind these.
     """
 
     seed: int = parameter("seed of networks, data and chains")

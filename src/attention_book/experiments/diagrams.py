@@ -175,7 +175,7 @@ class Diagram(Experiment):
         return lifetimes(begin.at(beta=self._betas[piece]), first, **options)
 
     def _recheck_lifetimes(self, recorded: xr.Dataset) -> Recheck:
-        """Mean of the first block over starts: chaos is the same on no two machines, its statistics are."""
+        """Compare means over starts: chaos is the same on no two machines, its statistics are."""
         short = replace(self, steps=self.steps // self.blocks * 2, blocks=2)
         found = short._lifetimes(self._pieces[0][:2], None)
         first, then = (one["block_exponent"].isel(block=0, network=slice(2)).mean("start") for one in (found, recorded))
@@ -239,8 +239,8 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
 def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
     r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$.
 
-    The first start is the first output pattern, the others are random windows; `size` is the standard
-    deviation of $\hat A$ over a hundredth of the steps.
+    The first start is the first output pattern, the others are random windows; `size` is the
+    standard deviation of $\hat A$ over a hundredth of the steps.
     """
     onset, frequency = dmft.onset(patterns)
     unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0

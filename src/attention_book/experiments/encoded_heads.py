@@ -47,9 +47,9 @@ CHOSEN_BY = {"evidence": "log_evidence", "validation": "validation_accuracy"}
 class EncodedHeads(OnEncoder):
     """One split of a task: theory over widths and temperatures, over labels, and the heads to keep.
 
-    The record has, by network, `encoded_theory.grid` and, at the temperatures `chosen_by` evidence and
-    by validation, `encoded_theory.selected`; over `labels` the accuracy of the theory, of its limit,
-    and of ridge and logistic regression on pooled embeddings.
+    The record has, by network, `encoded_theory.grid` and, at the temperatures `chosen_by` evidence
+    and by validation, `encoded_theory.selected`; over `labels` the accuracy of the theory, of its
+    limit, and of ridge and logistic regression on pooled embeddings.
     """
 
     layers: Sequence[int] = parameter("the encoder's, for the layers of the deep network, counted from 0")

@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """True if Student's 95 % interval over splits lies above zero; with few splits it is wider than two errors."""
+        """True if Student's 95 % interval over splits lies above zero."""
         return len(self.each) > 1 and self.mean > float(student.ppf(0.975, len(self.each) - 1)) * self.error
 
 

@@ -138,8 +138,8 @@ def selected(
 ) -> xr.Dataset:
     """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
 
-    `learned` is that of the theory solved again on the heads kept, `masked` with the other heads cut
-    out of its predictor, `trained_masked` with them cut out of a trained network.
+    `learned` is that of the theory solved again on the heads kept, `masked` with the other heads
+    cut out of its predictor, `trained_masked` with them cut out of a trained network.
     """
     layers = problem.train.layers
     learned = Problem(problem.train, problem.labels, width=width, temperature=temperature)

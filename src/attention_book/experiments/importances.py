@@ -65,8 +65,8 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
     """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores and own drops, at the given widths or at all, the evidence lost if
-    it is there, and all criteria of the pruning.
+    Measures are the theory's scores and own drops, at the given widths or at all, the evidence lost
+    if it is there, and all criteria of the pruning.
     """
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:

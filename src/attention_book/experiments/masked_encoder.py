@@ -47,8 +47,8 @@ ORDERS = ("both", "alignment", IN_ENCODER)
 class MaskedEncoder(OnEncoder):
     """One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
 
-    `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$. `_kept` is of the
-    heads left, `_again` with regression refitted to the embeddings of the masked encoder.
+    `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$. `_kept` is of
+    the heads left, `_again` with regression refitted to the embeddings of the masked encoder.
     """
 
     split: Sequence[int] = parameter("training and test sentences of the split of `EncodedHeads`; the first are taken")
@@ -112,7 +112,7 @@ class MaskedEncoder(OnEncoder):
         return fine_tuned(learned, seed=self.seed, epochs=self.epochs, rate=self.rate, batch=self.batch)
 
     def recheck(self) -> Recheck:
-        """Compute Taylor scores, and the loss without each head of the last layer, in the encoder as it is."""
+        """Compute Taylor scores, and the loss without each head of the last layer."""
         there, read = results.load(self.path).sel(network=PROBE), self.words()
         classifier, per_layer = self.probe(read), read.encoder.heads
         taylor = taylor_in_encoder(classifier, read.tokens[: self.examples], read.labels[: self.examples])

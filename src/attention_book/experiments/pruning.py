@@ -27,8 +27,8 @@ _COVARIANCE_EXAMPLES = 1000
 class Pruning(OnNetwork):
     """Scores of the heads of a trained network in several ways, and the cost of their removal.
 
-    Variables whose names begin with `theory_` are over definitions of the score, draws of the theory's
-    training sequences and widths; the others are over criteria.
+    Variables whose names begin with `theory_` are over definitions of the score, draws of the
+    theory's training sequences and widths; the others are over criteria.
     """
 
     heads: int = parameter("$H$, of every layer; one is removed", ge=2)

@@ -176,7 +176,7 @@ def _removals(layers: tuple) -> int:
 
 
 class Predictors(NamedTuple):
-    r"""The theory's mean predictors, each as vectors $v^\pi$; those of paths that are gone are zero."""
+    r"""The theory's mean predictors as vectors $v^\pi$; those of paths that are gone are zero."""
 
     whole: Float[np.ndarray, "draws widths paths features"]  # with all heads
     # without each head, at the same order parameter of the paths left: kernel regression without the head

@@ -51,7 +51,8 @@ def by_architecture(found: dict[str, xr.Dataset]) -> dict[tuple[int, int], list[
 def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test") -> xr.DataArray:
     """Test accuracies of finite widths or of the limit, each draw and width at its best temperature.
 
-    The best is chosen on the test sequences in distribution, as in the paper, or on "validation" ones.
+    The best is chosen on the test sequences in distribution, as in the paper, or on "validation"
+    ones.
     """
     prefix = "gp_" if limit else ""
     if checks.choice("chosen_by", chosen_by, CHOSEN_BY) == "test":
@@ -68,7 +69,7 @@ def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
 
 
 def telling_width(found: list[xr.Dataset]) -> float:
-    """The width whose mean gain in distribution is largest, at temperatures chosen on validation classes."""
+    """The width of the largest mean gain, at temperatures chosen on validation classes."""
     if any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
         raise ValueError("found: wanted recorded theories over the same widths.")
     each = [gains(one, chosen_by="validation").isel(test_set=0).mean("draw") for one in found]

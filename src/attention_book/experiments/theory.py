@@ -91,8 +91,8 @@ class _Points(OnNetwork):
 class Theory(_Points):
     """The saddle point (11) for every width and temperature, and tests of the predictor (9).
 
-    Every width starts from the solution at the next larger one. `best_temperature`, at which the order
-    parameters are, is chosen by accuracy in distribution, as in the paper.
+    Every width starts from the solution at the next larger one. `best_temperature`, at which the
+    order parameters are, is chosen by accuracy in distribution, as in the paper.
     """
 
     name: ClassVar[str] = "theory"
@@ -135,7 +135,8 @@ class Theory(_Points):
 class NarrowHeads(_Points):
     """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
 
-    The largest dimension is infinite, for heads with full matrices. Sequences are those of `Theory`.
+    The largest dimension is infinite, for heads with full matrices. Sequences are those of
+    `Theory`.
     """
 
     values: Sequence[float | int] = parameter("$d$", each=float)
@@ -153,7 +154,7 @@ class NarrowHeads(_Points):
         return (len(self.values) + 1) * len(self.temperatures)
 
     def recheck(self) -> Recheck:
-        """Solve the narrowest network and heads of the first draw at the largest temperature, and its limit."""
+        """Solve the narrowest network and heads of the first draw at the largest temperature."""
         recorded, draw = results.load(self.path).isel(draw=0, temperature=[-1]), self.draw(0)
         width, values, heat = self.widths[0], self.values[0], self.temperatures[-1:]
         point, _ = self._points(draw, width, values, None, _nothing, heat)
@@ -239,7 +240,7 @@ def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
 
 
 def _aligned(draw: Draw, order_parameter) -> xr.Dataset:
-    """Overlaps of the training kernel's principal components with the labels, largest eigenvalue first."""
+    """Overlaps of the training kernel's principal components with the labels, the largest first."""
     gram = kernel(draw.train.inputs, draw.train.inputs, order_parameter)
     eigenvalues, overlaps = principal_overlaps(gram, draw.train.labels)
     return xr.Dataset(

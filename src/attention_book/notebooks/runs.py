@@ -165,7 +165,7 @@ def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
 
 
 def _write_glued(notebook) -> None:
-    """Write glued values into the text, as the build of the book does: Jupyter shows the roles as they are."""
+    """Write glued values into the text, as the build of the book does."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     glued = [
         (output.metadata.scrapbook, output.data) for output in outputs if "scrapbook" in output.get("metadata", {})
@@ -188,7 +188,7 @@ def _write_glued(notebook) -> None:
 
 
 def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
-    """Move the executed notebook to its place in one step, without this machine's paths; drop what is none."""
+    """Move the executed notebook to its place in one step, without this machine's paths."""
     import nbformat
 
     try:

@@ -92,7 +92,7 @@ def pruning_curves(curves: Mapping, *, random: ArrayLike | None = None, axes: Ax
 def importances_compared(
     rows: Mapping, networks: Sequence[str], *, chance: ArrayLike | None = None, axes: Axes | None = None
 ):
-    """Rank correlations `(networks,)` per measure, a mark each, and (mean, low, high); NaN is not drawn."""
+    """Rank correlations `(networks,)` per measure, and (mean, low, high); NaN is not drawn."""
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
         low, high = np.asarray(chance)

@@ -82,7 +82,7 @@ def distance_against_width(
     slopes: Sequence[float] = (),
     axes: Axes | None = None,
 ):
-    """Distances between estimates against width, with powers `slopes` of the width through the first ones."""
+    """Distances between estimates against width, with powers `slopes` of the width."""
     axes = axes_or_new(axes)
     order = np.argsort(widths)
     widths = np.asarray(widths, float)[order]

@@ -1,4 +1,4 @@
-"""Figures with sliders: panels computed for every position, drawn by Plotly; a picture without scripts."""
+"""Figures with sliders: panels for every position, drawn by Plotly; else a picture."""
 
 import base64
 import html

@@ -49,8 +49,8 @@ def ordering(
 ) -> Ordering:
     r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
-    It is over all heads of a network, or within layers: $\sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$; the
-    test permutes heads likewise.
+    It is over all heads of a network, or within layers: $\sum_l (H_l - 1) \rho_l / \sum_l (H_l -
+    1)$; the test permutes heads likewise.
     """
     each, total = np.full(len(scores), np.nan), np.zeros(resamples)
     for number, (score, drop, own) in enumerate(zip(scores, drops, layers, strict=True)):
@@ -85,7 +85,8 @@ def ordering(
 def rank_correlation(scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000) -> RankCorrelation:
     """Spearman's coefficient of scores and accuracy drops, with a 95 % bootstrap interval over heads.
 
-    Both are `(heads,)`, or `(networks, heads)` for the mean over networks. With 8 heads it is rough.
+    Both are `(heads,)`, or `(networks, heads)` for the mean over networks. With 8 heads it is
+    rough.
     """
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))

@@ -42,7 +42,7 @@ def head_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarr
 
 
 def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
-    """Divide the output's variance, from `path_weights` and `path_covariance`, among skips, heads and the rest.
+    """Divide the output's variance among skips, heads and the rest.
 
     The shares sum to 1; the last one can be negative.
     """

@@ -37,10 +37,11 @@ def encoded_sentences(
 ) -> EncodedSentences:
     r"""Attentioned inputs (1) to (7) of sentences on the attention of an encoder.
 
-    $x^0$ is of the tokens that leave the embedding layer; layers (2) are without feed-forward blocks,
-    norms and values. Features are the first `directions` principal components of the training
-    sentences' $\xi^\pi$, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$ there. `layers` are layers of the
-    encoder, or several with their heads side by side, as in `(2, 4)` or `(range(6),)`.
+    $x^0$ is of the tokens that leave the embedding layer; layers (2) are without feed-forward
+    blocks, norms and values. Features are the first `directions` principal components of the
+    training sentences' $\xi^\pi$, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$ there. `layers`
+    are layers of the encoder, or several with their heads side by side, as in `(2, 4)` or
+    `(range(6),)`.
     """
     sides = side_by_side(layers)
     chained = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))

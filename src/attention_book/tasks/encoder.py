@@ -125,8 +125,8 @@ def encode(
 ) -> Encoding:
     """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
 
-    `head_gates` `(layers, heads)` multiply the outputs of heads: 0 removes one, as Michel et al. (2019)
-    do. A layer's attention of 1000 sentences of 64 tokens is 200 MB; see `encoded_batches`.
+    `head_gates` `(layers, heads)` multiply the outputs of heads: 0 removes one, as Michel et al.
+    (2019) do. A layer's attention of 1000 sentences of 64 tokens is 200 MB; see `encoded_batches`.
     """
     parts = list(encoded_batches(encoder, tokens, layers, head_gates=head_gates, batch=batch))
     return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)

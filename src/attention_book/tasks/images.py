@@ -1,7 +1,7 @@
 """Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images, resized as by the paper's authors.
 
-The first time they are decoded by torchvision and kept as one compressed file per data set. Ink is 0
-on white (1) in Omniglot, 1 on black (0) in the others.
+The first time they are decoded by torchvision and kept as one compressed file per data set. Ink is
+0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
 import hashlib

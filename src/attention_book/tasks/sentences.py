@@ -85,8 +85,9 @@ class SentenceSet:
     def split(self, seed: int, examples: int, test_examples: int = 1000) -> SentenceSplit:
         """Draw a random training and test set, with classes as equal in number as possible.
 
-        Too small a class gives all its sentences, to both sets in proportion to their sizes. Else the test
-        set is the same for all sizes of the training set, and larger training sets contain smaller ones.
+        Too small a class gives all its sentences, to both sets in proportion to their sizes. Else
+        the test set is the same for all sizes of the training set, and larger training sets contain
+        smaller ones.
         """
         least = len(self.names)
         train = checks.whole("examples", examples, least)

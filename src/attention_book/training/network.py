@@ -36,7 +36,7 @@ class TrainedNetwork:
 
     @property
     def attention(self) -> QueryKeyAttention | tuple[()]:
-        """The attention of equation (3), in JAX's default precision, of the layers that have heads."""
+        """The attention (3) of the layers that have heads, in JAX's default precision."""
         dtype = jnp.result_type(float)
         layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]
         return attention_from_queries_and_keys(*layers) if layers[0] else ()

@@ -1,7 +1,7 @@
 """Gradient descent on the one-shot task, in path form, in float32.
 
-Section 4.2 and appendix H of Tiberi et al. (2024); the result has the weights of the best validation
-accuracy.
+Section 4.2 and appendix H of Tiberi et al. (2024); the result has the weights of the best
+validation accuracy.
 """
 
 import hashlib
@@ -83,8 +83,8 @@ def train(
 
     An epoch has one sequence per pair of training classes, in random order; validation uses one per
     pair of validation classes, always the same. `weight_decay` times the parameters is added to the
-    gradient before Adam. With a file `checkpoint` a run goes on from there with the same result, also
-    for more `epochs`; `stop_after` so many steps of this call it stops.
+    gradient before Adam. With a file `checkpoint` a run goes on from there with the same result,
+    also for more `epochs`; `stop_after` so many steps of this call it stops.
     """
     layers = chain(layers)
     if layers.readout.axes:

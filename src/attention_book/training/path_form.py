@@ -3,10 +3,10 @@ r"""The network in path form on compact tokens: cheap outputs and gradients of a
 Effective weights $v^\pi$ are common to all examples, so products of width by width matrices are
 computed once per step and not per token.
 
-Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$, and
-of the square roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a \cdot x^L$,
-$x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, of narrow heads with $O^{(l,h)} V^{(l,h)}$,
-and beside a skip this plus $x^{l-1}$.
+Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$,
+and of the square roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a
+\cdot x^L$, $x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, of narrow heads with
+$O^{(l,h)} V^{(l,h)}$, and beside a skip this plus $x^{l-1}$.
 """
 
 import math

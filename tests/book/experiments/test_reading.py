@@ -1,4 +1,4 @@
-"""What is read off recorded theories, against loops over made-up accuracies."""
+"""Readings of recorded theories, against loops over made-up accuracies."""
 
 import numpy as np
 import pytest

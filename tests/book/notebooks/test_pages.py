@@ -1,4 +1,4 @@
-"""What the pages of the book call."""
+"""The helpers that pages of the book call."""
 
 import importlib.util
 from pathlib import Path

@@ -64,7 +64,7 @@ def test_all_directions_are_a_shift_a_rotation_and_a_scale(encoder, layers, side
 
 
 def test_the_same_features_of_tokens_give_the_same_attentioned_inputs(encoder):
-    """What makes the shift harmless: it is one of the network's inputs."""
+    """The shift is harmless: it is one of the network's inputs."""
     found = encoded_sentences(encoder, TRAIN, TEST, (0, 2), directions=3)
     encoding = encode(encoder, TEST, (0, 2))
     tokens = found.features.of(sma.AttentionedInputs(encoding.embeddings, (8,))).values  # tokens in the place of paths

@@ -226,7 +226,7 @@ def test_the_pretrained_encoder_is_bert_with_the_weights_of_the_file(pretrained,
 
 @real_texts
 def test_alike_sentences_are_near_each_other(pretrained):
-    """What it was trained for: pooled embeddings of paraphrases."""
+    """Pooled embeddings of paraphrases, for which it was trained."""
     texts = ["A man is eating food.", "A man is eating a meal.", "The stock market fell sharply on Monday."]
     near = encode(pretrained, tokenise(texts)).pooled
     products = np.asarray(near @ near.T)

@@ -66,7 +66,7 @@ def copied(tmp_path_factory):
 
 @pytest.fixture
 def offline(monkeypatch):
-    """No network: whatever torchvision tries to open fails at once."""
+    """Fail at once whatever torchvision tries to open."""
 
     def refuse(*_, **__):
         raise OSError("no network in tests")
