@@ -15,6 +15,7 @@ import pytest
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
+from attention_book.measures import mean_accuracy
 from sampling import problem
 from statmech_attention.sampling import _chains, weights
 
@@ -225,11 +226,11 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
     rng = np.random.default_rng(4)
     outputs, labels = 0.3 * rng.normal(size=300), np.sign(rng.normal(size=300))
     error = 0.1 * rng.random(300)
-    found = sampling.mean_accuracy(sampling.Estimate(outputs, error), labels)
+    found = mean_accuracy(sampling.Estimate(outputs, error), labels)
     assert found.mean == np.mean(np.sign(outputs) == labels)
     repeated = np.mean(np.sign(outputs + error * rng.normal(size=(20_000, 300))) == labels, axis=1)
     assert found.error == pytest.approx(repeated.std(), rel=0.03)
-    sure = sampling.mean_accuracy(sampling.Estimate(outputs, np.zeros(300)), labels)
+    sure = mean_accuracy(sampling.Estimate(outputs, np.zeros(300)), labels)
     assert sure.mean == found.mean and sure.error == 0
 
 

@@ -20,7 +20,6 @@ from statmech_attention.sampling.diagnostics import (
     effective_size,
     estimate,
     inference_data,
-    mean_accuracy,
     prediction,
     r_hat,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "gibbs_posterior",
     "importance",
     "inference_data",
-    "mean_accuracy",
     "posterior",
     "prediction",
     "predictors",

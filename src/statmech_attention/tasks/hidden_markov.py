@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Num
 
 from statmech_attention import checks
@@ -167,27 +166,6 @@ class HiddenMarkov:
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
-    def class_probabilities(self, inputs: ArrayLike) -> Float[Array, "examples classes"]:
-        r"""Return $p(c \mid x)$ by the forward algorithm, $p(x|c) = \sum_s a_T(s)$.
-
-        $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$. No predictor can be more accurate.
-
-        Args:
-            inputs: `(examples, tokens, features)`, as drawn by `sample`.
-
-        Raises:
-            ValueError: inputs of another shape.
-        """
-        inputs = checks.array("inputs", inputs, "examples tokens features")
-        if inputs.shape[1:] != (self.tokens, self.features):
-            raise ValueError(
-                f"inputs: wanted {self.tokens} tokens of {self.features} features, got {inputs.shape[1:]}."
-            )
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.transitions)
-        states = self.states / max(self.parallel_noise, 1e-6) ** 2
-        return _class_probabilities(inputs[:, 1:, : self.token_size], states, logs)
-
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
         """Draw two layers: `step_head` of steps 0 .. C - 2 and a random head; the uniform head and a random head.
 
@@ -276,19 +254,3 @@ def _with_random(key, designed, uniform, hardness, scale):
 @quick_jit(effort=0)
 def _random_head(key, hardness, scale):
     return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
-
-
-@quick_jit()
-def _class_probabilities(tokens, states, logs):
-    """Run the forward algorithm on feature vectors over the noise's variance and log transition matrices."""
-    # Up to a term common to all states; noise outside the space of states does not depend on them.
-    fit = tokens @ states.T
-    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
-
-    def step(forward, seen):
-        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
-        return arrived + seen[:, None], None
-
-    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
-    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
-    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)
