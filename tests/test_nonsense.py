@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 LONGEST = 20  # seconds that a call may take
-OPEN = {"progress", "warn", "maker", "wall_seconds", "save.seed"}  # switches, and notes beside a record
+OPEN = {"progress", "warn"}  # switches
 NONSENSE = [None, "35", True, -1, math.nan, 10**400, [], [[1.0], [1.0, 2.0]], {}, object(), np.array(["a"])]
 NONSENSE += [np.full((3, 4, 5), np.nan), np.ones((1,) * 6)]
 
@@ -63,7 +63,6 @@ def usual(sma):
     found |= {"path_kernel.path": 0, "other_path": 1, "path": "one.nc", "dataset": xr.Dataset({"a": 1.0})}
     found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
     found |= {"masked_outputs.kept": np.ones((1, 2), bool), "trial.products": None}
-    found |= {f"{name}.inputs": {} for name in ("save", "reason_to_make")}
     found |= {"select_heads.problem": problem + problem, "select_heads.keep": 1}
     found |= {f"{name}.window": 4 for name in ("random_patterns", "positional_code", "segment_patterns")}
     pair = (patterns.query.words, patterns.query.positions)
@@ -78,7 +77,7 @@ def usual(sma):
 def calls(sma):
     """Names and functions of the public rooms, and methods of objects that are as they should be."""
     rooms = (sma, sma.model, sma.theory, sma.dmft, sma.layers, sma.pruning)
-    rooms += (sma.results, sma.sampling, sma.tasks, sma.training)
+    rooms += (sma.sampling, sma.tasks, sma.training)
     kinds = (sma.Problem, sma.Chains, sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov)
     public = {name: getattr(room, name) for room in rooms for name in room.__all__}
     for name, function in public.items():

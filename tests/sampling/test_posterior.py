@@ -15,6 +15,7 @@ import pytest
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.measures import mean_accuracy
 from sampling import problem
 from statmech_attention.sampling import _chains, weights
@@ -131,8 +132,8 @@ def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
     assert int(found["diverging"].sum()) == 0
     assert 1 <= float(found["steps"].mean()) < 12
     assert found.attrs["warning"] == ""
-    path = sma.results.save(found, tmp_path / "draws.nc", parameters={})
-    assert sma.results.load(path)["output"].equals(found["output"])
+    path = results.save(found, tmp_path / "draws.nc", parameters={})
+    assert results.load(path)["output"].equals(found["output"])
 
 
 def test_a_sampling_that_was_interrupted_goes_on_to_the_same_draws(drawn, tmp_path, monkeypatch):

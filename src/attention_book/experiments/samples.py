@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnTheory
 from attention_book.measures import mean_accuracy
-from statmech_attention import results
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import (

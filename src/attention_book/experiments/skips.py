@@ -15,9 +15,9 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.measures import mean_accuracy
-from statmech_attention import results
 from statmech_attention.layers import SkipHeads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import attention_from_products

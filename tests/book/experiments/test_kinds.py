@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.experiments import reading
 from attention_book.measures import centred_alignment
 from attention_book.training import load_network
-from statmech_attention import results
 from statmech_attention.layers import SkipHeads
 
 SKIPS = (SkipHeads(2), SkipHeads(2))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments import samples as module
 from attention_book.measures import mean_accuracy
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
