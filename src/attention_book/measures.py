@@ -14,17 +14,19 @@ from statmech_attention.tasks import HiddenMarkov
 
 
 def principal_overlaps(
-    kernel: Float[Array, "examples examples"], labels: ArrayLike
+    kernel: ArrayLike, labels: ArrayLike
 ) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
     r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps $|v_i \cdot Y| / |Y|$ with the labels."""
+    kernel = jnp.asarray(kernel)
     labels = checks.labels(labels, len(kernel))
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
     overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
     return eigenvalues[::-1], overlaps[::-1]
 
 
-def centred_alignment(kernel: Float[Array, "examples examples"], labels: ArrayLike) -> Float[Array, ""]:
+def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri, Rostamizadeh 2012), 0 for a constant kernel."""
+    kernel = jnp.asarray(kernel)
     labels = checks.labels(labels, len(kernel))
     labels = labels - labels.mean()
     rows = kernel.mean(axis=0, keepdims=True)

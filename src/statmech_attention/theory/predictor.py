@@ -240,24 +240,13 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
         ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a
             single largest one.
     """
-    if getattr(labels, "ndim", 1) == 2:
-        return _class_accuracy(mean, labels)
-    mean = checks.array("mean", mean, "examples", double=True)
-    labels = checks.labels(labels, mean.shape[0], signs=True)
-    return _mean_right(mean, labels)
-
-
-def _class_accuracy(mean, labels) -> Float[Array, ""]:
-    mean = checks.array("mean", mean, "examples outputs", double=True)
-    labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
-    if checks.concrete(labels):
+    several = getattr(labels, "ndim", 1) == 2
+    mean = checks.array("mean", mean, "examples outputs" if several else "examples", double=True)
+    labels = checks.labels(labels, mean.shape[0], signs=not several, axes=mean.shape[1:])
+    if several and checks.concrete(labels):
         known = np.asarray(labels)
         if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
             raise ValueError("labels: wanted one largest label per example, got several of the same size.")
-    return _mean_right(mean, labels)
-
-
-def _mean_right(mean, labels) -> Float[Array, ""]:
     if not checks.concrete(mean, labels):
         return jnp.mean(right(mean, labels))
     # With nothing to compile: JAX would convert a NumPy scalar by a function of its own, but takes an array as it is.
