@@ -1,7 +1,7 @@
 """Hidden Markov chains: classify noisy chains by the steps that their hidden states take.
 
-Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by their
-query-key products.
+Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by
+their query-key products.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,8 @@ class HiddenMarkovSample(NamedTuple):
         inputs: `(examples, tokens, features)`, the beginning-of-sequence token first.
         labels: `(examples,)`, +1 for slow chains and -1 for fast ones; of more than two classes
             `(examples, classes)`, one-hot minus their mean, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
-        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 .. $C - 1$.
+        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 ..
+            $C - 1$.
     """
 
     inputs: Float[Array, "examples tokens features"]
@@ -55,16 +56,17 @@ class HiddenMarkovTrial(NamedTuple):
 class HiddenMarkov:
     r"""Hidden chains on a ring of $C$ states, $s_{t+1} = s_t + k_t \bmod C$; the class $c$ is the likeliest step.
 
-    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$ with
-    probability `fast`; all other steps are equally likely. Two classes are slow and fast chains
-    $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do not depend on
-    the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a beginning-of-sequence
-    token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1 features.
+    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$
+    with probability `fast`; all other steps are equally likely. Two classes are slow and fast
+    chains $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do
+    not depend on the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a
+    beginning-of-sequence token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1
+    features.
 
     Attributes:
         length: number of visible states of a chain, at least 2.
-        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on the
-            $s$-th part of them ($v_+$ before $v_-$).
+        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on
+            the $s$-th part of them ($v_+$ before $v_-$).
         slow: probability to change the hidden state in class 0.
         fast: probability of step $c$ in class $c \ge 1$.
         parallel_noise: $\sigma_\parallel$, noise within the space of the $v_s$.
@@ -90,7 +92,8 @@ class HiddenMarkov:
             checks.whole(name, getattr(self, name), 2)
         if self.token_size % self.classes:
             raise ValueError(
-                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
+                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got "
+                f"{self.token_size}."
             )
         for name in ("parallel_noise", "perpendicular_noise"):
             checks.at_least(name, getattr(self, name), 0)
