@@ -25,9 +25,9 @@ from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_parameters, stacked
+from statmech_attention.theory.evidence import label_nats
 from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.training.attention import label_nats
 
 _POINT = "point of the order parameters"
 
@@ -61,13 +61,19 @@ def attention_posterior(
     options, key = run_options(chains, warmup=500), checks.key("key", key)
     theta = {name: jnp.asarray(array, float) for name, array in theta.items()}
     if any(array.shape[:1] != (chains.count,) for array in theta.values()):
-        raise ValueError(f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}.")
+        raise ValueError(
+            f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}."
+        )
     first = need_problem(problem_of({name: array[0] for name, array in theta.items()}), "width", "temperature")
     infinite = not all(map(np.isfinite, first.width))
     factors = None if infinite else bartlett(first.architecture)
     widths = stacked(first.architecture.stage_widths)
     # Coordinates of variance about one under the prior.
-    scale = None if factors is None else 1 / jnp.sqrt(layer_shares(widths, factors) * jnp.where(logarithms(factors), 2.0, 1.0))
+    scale = (
+        None
+        if factors is None
+        else 1 / jnp.sqrt(layer_shares(widths, factors) * jnp.where(logarithms(factors), 2.0, 1.0))
+    )
 
     def overlaps_at(position, problem):
         if factors is None:
@@ -81,7 +87,11 @@ def attention_posterior(
         own = split(position)
         problem = problem_of(own)
         nats = label_nats(
-            problem.attentioned, problem.labels, problem.temperature, problem.variance, overlaps_at(position, problem)[0]
+            problem.attentioned,
+            problem.labels,
+            problem.temperature,
+            problem.variance,
+            overlaps_at(position, problem)[0],
         )
         total = 0.5 * nats - log_prior(own)
         if factors is None:

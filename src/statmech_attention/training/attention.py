@@ -23,15 +23,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float
 
+from statmech_attention.installed import need, progress_bar
+
+need("train", "learn_attention")
+
+import optax
+
 from statmech_attention import checks
-from statmech_attention.installed import progress_bar
-from statmech_attention.layers.chains import Chain
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import entropy, gp_order_parameters
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.evidence import label_nats
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -82,7 +85,10 @@ def learn_attention(
         NotConverged: as `solve`.
         FloatingPointError: the log posterior is not finite.
     """
-    climb, optimiser = _Evidence(problem_of, theta, log_prior), optax.adam(checks.positive("learning_rate", learning_rate))
+    climb, optimiser = (
+        _Evidence(problem_of, theta, log_prior),
+        optax.adam(checks.positive("learning_rate", learning_rate)),
+    )
     advance = jax.jit(optimiser.update)
     internal, best, values, solution = optimiser.init(theta), None, [], None
     for step in progress_bar(range(checks.whole("steps", steps) + 1), "steps", progress):
@@ -116,7 +122,9 @@ class _Evidence:
     def __init__(self, problem_of, theta, log_prior):
         for leaf in jax.tree.leaves(theta):
             if getattr(leaf, "dtype", None) != jnp.float64:
-                raise ValueError(f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them.")
+                raise ValueError(
+                    f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
+                )
         first = need_problem(problem_of(theta), "width", "temperature")
         self.labels, self.width, self.layers = first.labels, first.width, first.layers
 
@@ -124,7 +132,11 @@ class _Evidence:
             problem = problem_of(theta)
             rest = problem.temperature, *problem.variance
             prior = 0.0 if log_prior is None else log_prior(theta)
-            return problem.attentioned.values, jnp.stack([jnp.asarray(one, float) for one in rest]), jnp.asarray(prior, float)
+            return (
+                problem.attentioned.values,
+                jnp.stack([jnp.asarray(one, float) for one in rest]),
+                jnp.asarray(prior, float),
+            )
 
         def pull_back(theta, slopes):
             return jax.vjp(numbers, theta)[1]((*slopes, jnp.ones(())))[0]
@@ -154,17 +166,3 @@ def _slopes(values, rest, labels, order_parameters, *, layers, width):
         return -0.5 * (bulk + label_nats(AttentionedInputs(values, layers), labels, rest[0], variance, known[0]))
 
     return jax.grad(log_evidence, argnums=(0, 1))(values, rest)
-
-
-def label_nats(inputs: AttentionedInputs, labels, temperature, variance, order_parameter) -> Float[Array, ""]:
-    r"""$P E(U)$, (12), from the smaller of $K$ and the matrix of features."""
-    rows = kernel_inputs(inputs)
-    weighted = jnp.einsum("epi,pq->eqi", rows, jnp.linalg.cholesky(order_parameter)).reshape(len(rows), -1)
-    seen, labels = jnp.sqrt(kernel_scale(inputs, variance)) * weighted, labels.reshape(-1)
-    count, features = seen.shape
-    few = count <= features
-    gram = (seen @ seen.T if few else seen.T @ seen) + temperature * jnp.eye(min(count, features))
-    chol = jnp.linalg.cholesky(gram)
-    white = jax.scipy.linalg.solve_triangular(chol, labels if few else seen.T @ labels, lower=True)
-    misfit = white @ white if few else (labels @ labels - white @ white) / temperature
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (count - len(gram)) * jnp.log(temperature) + misfit
