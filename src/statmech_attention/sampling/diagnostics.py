@@ -184,7 +184,7 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
         "outputs": (f"head{suffix}", f"width_out{suffix}", f"dimension{suffix}"),
         "readout": ("width_readout", "unit"),
     }
-    return known.get(stem, ())[:count]
+    return known.get(stem, tuple(f"{name}_axis_{axis}" for axis in range(count)))[:count]
 
 
 def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], warn: bool) -> xr.Dataset:
