@@ -18,7 +18,6 @@ from matplotlib.colors import to_hex
 from statmech_attention import checks
 from statmech_attention.plotting.style import COLOURS
 
-
 _PANEL = 300  # pixels of a panel's width, about
 
 
