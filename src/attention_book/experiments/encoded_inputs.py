@@ -133,12 +133,7 @@ def encoded_task(
 ) -> EncodedTask:
     """Return `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
 
-<<<<<<< HEAD
-    A network is given by the encoder's layers of each of its layers; features are fitted to the
-    first `fitted` sentences, of whose attentioned inputs every path's mean is subtracted if `centred`.
-=======
-    Features are fitted to the first `fitted` sentences.
->>>>>>> main
+    Features are fitted to the first `fitted` sentences, less every path's mean over them if `centred`.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
