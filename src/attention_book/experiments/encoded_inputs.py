@@ -287,9 +287,9 @@ def stored_inputs(recorded: xr.Dataset) -> Stored:
     """The attentioned inputs in a record."""
     if "stored_inputs" not in recorded:
         raise ValueError("recorded: wanted a record with a task stored, got one without.")
-    layers, numbers = recorded["stored_layer"].values, recorded["stored_head"].values
-    count = int(layers.max()) + 1
-    kept = tuple(tuple(numbers[layers == layer].tolist()) for layer in range(count))
+    places, numbers = recorded["stored_layer"].values, recorded["stored_head"].values
+    count = int(places.max()) + 1
+    kept = tuple(tuple(numbers[places == layer].tolist()) for layer in range(count))
     train, test = (jnp.asarray(STEP * recorded[name].values) for name in ("stored_inputs", "stored_test_inputs"))
     labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
     # All layers of the deep network have as many heads as the encoder's.
