@@ -83,7 +83,7 @@ def test_the_density_is_wisharts(widths):
         wanted = density(*map(np.asarray, overlaps))
         jacobian = np.linalg.slogdet(np.asarray(jax.jacfwd(numbers)(point)))[1]
         stages = jnp.asarray(architecture.stage_widths, float)
-        found = _bartlett.chain_potential(point, stages, factors) + _bartlett.chain_order_one(point, factors)
+        found = _bartlett.chain_potential(point, stages, factors) + coordinates.order_one(point, factors)
         found += _bartlett.prior_constant(architecture.stage_widths, factors)
         assert -float(found) == pytest.approx(wanted + jacobian, rel=1e-9)
         # -2 ln p is N_max times the entropy, (size + 1) ln det of every matrix, and a constant.
