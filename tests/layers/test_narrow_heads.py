@@ -254,8 +254,6 @@ def test_a_start_from_another_dimension_and_the_first_correction():
     np.testing.assert_allclose(far.order_parameter, fresh.order_parameter, atol=1e-8)
     corrected = sma.sampling.corrected(far)
     assert [one.shape for one in corrected.order_parameters] == [(4, 4), (2, 2, 2), (2, 2), ()]
-    with pytest.raises(ValueError, match="at least as many neurons as partial paths, got values of layer 1 = 1 for 2"):
-        sma.sampling.corrected(solved((Heads(2, values=1), 2), 4, width=20.0))
 
 
 def test_gradient_descent_on_narrow_weights_ends_where_all_layers_have_the_same_length():

@@ -19,7 +19,7 @@ from statmech_attention.theory.solution import Solution
 def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array, "*batch"]:
     r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
 
-    Corrected it has in addition $-\frac12 \ln \det (S''_0)^{-1} S''(x^*) - \psi(x^*)$, (V5): with
+    Corrected it has in addition $-\frac12 \ln \det (S''_0)^{-1} S''(x^*) - \psi(x^*)$, (V4): with
     $\psi$ of (C1) and the Hessian of $S$ in the good coordinates, with labels and without. An error of
     order $1/N$ is left.
 
@@ -37,7 +37,7 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     Raises:
         ValueError: `corrected` of a batch.
 
-    Source: Laplace's method, as in Tierney and Kadane (1986); (V5) is ours.
+    Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
     chain = solution.attentioned.chain
@@ -57,7 +57,7 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
 
 def _fluctuations(solution: Solution) -> Float[Array, ""]:
-    """The terms of order one, (V5)."""
+    """The terms of order one, (V4)."""
     problem = solution.problem
     factors = full_rank(problem.architecture)
     data, _ = action_problem(problem, "dense")
@@ -67,7 +67,7 @@ def _fluctuations(solution: Solution) -> Float[Array, ""]:
 @jax.jit
 def _order_one(point, data, factors):
     root = jnp.sqrt(entropy_curvature(jnp.zeros_like(point), data, factors))
-    hessian = dense_hessian(point, data, factors)[2].hessian / root / root[:, None]
+    hessian = dense_hessian(point, data, factors)[2].hessian / jnp.outer(root, root)
     return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - order_one(point, factors)
 
 
