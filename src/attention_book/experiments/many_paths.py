@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -101,7 +102,7 @@ class ManyPaths(Experiment):
         kept = values.reshape(len(values), *train.layers, -1)[:, : heads[0], : heads[1]]
         parts = kept.reshape(len(values), math.prod(heads), -1)
         split = (parts[: self.examples], parts[self.examples : self.examples + self.test_examples])
-        train, test = (AttentionedInputs(part, heads) for part in split)
+        train, test = (AttentionedInputs(jnp.asarray(part), heads) for part in split)
         return Seen(train, np.asarray(labels, float)[: self.examples], test)
 
     def problem(self, seen: Seen, paths: int, width: int) -> tuple[Problem, AttentionedInputs]:
@@ -120,7 +121,8 @@ class ManyPaths(Experiment):
         solution = solve(problem.replace(width=float(width)))
         plain = solution.predict(test)
         unit, size = _rms(np.sqrt(plain.variance)), np.linalg.norm(solution.order_parameter)
-        found = {"theory": solution.log_evidence(), "corrected": solution.log_evidence(corrected=True)}
+        evidences = solution.log_evidence(), solution.log_evidence(corrected=True)
+        found: dict[str, Any] = dict(zip(("theory", "corrected"), evidences, strict=True))
         found |= {"output_correction": np.nan, "order_correction": np.nan}
         if paths <= LARGEST_CORRECTED:
             better = corrected(solution, test)
@@ -172,7 +174,11 @@ class ManyPaths(Experiment):
         stored = stored_inputs(results.load(self.sources["record"]).sel(chosen_by="evidence"))
         values, layers = np.asarray(stored.train.values), stored.train.layers
         train, test = values[: self.examples], values[self.examples :]
-        return AttentionedInputs(train, layers), stored.labels, AttentionedInputs(test, layers)
+        return (
+            AttentionedInputs(jnp.asarray(train), layers),
+            stored.labels,
+            AttentionedInputs(jnp.asarray(test), layers),
+        )
 
 
 def layers_of(paths: int) -> tuple[int, int]:
@@ -191,7 +197,7 @@ class Density:
 
     def __init__(self, problem: Problem, test: AttentionedInputs):
         values = np.asarray(problem.attentioned.values)
-        self.heads, self.width = problem.attentioned.layers, int(problem.width[0])
+        self.heads, self.width = problem.attentioned.chain.heads, int(problem.width[0])
         self.labels, self.temperature = np.asarray(problem.labels), float(problem.temperature)
         examples, paths, features = values.shape
         scale = 1 / (features * math.prod(self.heads))
@@ -204,7 +210,8 @@ class Density:
         )
         self._places = np.zeros(2 * (examples,), int)
         self._places[self._lower] = self._places.T[self._lower] = np.arange(len(self._lower[0]))
-        self._shapes, rank = [], 1
+        self._shapes: list[tuple[int, int]] = []
+        rank = 1
         for count in reversed(self.heads):
             self._shapes.insert(0, (count * rank, self.width))
             rank = min(count * rank, self.width)
@@ -331,7 +338,8 @@ def sampled(density: Density, random, particles: int, share: float = 0.8, moves:
             value = np.where(taken, there, value)
             angle = min(0.5 * math.pi, angle * math.exp(0.7 * (chance.mean() - 0.8)))
         stages += 1
-    return Sampled(total - 0.5 * len(density.labels) * math.log(2 * math.pi), *density.means(points), stages)
+    output, order = density.means(points)
+    return Sampled(total - 0.5 * len(density.labels) * math.log(2 * math.pi), output, order, stages)
 
 
 def _rise(value, most: float, share: float) -> float:
