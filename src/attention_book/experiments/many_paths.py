@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from attention_book import results
 from attention_book.experiments.encoded_inputs import stored_inputs
 from attention_book.experiments.experiment import Experiment, Part, Recheck, largest_difference, parameter
 from attention_book.experiments.networks import experiment_file, seen_by
 from attention_book.tasks.one_shot_sets import one_shot_suite
 from attention_book.training import load_network
-from statmech_attention import results
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.sampling import corrected

@@ -1,6 +1,7 @@
 """Theory and exact posterior for few and many paths: the sampler against the library's density and weighted points."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -38,7 +39,10 @@ def test_value_and_gradient_are_those_of_the_library(make, tmp_path, width):
     points = np.random.default_rng(0).standard_normal((3, density.size))
     values, slopes = density(points)
     if width < 3:  # the library has no triangular factor there either, so that the normals are the same
-        overlaps = [order_parameter_of_normals(point, (width,) * 3, bartlett(problem.architecture)) for point in points]
+        overlaps = [
+            order_parameter_of_normals(jnp.asarray(point), (width,) * 3, bartlett(problem.architecture))
+            for point in points
+        ]
         np.testing.assert_allclose(values, [0.5 * label_energy(one, data) for one in overlaps], rtol=1e-10)
     step = 1e-6 * np.eye(density.size)
     differences = (density(points[0] + step)[0] - density(points[0] - step)[0]) / 2e-6
