@@ -10,8 +10,8 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
 
+from attention_book import results
 from attention_book.notebooks.pages import AGREEMENT
-from statmech_attention import results
 
 PAGE = """\
 ---

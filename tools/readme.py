@@ -18,8 +18,8 @@ from bs4 import BeautifulSoup
 from check_book import ROOT
 from execute_pages import Pages
 
+from attention_book import results
 from attention_book.notebooks.pages import AGREEMENT
-from statmech_attention import results
 
 PAGE, FIGURE, PICTURE = "book/hidden_markov/theory", "fig-hmc-accuracy", "book/images/accuracy.svg"
 BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.pruning import predictor_contributions, without_layers
+from attention_book.pruning import without_layers
+from statmech_attention.pruning import predictor_contributions
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 

@@ -15,6 +15,8 @@ import pytest
 from numpyro.infer.util import potential_energy
 
 import statmech_attention as sma
+from attention_book import results
+from attention_book.measures import mean_accuracy
 from sampling import problem
 from statmech_attention.sampling import _chains, weights
 
@@ -130,8 +132,8 @@ def test_diagnostics_travel_with_the_draws(drawn, tmp_path):
     assert int(found["diverging"].sum()) == 0
     assert 1 <= float(found["steps"].mean()) < 12
     assert found.attrs["warning"] == ""
-    path = sma.results.save(found, tmp_path / "draws.nc", parameters={})
-    assert sma.results.load(path)["output"].equals(found["output"])
+    path = results.save(found, tmp_path / "draws.nc", parameters={})
+    assert results.load(path)["output"].equals(found["output"])
 
 
 def test_a_sampling_that_was_interrupted_goes_on_to_the_same_draws(drawn, tmp_path, monkeypatch):
@@ -225,11 +227,11 @@ def test_the_error_of_a_mean_accuracy_is_that_of_repeated_estimates():
     rng = np.random.default_rng(4)
     outputs, labels = 0.3 * rng.normal(size=300), np.sign(rng.normal(size=300))
     error = 0.1 * rng.random(300)
-    found = sampling.mean_accuracy(sampling.Estimate(outputs, error), labels)
+    found = mean_accuracy(sampling.Estimate(outputs, error), labels)
     assert found.mean == np.mean(np.sign(outputs) == labels)
     repeated = np.mean(np.sign(outputs + error * rng.normal(size=(20_000, 300))) == labels, axis=1)
     assert found.error == pytest.approx(repeated.std(), rel=0.03)
-    sure = sampling.mean_accuracy(sampling.Estimate(outputs, np.zeros(300)), labels)
+    sure = mean_accuracy(sampling.Estimate(outputs, np.zeros(300)), labels)
     assert sure.mean == found.mean and sure.error == 0
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import xarray as xr
 from scipy.special import ndtr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
-from statmech_attention import results
 from statmech_attention.model.network import forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import Chains, posterior, prediction, tempered_posterior

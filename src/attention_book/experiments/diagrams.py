@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.dynamics import continuation
 from attention_book.experiments.experiment import (
     Experiment,
@@ -18,7 +19,7 @@ from attention_book.experiments.experiment import (
     largest_difference,
     parameter,
 )
-from statmech_attention import dmft, results
+from statmech_attention import dmft
 from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.encoded_inputs import (
     EncodedProblem,
     EncodedTask,
@@ -29,7 +30,7 @@ from attention_book.experiments.encoded_inputs import (
 from attention_book.experiments.encoded_theory import EVIDENCE, TOLERANCE, by_labels, grid, selected
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic, ridge
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers import Heads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import AttentionedInputs

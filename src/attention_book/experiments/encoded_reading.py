@@ -10,9 +10,9 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.stats import t as student
 
+from attention_book import results
 from attention_book.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
 from attention_book.experiments.encoded_inputs import MADE, TASKS
-from statmech_attention import results
 
 RANDOM = "random"  # the mean over all random orders
 # Names of the tasks in the book.

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.networks import OnTheory, Sequences
-from statmech_attention import results
 from statmech_attention.pruning.evidence import (
     COEFFICIENTS,
     head_evidence,

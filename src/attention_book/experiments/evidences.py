@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.weights import sampling_trial
-from statmech_attention import results
 from statmech_attention.sampling import evidence_by_temperature
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.predictor import accuracy

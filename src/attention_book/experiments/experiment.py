@@ -23,7 +23,7 @@ from tqdm import tqdm
 from attention_book import results
 from attention_book.locks import Busy, alone
 from statmech_attention import checks
-from statmech_attention.results.atomic import replacing
+from statmech_attention.files import replacing
 
 
 class Part(NamedTuple):

@@ -10,9 +10,9 @@ import xarray as xr
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
+from attention_book import results
 from attention_book.pruning.random_orders import Ordering, ordering
 from attention_book.training import load_network
-from statmech_attention import results
 from statmech_attention.pruning.removal import removal_order
 
 CEILING = "leave one out"

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from attention_book import results
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import alignments, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
@@ -27,10 +28,10 @@ from attention_book.experiments.masked_heads import (
     log_loss,
     taylor_in_encoder,
 )
-from statmech_attention import checks, results
+from attention_book.pruning import taylor_importance
+from statmech_attention import checks
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.heads import whole_and_without_each
-from statmech_attention.pruning.importance import taylor_importance
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.theory.predictor import predictor_contributions
 from statmech_attention.theory.problem import Problem

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.networks import PLAIN
-from statmech_attention import checks, results
+from statmech_attention import checks
 
 CHOSEN_BY = ("test", "validation")
 

@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnTheory
-from statmech_attention import results
+from attention_book.measures import mean_accuracy
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import (
     Chains,
     effective_size,
     estimate,
-    mean_accuracy,
     posterior,
     predictors,
     r_hat,

@@ -10,13 +10,14 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
-from statmech_attention import results
+from attention_book.measures import mean_accuracy
 from statmech_attention.layers import SkipHeads
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import attention_from_products
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
-from statmech_attention.sampling import Chains, estimate, mean_accuracy, posterior
+from statmech_attention.sampling import Chains, estimate, posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve_sweep

@@ -5,11 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork
 from attention_book.training import CURVE, Training, train
 from attention_book.training.files import network_dataset
-from statmech_attention import results
 
 OPENING = 20  # steps
 

@@ -9,9 +9,10 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.sampling import Chains, estimate, weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 from statmech_attention.theory.problem import Problem

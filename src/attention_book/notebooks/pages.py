@@ -80,7 +80,7 @@ def made(*paths: str | os.PathLike) -> "Markdown":
     """Return a line on dates, versions and machines of records; of several, with a folded list."""
     from IPython.display import Markdown
 
-    from statmech_attention import results
+    from attention_book import results
 
     found = {path: results.record(path) for path in map(Path, paths) if path.is_file()}
     if not found:
@@ -123,7 +123,7 @@ def images_at_hand() -> bool:
 def versions() -> dict[str, str]:
     """Versions of package, Python and libraries, platform and device, for a table."""
     # Only here: what reads records is slow to import, and most pages read none.
-    from statmech_attention.results.store import provenance
+    from attention_book.results import provenance
 
     return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 

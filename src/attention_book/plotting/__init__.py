@@ -8,12 +8,16 @@ from attention_book.plotting.panels import (
     REGIMES,
     attention_matrix,
     chain_order_parameter,
+    groups,
+    kernel_matrix,
     label_panels,
     legend_above,
+    new_figure,
     output_order_parameter,
     path_blocks,
     path_correlations,
     principal_overlaps,
+    reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
 from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map

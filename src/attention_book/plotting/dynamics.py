@@ -7,9 +7,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
-from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS
+from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS, new_figure
 from attention_book.plotting.sliders import Panel, Slider, slider
-from statmech_attention.plotting.panels import new_figure
 from statmech_attention.plotting.style import DARK, axes_or_new
 
 

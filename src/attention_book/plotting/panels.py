@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from statmech_attention.layers import Kind, chain
 from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
 from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name, without_frame
 
 # One colour per stored pattern.
 FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
@@ -127,6 +128,59 @@ def principal_overlaps(
     axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
     axes.locator_params("x", integer=True)
     return axes
+
+
+def kernel_matrix(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    *,
+    limits: tuple[float, float] | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+):
+    """Training kernel `(examples, examples)` as a matrix of colours, examples sorted by class."""
+    kernel, labels = np.asarray(kernel), np.asarray(labels)
+    axes = axes_or_new(axes, figsize=(3.4, 3.2))
+    order = np.argsort(-labels, kind="stable")
+    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
+    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
+    border = np.sum(labels > 0) - 0.5
+    for line in (axes.axhline, axes.axvline):
+        line(border, color="white", linewidth=1.2)
+    middles = [border / 2, (border + len(labels)) / 2]
+    axes.set_xticks(middles, ["$+$", "$-$"])
+    axes.set_yticks(middles, ["$+$", "$-$"])
+    without_frame(axes)
+    axes.set_title(title)
+    return axes
+
+
+def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
+    """Quantity `(draws,)` that does not depend on the width: a horizontal line with a band of one standard error."""
+    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    mean, error = mean_and_error(np.asarray(values)[:, None])
+    axes.axhline(mean[0], linestyle=style, color=colour, label=label)
+    axes.axhspan(mean[0] - error[0], mean[0] + error[0], color=colour, alpha=0.12, linewidth=0)
+    return axes
+
+
+def groups(values: ArrayLike, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None):
+    """One column of dots per group of `values` `(draws, groups)`, line `2 g`, with the mean and its standard error."""
+    values = np.asarray(values, float)
+    axes, (mean, error) = axes_or_new(axes), mean_and_error(values)
+    for place, colour in enumerate(["neutral"] * len(names) if colours is None else colours):
+        colour, across = COLOURS.get(colour, colour), place + np.linspace(-0.2, 0.2, len(values))
+        axes.plot(across, values[:, place], "o", markersize=4, color=colour, alpha=0.45)
+        axes.errorbar(
+            place, mean[place], error[place], fmt="_", markersize=28, color=colour, capsize=5, markeredgewidth=2
+        )
+    axes.set_xticks(range(len(names)), names)
+    return axes
+
+
+def new_figure(rows: int = 1, columns: int = 1, **options: Any):
+    """Return `plt.subplots` with constrained layout."""
+    return plt.subplots(rows, columns, layout="constrained", **options)
 
 
 def legend_above(axes: Axes, columns: int = 2) -> None:

@@ -4,12 +4,14 @@ Beside a skip there are pairs of paths without any head of a layer: normalised h
 silent about them, shares are not.
 """
 
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers, chain
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels import check_semi_definite
 
@@ -39,6 +41,19 @@ def head_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarr
     size, branches = np.abs(path_weights(order_parameter, layers=layers)), chain(layers).path_heads
     left = [branches[:, layer] != head for layer, head in head_indices(layers)]
     return np.array([1 - size[np.ix_(kept, kept)].sum() / size.sum() for kept in left])
+
+
+def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
+
+    A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10): `head_scores` of this
+    product measures a head's effect on the kernel.
+    """
+    examples, _, features = attentioned.values.shape
+    if examples < 2:
+        raise ValueError(f"attentioned: wanted at least two examples, got {examples}.")
+    centred = attentioned.values - jnp.mean(attentioned.values, axis=0, keepdims=True)
+    return jnp.einsum("epi,eqi->pq", centred, centred) / (examples * features)
 
 
 def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:

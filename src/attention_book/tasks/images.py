@@ -144,7 +144,7 @@ def _read(name: str, path: Path) -> ImageSet:
 
 
 def _write(images: ImageSet, path: Path) -> None:
-    from statmech_attention.results.atomic import replacing
+    from statmech_attention.files import replacing
 
     arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
     with replacing(path) as temporary, open(temporary, "wb") as file:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.training.network import CURVE, TrainedNetwork
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
 

@@ -24,9 +24,9 @@ from attention_book.training.network import CURVE, TrainedNetwork
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
+from statmech_attention.files import load_state, save_state
 from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind
-from statmech_attention.results.checkpoint import load_state, save_state
 
 _REPORT_EVERY = 50
 

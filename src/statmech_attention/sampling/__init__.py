@@ -7,7 +7,8 @@ from statmech_attention.installed import need as _need
 _need("sampling", "sampling")
 
 with _warnings.catch_warnings():
-    # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of. Ours are of text.
+    # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of.
+    # Ours are of text.
     _warnings.filterwarnings("ignore", message="IProgress not found")
     import tqdm.auto as _  # noqa: F401
 
@@ -20,7 +21,6 @@ from statmech_attention.sampling.diagnostics import (
     effective_size,
     estimate,
     inference_data,
-    mean_accuracy,
     prediction,
     r_hat,
 )
@@ -41,7 +41,6 @@ __all__ = [
     "gibbs_posterior",
     "importance",
     "inference_data",
-    "mean_accuracy",
     "posterior",
     "prediction",
     "predictors",

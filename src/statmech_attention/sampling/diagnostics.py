@@ -7,10 +7,9 @@ import numpy as np
 import xarray as xr
 from jax.typing import ArrayLike
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-from scipy.special import ndtr
 
 from statmech_attention import checks
-from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.predictor import Prediction
 
@@ -40,32 +39,6 @@ def estimate(draws: ArrayLike | xr.DataArray) -> Estimate:
     values = _values(draws)
     spread = values.std(axis=(0, 1), ddof=1)
     return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
-
-
-def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
-    r"""Accuracy of the mean outputs' signs, with its Monte Carlo error.
-
-    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$;
-    the accuracy's error is $\sqrt{\sum p (1 - p)} / n$ for independent $p$, without the error from
-    few test inputs.
-
-    Args:
-        outputs: means and their errors, `(examples,)`.
-        labels: `(examples,)`.
-
-    Returns:
-        `Estimate` of one number.
-    """
-    if not isinstance(outputs, tuple) or len(outputs) != 2:
-        raise ValueError(f"outputs: wanted an Estimate, means and their errors, got {outputs!r}.")
-    mean, error = (checks.known("outputs", values, "examples") for values in outputs)
-    labels = checks.known("labels", labels, "examples")
-    if not mean.shape == error.shape == labels.shape:
-        raise ValueError(
-            f"outputs: wanted a mean, an error and a label for each input, got {mean.shape}, {error.shape}, {labels.shape}."
-        )
-    doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
-    return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
 
 
 def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:

@@ -1,5 +1,7 @@
 """The evidence of a saddle point: how likely the labels are before they are seen."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,20 +29,22 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     Returns:
         A scalar, or one number per solution of a batch.
     """
+    chain, numbers = solution.attentioned.chain, (solution.width, solution.entropy, solution.energy)
+    known = checks.concrete(*jax.tree.leaves(numbers))
+    xp: Any = np if known else jnp  # known numbers compile nothing
+    width, entropy, energy = jax.tree.map(xp.asarray, numbers)
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
-    chain = solution.attentioned.chain
-    architecture = Architecture(chain.spelled, tuple(map(jnp.asarray, solution.width)), solution.variance)
-    widths = jnp.stack(jnp.broadcast_arrays(*architecture.stage_widths))
-    widest, finite = jnp.max(jnp.stack(architecture.widths), axis=0), jnp.isfinite(widths)
+    architecture = Architecture(chain.spelled, width, solution.variance)
+    widths = xp.stack(xp.broadcast_arrays(*architecture.stage_widths))
+    widest, finite = xp.max(xp.stack(width), axis=0), xp.isfinite(widths)
     # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
-    unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
-    counts = full_rank(architecture).counts
-    diagonals = np.array([diagonal for diagonal, _ in counts], float)
+    unit = xp.where(xp.isfinite(widest), widest, xp.max(xp.where(finite, widths, 0.0), axis=0))
+    diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
     # Entropy and energy apart, since N S has no value at infinite width.
-    excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)
+    excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
     examples = solution.attentioned.values.shape[-3]
     labels = examples * chain.outputs
-    return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))
+    return jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
 
 
 def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from attention_book import results
 from attention_book.experiments import Diagram, marked
 from attention_book.experiments.diagrams import PAIRS
-from statmech_attention import dmft, results
+from statmech_attention import dmft
 
 from .shared import *  # noqa: F403
 

@@ -7,10 +7,9 @@ import pytest
 import scipy.stats
 import xarray as xr
 
-from attention_book import pruning
+from attention_book import pruning, results
 from attention_book.experiments import importances
 from attention_book.training import save_network
-from statmech_attention import results
 
 from .conftest import random_network
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments import reading
-from statmech_attention import results
 
 DRAWS, WIDTHS, TEMPERATURES, TESTS = 3, (10.0, 100.0), (0.01, 0.1, 1.0), ("seen", "unseen")
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments import experiment_of
 from attention_book.experiments import skips as module
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
 

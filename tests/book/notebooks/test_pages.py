@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from attention_book import results
 from attention_book.notebooks import pages
-from statmech_attention import results
 
 ROOT = Path(__file__).resolve().parents[3]
 
