@@ -80,4 +80,3 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
         read,
         *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
-
