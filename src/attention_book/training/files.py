@@ -64,14 +64,19 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
     read = layers_from_json(written)
+    keys, vectors = each("keys"), dataset["vectors"].values
+    if [one.shape for one in keys] != [one.shape for one in queries]:
+        raise ValueError(f"keys of shapes {[one.shape for one in keys]}, queries {[one.shape for one in queries]}")
+    if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
+        raise ValueError("NaN or infinity among its weights")
     # The first networks have `order_parameter_1` in place of `order_parameter`, and another name for the last one.
     *names, last = (stage.variable for stage in chain(read).stages)
     names = [name if name in dataset else f"{name}_1" for name in names]
     last = "readout_order_parameter" if "readout_order_parameter" in dataset else last
     return TrainedNetwork(
         queries,
-        each("keys"),
-        dataset["vectors"].values,
+        keys,
+        vectors,
         tuple(dataset[name].values for name in (*names, last)),
         each("value_norms"),
         int(dataset.attrs["width"]),
