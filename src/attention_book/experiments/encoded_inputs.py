@@ -82,7 +82,7 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
 def encoded_task(
     words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
 ) -> EncodedTask:
-    """Return `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings.
 
     Features are fitted to the first `fitted` sentences.
     """
