@@ -10,6 +10,7 @@ from pathlib import Path
 from attention_book.experiments.calibration import Calibration
 from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
+from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.evidence_lost import EvidenceLost
 from attention_book.experiments.evidences import Evidences
 from attention_book.experiments.experiment import Experiment
@@ -37,6 +38,7 @@ __all__ = [
     "Diagram",
     "EncodedHeads",
     "EncodedPoints",
+    "EncodedSelection",
     "EvidenceLost",
     "Evidences",
     "Experiment",
