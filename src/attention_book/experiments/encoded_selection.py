@@ -162,7 +162,9 @@ class EncodedSelection(OnEncoder):
         for width in (np.inf, float(self.width)):
             sweep = swept(problem, [width], self.temperatures)[0]
             evidence = np.asarray(sweep.log_evidence())
-            seen = [hits(problem, one, heat) for one, heat in zip(sweep.order_parameter, self.temperatures, strict=True)]
+            seen = [
+                hits(problem, one, heat) for one, heat in zip(sweep.order_parameter, self.temperatures, strict=True)
+            ]
             best = int(np.argmax(evidence)), int(np.argmax([np.mean(one) for one, _ in seen]))
             found.append([(seen[place][1], self.temperatures[place], evidence[place]) for place in best])
         fit = weighted(problem)
@@ -220,7 +222,9 @@ def forward(problem: EncodedProblem, temperatures: Sequence[float], most: int) -
     layer, score = head_indices(problem.train.layers)[:, 0], np.zeros(through.shape[1])
 
     def paths(chosen):
-        return np.all([through[:, [head for head in chosen if layer[head] == one]].any(axis=1) for one in {*layer}], axis=0)
+        return np.all(
+            [through[:, [head for head in chosen if layer[head] == one]].any(axis=1) for one in {*layer}], axis=0
+        )
 
     def added(choices, heats):
         chosen = max(choices, key=lambda heads: evidence(paths(heads), heats).max())

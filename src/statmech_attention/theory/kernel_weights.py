@@ -84,9 +84,7 @@ def kernel_weights(problem: Problem) -> KernelWeights:
     start = np.append(start, [] if heat else np.log(0.1))
     found = minimize(lacking, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     free = np.where(found.jac > 0, found.x > bounds[:, 0], found.x < bounds[:, 1])
-    chosen = KernelWeights(
-        jnp.asarray(np.exp(found.x[:paths])), float(heat or np.exp(found.x[-1])), -float(found.fun)
-    )
+    chosen = KernelWeights(jnp.asarray(np.exp(found.x[:paths])), float(heat or np.exp(found.x[-1])), -float(found.fun))
     steepest = np.max(np.abs(found.jac), where=free, initial=0.0)
     if not steepest < _STEEPEST:
         raise NotConverged(
@@ -102,7 +100,9 @@ def weights_evidence(problem: Problem) -> Callable:
     from scipy.linalg import lapack
 
     if not checks.concrete(*jax.tree.leaves(problem)):
-        raise ValueError("problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation.")
+        raise ValueError(
+            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation."
+        )
     rows, labels = np.asarray(kernel_inputs(problem.attentioned.form)), np.asarray(problem.labels).reshape(-1)
     scale = float(kernel_scale(problem.attentioned, problem.variance))
     kernels = scale * np.einsum("epi,fpi->pef", rows, rows, optimize=True).reshape(rows.shape[1], -1)
