@@ -138,7 +138,7 @@ class EncodedSelection(OnEncoder):
         for row, values in enumerate(scores.values()):
             order = removal_order(values, layers=heads)
             for column, size in enumerate(sizes):
-                smaller = problem.keep_heads(kept_heads(heads, order[: len(order) - size]))
+                smaller = problem.keep_heads(kept_heads(heads, order[: len(values) - size]))
                 found = self._refitted(smaller)
                 right[row, column] = [[one[0] for one in way] for way in found]
                 numbers[:, row, column] = np.moveaxis([[one[1:] for one in way] for way in found], -1, 0)
