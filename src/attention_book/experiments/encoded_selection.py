@@ -7,6 +7,7 @@ those that a score keeps, refitted in three ways at a temperature of their own.
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +142,7 @@ class EncodedSelection(OnEncoder):
                 smaller = problem.keep_heads(kept_heads(heads, order[: len(values) - size]))
                 found = self._refitted(smaller)
                 right[row, column] = [[one[0] for one in way] for way in found]
-                numbers[:, row, column] = np.moveaxis([[one[1:] for one in way] for way in found], -1, 0)
+                numbers[:, row, column] = np.moveaxis(np.array([[one[1:] for one in way] for way in found]), -1, 0)
         step()
         axes = ("order", "kept", "way", "chosen_by")
         return xr.Dataset(
@@ -184,8 +185,8 @@ def diagonal(problem: EncodedProblem, width: float, temperatures: Sequence[float
     In the good coordinates $U^{(l)}_{pp} = U^{(l+1)}_{p'p'} e^{z_{l,p}}$, and $\mathcal L - \mathcal L_0$ is
     the sum of all $e^z - 1 - z$.
     """
-    evidence, layers = weights_evidence(Problem(problem.train, problem.labels)), problem.train.layers
-    sizes = [int(np.prod(layers[layer:])) for layer in range(len(layers) + 1)]
+    evidence, heads = weights_evidence(Problem(problem.train, problem.labels)), problem.train.chain.heads
+    sizes = [math.prod(heads[layer:]) for layer in range(len(heads) + 1)]
     starts = np.cumsum([0, *sizes])
     places = starts[:-1] + np.arange(sizes[0])[:, None] % sizes
     found = []

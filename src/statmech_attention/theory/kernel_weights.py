@@ -1,7 +1,7 @@
 """Weights of the path-path kernels by evidence: multiple-kernel learning with the kernels of the theory."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -89,7 +89,9 @@ def kernel_weights(problem: Problem) -> KernelWeights:
         steepest, point = np.max(np.abs(found.jac), where=free, initial=0.0), found.x
         if steepest < _STEEPEST:
             break
-    chosen = KernelWeights(jnp.asarray(np.exp(found.x[:paths])), float(heat or np.exp(found.x[-1])), -float(found.fun))
+    chosen: Any = KernelWeights(
+        jnp.asarray(np.exp(found.x[:paths])), float(heat or np.exp(found.x[-1])), -float(found.fun)
+    )
     if not steepest < _STEEPEST:
         raise NotConverged(
             f"The maximum of the evidence was not reached: slope {steepest:.1e} nats for a factor of e. "
