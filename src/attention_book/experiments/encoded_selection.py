@@ -19,11 +19,11 @@ import scipy.optimize
 import xarray as xr
 from jaxtyping import Float
 
+from attention_book import results
 from attention_book.experiments.encoded_heads import NETWORKS, EncodedHeads, named
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import halves, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
-from statmech_attention import results
 from statmech_attention.pruning.heads import head_indices, kept_heads
 from statmech_attention.pruning.removal import removal_order
 from statmech_attention.theory.kernel_weights import kernel_weights, weights_evidence

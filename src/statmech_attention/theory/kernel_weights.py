@@ -41,9 +41,9 @@ class KernelWeights(NamedTuple):
 
 
 def kernel_weights(problem: Problem) -> KernelWeights:
-    r"""$\mathrm{argmax}_{w, T} \ln p(Y | w, T)$ for $Y \sim \mathcal N(0, K_w + T I)$, $K_w = \sum_\pi w_\pi c_\pi^2 C_{\pi\pi}$, $w_\pi > 0$.
+    r"""$\mathrm{argmax}_{w, T} \ln p(Y | w, T)$ for $Y \sim \mathcal N(0, K_w + T I)$, one weight per path-path kernel.
 
-    The kernel is (10) with the order parameter $U = \mathrm{diag}(w)$. Evidence alone decides:
+    $K_w = \sum_\pi w_\pi c_\pi^2 C_{\pi\pi}$ is (10) with $U = \mathrm{diag}(w)$. Evidence alone decides:
     there is no entropy, no width, and no pair of different paths. For one layer of $H$ heads and
     unit variances the action (11) at $U^{(2)} = 1$ and diagonal $U^{(1)}$ is, up to a constant,
     $S = \sum_h (w_h - \ln w_h) - \frac2N \ln p(Y | w, T)$; the weights are its minimum for
