@@ -37,6 +37,7 @@ STAGES = {
     "points": experiments.EncodedPoints,
     "selection": experiments.EncodedSelection,
     "masked": experiments.MaskedEncoder,
+    "many_paths": experiments.ManyPaths,
     "dynamics": experiments.Diagram,
 }
 ALONE = tuple(stage for stage, one in STAGES.items() if not issubclass(one, OnNetwork))
