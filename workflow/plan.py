@@ -35,6 +35,7 @@ STAGES = {
     "evidences": experiments.Evidences,
     "encoder": experiments.EncodedHeads,
     "points": experiments.EncodedPoints,
+    "selection": experiments.EncodedSelection,
     "masked": experiments.MaskedEncoder,
     "many_paths": experiments.ManyPaths,
     "dynamics": experiments.Diagram,
@@ -98,7 +99,7 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
                 add(_job(folder, stage, common, given, found), "networks", "network and seed")
     for stage in ALONE:
         for run in configuration.get(stage) or ():
-            for job in _jobs_alone(stage, run):
+            for job in _jobs_alone(stage, run, found):
                 add(job, stage, "run and width")
     return list(found.values())
 
@@ -122,7 +123,7 @@ def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Jo
     return _planned(stage, experiment, given, needs, experiment.reason or reason)
 
 
-def _jobs_alone(stage: str, run) -> list[Job]:
+def _jobs_alone(stage: str, run, before: dict[str, Job]) -> list[Job]:
     """Jobs of a run that needs no network; of samples one for every width, made by itself."""
     known = runs.parameters_of(_notebook(stage))
     _only(run, set(known) - {"progress"}, stage)
@@ -136,7 +137,9 @@ def _jobs_alone(stage: str, run) -> list[Job]:
     for width in each:
         experiment = _experiment(stage, place, known, {**given, **width})
         values = {name: value for name, value in {**given, **width}.items() if name in known}
-        found.append(_planned(stage, experiment, values, [], experiment.reason))
+        needs = [path.stem for path in experiment.sources.values() if path.stem in before]
+        reason = next((f"{need} comes first" for need in needs if before[need].reason), None)
+        found.append(_planned(stage, experiment, values, needs, experiment.reason or reason))
     return found
 
 

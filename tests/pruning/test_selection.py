@@ -32,8 +32,9 @@ def posed(inputs, attention, labels, layers=None):
     return sma.Problem(seen, labels, width=10, temperature=0.1)
 
 
-def test_the_heads_that_see_the_label_are_kept():
-    found = sma.select_heads(posed(*made(0, EXAMPLES)), keep=2, directions=FEATURES)
+@pytest.mark.parametrize("method", ["theory", "kernel weights"])
+def test_the_heads_that_see_the_label_are_kept(method):
+    found = sma.select_heads(posed(*made(0, EXAMPLES)), keep=2, directions=FEATURES, method=method)
     assert {*found.kept} == {*USEFUL} and found.scores.max() == 1.0
     np.testing.assert_array_equal(found.scores[found.kept], np.sort(found.scores)[::-1][:2])
     assert found.accuracy.mean > 0.9
@@ -96,5 +97,7 @@ def test_what_cannot_be_is_refused():
         sma.select_heads(good, keep=2, folds=7)
     with pytest.raises(ValueError, match="labels: wanted"):
         sma.select_heads(good.replace(labels=3 * labels), keep=2)
+    with pytest.raises(ValueError, match="method: wanted"):
+        sma.select_heads(good, keep=2, method="weights")
     with pytest.raises(ValueError, match="problem: wanted a Problem"):
         sma.select_heads(good.attentioned, keep=2)

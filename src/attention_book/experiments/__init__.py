@@ -11,6 +11,7 @@ from attention_book import results
 from attention_book.experiments.calibration import Calibration
 from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
+from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.evidence_lost import EvidenceLost
 from attention_book.experiments.evidences import Evidences
 from attention_book.experiments.experiment import Experiment

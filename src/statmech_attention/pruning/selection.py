@@ -13,10 +13,13 @@ from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads
 from statmech_attention.pruning.removal import removal_order
+from statmech_attention.theory.kernel_weights import kernel_weights
+from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.scores import head_scores
 
+METHODS = ("theory", "kernel weights")
 _TOLERANCE = 1e-5  # of the action's gradient: scores of real heads were right to seven digits then
 
 
@@ -46,13 +49,14 @@ def select_heads(
     folds: int = 4,
     seed: int = 0,
     definition: str = "both",
+    method: str = "theory",
 ) -> SelectedHeads:
-    r"""Select the heads that count most in the order parameter of a network of finite width on this attention.
+    r"""Select the heads that count most in the order parameter of a network on this attention.
 
     Values and readout of the network (1) to (4) are learned, so heads are judged by these labels,
     not by an encoder's own values. A head's score is $\sum_{\pi\pi'} |U^{\pi\pi'}|$ over pairs of
-    paths through it, see `head_scores`, at the saddle point (11); at infinite width all scores are
-    equal. Features are principal components of $\xi^\pi$ without their means, see
+    paths through it, see `head_scores`, at the saddle point (11), or of `kernel_weights`; at
+    infinite width all scores are equal. Features are principal components of $\xi^\pi$ without their means, see
     `fitted_features`, so columns of the attention should sum to one.
 
     The accuracy is estimated by cross-validation, with heads, features and values fitted on the
@@ -68,6 +72,8 @@ def select_heads(
         folds: number of folds.
         seed: of the folds.
         definition: as in `head_scores`.
+        method: "theory", the saddle point at the problem's width and temperature; "kernel weights",
+            one weight per path and the temperature of the largest evidence, without a width.
 
     Returns:
         `SelectedHeads`. 72 heads in one layer and 500 sentences of 33 tokens took 51 s on one core.
@@ -80,13 +86,14 @@ def select_heads(
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
     ours.
     """
-    problem = need_problem(problem, "width", "temperature")
+    checks.choice("method", method, METHODS)
+    problem = need_problem(problem, *(("width", "temperature") if method == "theory" else ()))
     seen, labels = problem.attentioned, np.asarray(problem.labels)
     chain, examples = seen.chain, len(labels)
     checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes)
     keep, folds = checks.whole("keep", keep), checks.whole("folds", folds, 2)
     _check_numbers(chain, keep, folds, examples)
-    selection = _Selection(problem, keep, definition, checks.whole("directions", directions))
+    selection = _Selection(problem, keep, definition, method, checks.whole("directions", directions))
 
     place = np.random.default_rng(checks.whole("seed", seed, 0)).permutation(examples) % folds
     outputs = np.zeros((2, *labels.shape))
@@ -96,7 +103,7 @@ def select_heads(
         outputs[:, held_out], nearby = selection.predictions(train, test, labels[learned])
     hits = right(outputs, labels)
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
-    scores, removed = selection.selected(selection.solution(seen, labels, nearby)[0])
+    scores, removed = selection.selected(*selection.fitted(seen, labels, nearby)[:2])
     kept = np.setdiff1d(np.arange(len(scores)), removed)
     return SelectedHeads(
         kept[np.argsort(-scores[kept], kind="stable")],
@@ -112,28 +119,32 @@ class _Selection(NamedTuple):
     problem: Problem
     keep: int
     definition: str
+    method: str
     directions: int
 
-    def solution(self, seen: AttentionedInputs, labels, start=None):
-        """The theory on training examples, and the features that they are given in."""
+    def fitted(self, seen: AttentionedInputs, labels, start=None):
+        """The problem on training examples, its order parameter, all of them to start from, and the features."""
         examples, paths, width = seen.values.shape
         features = fitted_features(seen, min(self.directions, width, examples * paths - 1))
         problem = self.problem.replace(attentioned=features.of(seen), labels=labels)
-        return solve(problem, start=start, tolerance=_TOLERANCE), features
+        if self.method == "theory":
+            found = solve(problem, start=start, tolerance=_TOLERANCE)
+            return problem, found.order_parameter, found.order_parameters, features
+        weighted = kernel_weights(problem.replace(temperature=None))
+        return problem.replace(temperature=weighted.temperature), weighted.order_parameter, None, features
 
-    def selected(self, solution):
+    def selected(self, problem: Problem, order_parameter):
         """Scores of all heads, and the numbers of those that go."""
-        layers = solution.attentioned.layers
-        scores = np.asarray(head_scores(solution.order_parameter, layers=layers, definition=self.definition))
-        return scores, removal_order(scores, layers=layers)[: len(scores) - self.keep]
+        scores = np.asarray(head_scores(order_parameter, layers=problem.layers, definition=self.definition))
+        return scores, removal_order(scores, layers=problem.layers)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
         """Test outputs with the heads that training examples choose and with all; order parameters."""
-        whole, features = self.solution(train, labels)
-        kept = kept_heads(train.layers, self.selected(whole)[1])
-        smaller, fewer = self.solution(train.keep_heads(kept), labels)
-        pairs = ((smaller, fewer.of(test.keep_heads(kept))), (whole, features.of(test)))
-        return np.stack([solution.predict(inputs).mean for solution, inputs in pairs]), whole.order_parameters
+        whole, overlap, start, features = self.fitted(train, labels)
+        kept = kept_heads(train.layers, self.selected(whole, overlap)[1])
+        smaller, fewer, _, own = self.fitted(train.keep_heads(kept), labels)
+        both = (smaller, own.of(test.keep_heads(kept)), fewer), (whole, features.of(test), overlap)
+        return np.stack([predict(*one).mean for one in both]), start
 
 
 def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:

@@ -3,6 +3,7 @@
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
+from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
 from statmech_attention.theory.kernels import kernel, path_kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
 from statmech_attention.theory.problem import Problem
@@ -14,6 +15,7 @@ from statmech_attention.theory.trust_region import Outcome
 __all__ = [
     "Fit",
     "JointPrediction",
+    "KernelWeights",
     "NotConverged",
     "Outcome",
     "Prediction",
@@ -28,6 +30,7 @@ __all__ = [
     "gp_order_parameters",
     "head_scores",
     "kernel",
+    "kernel_weights",
     "log_evidence",
     "path_kernel",
     "predict",

@@ -1,0 +1,95 @@
+"""Kernel weights against a search without gradients, and against the action on diagonal order parameters."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+
+import statmech_attention as sma
+from statmech_attention.theory.kernel_weights import kernel_weights, weights_evidence
+
+
+def problem(layers=(3,), examples=12, features=4, seed=0, **numbers):
+    """Labels that the first path tells, with noise."""
+    rng = np.random.default_rng(seed)
+    paths = int(np.prod([one for one in layers if isinstance(one, int)]))
+    values = rng.normal(size=(examples, paths, features))
+    labels = np.sign(values[:, 0, 0] + 0.3 * rng.normal(size=examples))
+    return sma.Problem(values, labels, layers=layers, **numbers)
+
+
+def log_density(known, weights, heat):
+    values, chain = np.asarray(known.attentioned.values), known.attentioned.chain
+    gram = np.einsum("p,epi,fpi->ef", weights, values, values) / (values.shape[2] * chain.divisor)
+    return scipy.stats.multivariate_normal.logpdf(known.labels, cov=gram + heat * np.eye(len(gram)))
+
+
+@pytest.mark.parametrize("layers", [(3,), (2, 2)])
+def test_they_are_the_best_of_a_search_without_gradients(layers):
+    known = problem(layers)
+    found = kernel_weights(known)
+    paths = len(found.weights)
+    assert found.log_evidence == pytest.approx(log_density(known, found.weights, found.temperature))
+
+    def lacking(logs):
+        return -log_density(known, np.exp(logs[:-1]), np.exp(logs[-1]))
+
+    bounds = [(-12, 6)] * paths + [(np.log(1e-4), np.log(100))]
+    best = scipy.optimize.differential_evolution(lacking, bounds, rng=0, tol=1e-8, maxiter=3000)
+    assert found.log_evidence == pytest.approx(-best.fun, abs=1e-3)
+    kernels = [one * weight for one, weight in ((found.weights, 1.0), (np.exp(best.x[:-1]), 1.0))]
+    np.testing.assert_allclose(*kernels, atol=0.02 * float(np.max(found.weights)))
+
+
+def test_slopes_are_those_of_finite_differences():
+    known, step = problem(), 1e-6
+    weights, heat = np.array([0.5, 1.5, 0.2]), 0.3
+    _, slopes, noise = weights_evidence(known)(weights, heat)
+    for place in range(3):
+        change = step * np.eye(3)[place]
+        apart = log_density(known, weights + change, heat) - log_density(known, weights - change, heat)
+        assert slopes[place] == pytest.approx(apart / (2 * step), rel=1e-5)
+    apart = log_density(known, weights, heat * np.exp(step)) - log_density(known, weights, heat * np.exp(-step))
+    assert noise == pytest.approx(apart / (2 * step), rel=1e-5)
+
+
+def test_they_are_the_narrow_limit_of_the_action_on_diagonal_order_parameters():
+    """The action of one layer is the evidence, but for a bulk of order N: its gradient in the weights vanishes."""
+    known = problem(temperature=0.2)
+    weights = kernel_weights(known).weights
+    used = np.asarray(weights) > 0.01
+
+    def slope(width):
+        def action(logs):
+            return sma.theory.action(known.replace(width=width), (np.diag(np.exp(logs)), 1.0)) * width
+
+        step = 1e-4
+        logs = np.log(np.asarray(weights))
+        changes = step * np.eye(3)[used]
+        return np.array([(action(logs + one) - action(logs - one)) / (2 * step) for one in changes])
+
+    # N S = N sum(w - ln w) - 2 ln p + ..: what is left is N (w - 1).
+    for width in (0.01, 1.0):
+        np.testing.assert_allclose(slope(width), width * (np.asarray(weights)[used] - 1), atol=2e-3)
+
+
+def test_several_outputs_are_paths_of_their_own_and_predict():
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(20, 2, 3))
+    labels = np.stack([values[:, 0, 0], values[:, 1, 1]], axis=1)
+    known = sma.Problem(values, labels, layers=(2, sma.Outputs(2)))
+    found = kernel_weights(known)
+    weights = np.asarray(found.weights).reshape(2, 2)
+    assert weights[0, 0] > 10 * weights[1, 0] and weights[1, 1] > 10 * weights[0, 1]
+    mean = sma.predict(known.replace(temperature=found.temperature), values, found.order_parameter).mean
+    assert np.mean((mean - labels) ** 2) < 0.1
+
+
+def test_the_temperature_stays_if_it_is_given_and_what_cannot_be_is_refused():
+    assert kernel_weights(problem(temperature=0.7)).temperature == 0.7
+    with pytest.raises(ValueError, match="wanted a Problem"):
+        kernel_weights(np.zeros((3, 2)))
+    known = problem()
+    with pytest.raises(ValueError, match="wanted known numbers"):
+        jax.jit(lambda labels: kernel_weights(known.replace(labels=labels)).weights)(known.labels)
