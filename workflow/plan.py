@@ -33,6 +33,7 @@ STAGES = {
     "skips": experiments.Skips,
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
+    "ratio": experiments.Ratio,
     "encoder": experiments.EncodedHeads,
     "points": experiments.EncodedPoints,
     "masked": experiments.MaskedEncoder,

@@ -16,6 +16,7 @@ from attention_book.experiments.experiment import Experiment
 from attention_book.experiments.masked_encoder import MaskedEncoder
 from attention_book.experiments.networks import experiment_file
 from attention_book.experiments.pruning import Pruning, pruning_samples
+from attention_book.experiments.ratio import Ratio
 from attention_book.experiments.samples import Samples
 from attention_book.experiments.skips import Skips
 from attention_book.experiments.theory import NarrowHeads, Theory
@@ -44,6 +45,7 @@ __all__ = [
     "MaskedEncoder",
     "NarrowHeads",
     "Pruning",
+    "Ratio",
     "Samples",
     "Skips",
     "Theory",

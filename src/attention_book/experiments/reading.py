@@ -64,7 +64,7 @@ def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test
     else:
         best = found[f"{prefix}validation_accuracy"].idxmax("temperature")
     chosen = found[f"{prefix}accuracy"].sel(temperature=best).drop_vars("temperature")
-    return chosen.transpose("draw", ..., "test_set")
+    return chosen.transpose("draw", ..., "test_set", missing_dims="ignore")
 
 
 def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
