@@ -27,6 +27,7 @@ STAGES = {
     "narrow": experiments.NarrowHeads,
     "pruning": experiments.Pruning,
     "evidence_lost": experiments.EvidenceLost,
+    "refitted": experiments.Refitted,
     "posterior": experiments.Samples,
     "weights": experiments.Samples,
     "sampling": experiments.HiddenMarkovWeights,
@@ -46,7 +47,7 @@ NEEDED = {stage: ("folder",) for stage in ALONE} | {"sampling": ("folder", "widt
 # These share a notebook and differ in a parameter; the notebooks of all others have the stage's name.
 SAMPLERS = ("posterior", "weights")
 # These run only for networks that name them.
-NAMED = ("narrow", "evidence_lost", *SAMPLERS)
+NAMED = ("narrow", "evidence_lost", "refitted", *SAMPLERS)
 _COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
 
