@@ -15,7 +15,6 @@ from attention_book.training import load_network
 from statmech_attention import results
 from statmech_attention.pruning.removal import removal_order
 
-CEILING = "leave one out"
 _DEFINITIONS = ("both", "either", "weighted")
 
 
@@ -42,26 +41,37 @@ class HeadsOfNetwork(NamedTuple):
         return removal_order(self.measures[measure], layers=self.layers)[: self.pruned.sizes["of_choice"]]
 
     def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
-        """Cost in accuracy of every choice of a quarter of the heads."""
+        """Cost of every choice of a quarter of the heads, as a share of the accuracy above chance."""
         one = self.pruned.sel(test_set=test_set)
-        return (one["accuracy"] - one["choice_accuracy"]).values
+        return ((one["accuracy"] - one["choice_accuracy"]) / (one["accuracy"] - 0.5)).values
 
-    def cost(self, removed, test_set: str) -> tuple[float, float]:
-        """Cost of a choice of a quarter of the heads, and the share of choices that cost less."""
-        same = (np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1)
-        costs = self.costs(test_set)
-        return float(costs[same][0]), float(np.mean(costs < costs[same][0]))
+    def choice(self, removed) -> int:
+        """Number of a choice of a quarter of the heads."""
+        return int(np.flatnonzero((np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1))[0])
 
 
-def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
-    """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
-    every = networks.values()
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
+def ordered(networks: Mapping, measure: str, by: str, *, within: bool = False) -> Ordering:
+    """Agreement of a measure's order of heads with that by the drops on a test set or another measure.
+
+    Values are single networks, or lists of networks that are one unit.
+    """
+    every = [(unit, one) for unit, ones in networks.items() for one in (ones if isinstance(ones, list) else [ones])]
+    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers, unit) for unit, one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
-    scores, drops, heads = zip(*pairs, strict=True)
-    return ordering(scores, drops, heads=heads, within=within)
+    scores, drops, heads, units = zip(*pairs, strict=True)
+    return ordering(scores, drops, heads=heads, units=units, within=within)
+
+
+def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list[HeadsOfNetwork]]:
+    """The networks of these layers by the seed that they share, in those of the folders that have any."""
+    found: dict[int, list[HeadsOfNetwork]] = {}
+    for folder in folders:
+        for name, one in (recorded_heads(folder) if list(Path(folder).glob("pruning-*.nc")) else {}).items():
+            if one.layers == layers:
+                found.setdefault(int(name.rsplit("seed", 1)[1]), []).append(one)
+    return dict(sorted(found.items()))
 
 
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
