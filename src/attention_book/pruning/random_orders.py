@@ -48,7 +48,7 @@ def ordering(
     scores: Sequence,
     drops: Sequence,
     *,
-    heads: Sequence,
+    layers: Sequence,
     units: Sequence | None = None,
     seed: int = 0,
     within: bool = False,
@@ -63,24 +63,24 @@ def ordering(
     own, or those with the same entry of `units` are one: they count once and are permuted alike,
     since what they share, such as their start, is not independent.
     """
-    lists = {"scores": scores, "drops": drops, "heads": heads}
-    scores, drops, heads = (checks.listed(name, one, "one a network") for name, one in lists.items())
-    if not len(scores) == len(drops) == len(heads):
+    lists = {"scores": scores, "drops": drops, "layers": layers}
+    scores, drops, layers = (checks.listed(name, one, "one a network") for name, one in lists.items())
+    if not len(scores) == len(drops) == len(layers):
         raise ValueError(
-            f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
-            f"and {len(heads)}."
+            f"scores: wanted scores, drops and layers of the same networks, at least one, got {len(scores)}, {len(drops)} "
+            f"and {len(layers)}."
         )
     resamples, seed = checks.whole("resamples", resamples), checks.seed("seed", seed)
     names = list(range(len(scores)) if units is None else units)
     places = {name: number for number, name in enumerate(dict.fromkeys(names))}
     values: list[list[float]] = [[] for _ in places]
     orders = [np.zeros(resamples) for _ in places]
-    for name, score, drop, layers in zip(names, scores, drops, heads, strict=True):
+    for name, score, drop, own in zip(names, scores, drops, layers, strict=True):
         number = places[name]
         score, drop = (
             np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
         )
-        layer = head_indices(layers)[:, 0]
+        layer = head_indices(own)[:, 0]
         if not len(score) == len(drop) == len(layer):
             raise ValueError(
                 f"scores: wanted a score and a drop for each of {len(layer)} heads, got {len(score)} and {len(drop)}."

@@ -23,7 +23,7 @@ def within_by_hand(scores, drops, sizes):
 def test_over_all_heads_it_is_scipys():
     random = np.random.default_rng(1)
     scores, drops = random.normal(size=8), random.normal(size=8)
-    found = pruning.ordering([scores], [drops], heads=[(4, 4)])
+    found = pruning.ordering([scores], [drops], layers=[(4, 4)])
     wanted = scipy.stats.spearmanr(scores, drops)
     assert found.value == pytest.approx(wanted.statistic)
     test = scipy.stats.permutation_test(
@@ -44,7 +44,7 @@ def test_within_layers_it_is_that_of_all_orders():
     sizes = [(3, 3), (2, 1, 3)]
     scores = [random.normal(size=sum(one)) for one in sizes]
     drops = [score + random.normal(size=len(score)) for score in scores]
-    found = pruning.ordering(scores, drops, heads=sizes, within=True)
+    found = pruning.ordering(scores, drops, layers=sizes, within=True)
     each = [within_by_hand(*one) for one in zip(scores, drops, sizes, strict=True)]
     np.testing.assert_allclose(found.each, each)
     assert found.value == pytest.approx(np.mean(each))
@@ -66,21 +66,21 @@ def test_within_layers_it_is_that_of_all_orders():
 def test_a_part_that_is_the_same_for_a_layer_does_not_matter_within_layers(values):
     scores, drops = np.array(values), np.arange(6.0)
     shifted = np.round(scores, 6) + np.repeat([0.0, 100.0], 3)
-    first = pruning.ordering([np.round(scores, 6)], [drops], heads=[(3, 3)], within=True, resamples=10)
-    second = pruning.ordering([shifted], [drops], heads=[(3, 3)], within=True, resamples=10)
+    first = pruning.ordering([np.round(scores, 6)], [drops], layers=[(3, 3)], within=True, resamples=10)
+    second = pruning.ordering([shifted], [drops], layers=[(3, 3)], within=True, resamples=10)
     np.testing.assert_allclose(first.each, second.each)
 
 
 def test_twins_count_once():
     random = np.random.default_rng(3)
     scores, drops = random.normal(size=(2, 8)), random.normal(size=(2, 8))
-    alone = pruning.ordering(scores, drops, heads=[(4, 4)] * 2)
+    alone = pruning.ordering(scores, drops, layers=[(4, 4)] * 2)
     copies = pruning.ordering(
-        np.repeat(scores, [3, 1], axis=0), np.repeat(drops, [3, 1], axis=0), heads=[(4, 4)] * 4, units="aaab"
+        np.repeat(scores, [3, 1], axis=0), np.repeat(drops, [3, 1], axis=0), layers=[(4, 4)] * 4, units="aaab"
     )
     np.testing.assert_allclose([copies.value, copies.p, *copies.each], [alone.value, alone.p, *alone.each])
     # Permuted alike, two twins have the coefficients of sums of ranks.
-    twins = pruning.ordering(scores, drops, heads=[(4, 4)] * 2, units=[0, 0])
+    twins = pruning.ordering(scores, drops, layers=[(4, 4)] * 2, units=[0, 0])
     ranks, wanted = scipy.stats.rankdata(scores, axis=1) - 4.5, scipy.stats.rankdata(drops, axis=1) - 4.5
     orders = random.permuted(np.tile(np.arange(8), (20_000, 1)), axis=1)
     means = np.mean([wanted[place][orders] @ ranks[place] / 42 for place in range(2)], axis=0)
@@ -89,9 +89,9 @@ def test_twins_count_once():
 
 
 def test_equal_scores_have_no_coefficient():
-    found = pruning.ordering([[1.0, 1.0], [1.0, 2.0]], [[0.1, 0.2], [0.3, 0.5]], heads=[(2,), (2,)])
+    found = pruning.ordering([[1.0, 1.0], [1.0, 2.0]], [[0.1, 0.2], [0.3, 0.5]], layers=[(2,), (2,)])
     assert math.isnan(found.each[0]) and found.value == pytest.approx(1.0)
-    none = pruning.ordering([[1.0, 1.0]], [[0.1, 0.2]], heads=[(1, 1)], within=True)
+    none = pruning.ordering([[1.0, 1.0]], [[0.1, 0.2]], layers=[(1, 1)], within=True)
     assert math.isnan(none.value) and math.isnan(none.p)
 
 
@@ -99,14 +99,14 @@ def test_equal_scores_have_no_coefficient():
     ("arguments", "message"),
     [
         (([], [], []), "scores: wanted a list of at least one"),
-        (([[1.0, 2.0]], [[1.0, 2.0]], []), "heads: wanted a list of at least one"),
+        (([[1.0, 2.0]], [[1.0, 2.0]], []), "layers: wanted a list of at least one"),
         (([[1.0, 2.0]], [[1.0]], [(2,)]), "wanted a score and a drop for each of 2 heads"),
         (([[1.0, np.nan]], [[1.0, 2.0]], [(2,)]), "scores"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        pruning.ordering(*arguments[:2], heads=arguments[2])
+        pruning.ordering(*arguments[:2], layers=arguments[2])
 
 
 def test_it_says_value_and_p():
