@@ -56,7 +56,9 @@ def ordered(networks: Mapping, measure: str, by: str, *, within: bool = False) -
     Values are single networks, or lists of networks that are one unit.
     """
     every = [(unit, one) for unit, ones in networks.items() for one in (ones if isinstance(ones, list) else [ones])]
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers, unit) for unit, one in every]
+    pairs = [
+        (one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers, unit) for unit, one in every
+    ]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")

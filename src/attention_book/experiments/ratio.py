@@ -103,7 +103,10 @@ class Ratio(Experiment):
 
     def _swept(self, draw: Draw, count: int, widths, temperatures) -> xr.Dataset:
         """All widths and temperatures on the first sequences, and the limit."""
-        inputs, labels = AttentionedInputs(draw.train.inputs.values[:count], draw.train.inputs.layers), draw.train.labels
+        inputs, labels = (
+            AttentionedInputs(draw.train.inputs.values[:count], draw.train.inputs.layers),
+            draw.train.labels,
+        )
         problem = Problem(inputs, labels[:count])
         sweep = solve_sweep(problem, widths=widths, temperatures=temperatures, tolerance=_TOLERANCE, throw=False)
         fewer, both = _triangulated(problem), (draw.validation, next(iter(draw.tests.values())))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 
 from attention_book.experiments.networks import PLAIN
 from statmech_attention import checks, results
@@ -70,6 +71,19 @@ def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test
 def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
     """Gains of finite width over the limit, paired over draws, each at its best temperature."""
     return accuracies(found, chosen_by=chosen_by) - accuracies(found, limit=True, chosen_by=chosen_by)
+
+
+def slopes_at_equal_ratio(values: xr.DataArray) -> Float[np.ndarray, " draws"]:
+    """Slope of values over (draw, examples, width) in log10 P, one per draw, with a constant for each P/N of two P or more."""
+    examples, widths = (values[name].values.astype(float) for name in ("examples", "width"))
+    ratios = np.round(np.log(examples[:, None] / widths), 9).ravel()
+    places = [np.flatnonzero(ratios == one) for one in np.unique(ratios)]
+    places = [one for one in places if len(one) > 1]
+    logs = np.repeat(np.log10(examples), len(widths))
+    flat = values.transpose("draw", "examples", "width").values.reshape(values.sizes["draw"], -1)
+    x = np.concatenate([logs[one] - logs[one].mean() for one in places])
+    y = np.concatenate([flat[:, one] - flat[:, one].mean(axis=1, keepdims=True) for one in places], axis=1)
+    return y @ x / (x @ x)
 
 
 def telling_width(found: list[xr.Dataset]) -> float:

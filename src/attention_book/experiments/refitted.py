@@ -102,7 +102,9 @@ class Refitted(OnNetwork):
     def _refitted(self, moments: xr.Dataset) -> xr.Dataset:
         network, validation, test = self.network(), self._seen(1), self._seen(2)
         choices, cut = self._cut(network, *test)
-        found = np.array([_best(self.temperatures, network, removed, moments, validation, test) for removed in choices]).T
+        found = np.array(
+            [_best(self.temperatures, network, removed, moments, validation, test) for removed in choices]
+        ).T
         names = {"cut": cut, "refitted": found[0], "temperature": found[1]}
         columns = {name: ("choice", values[1:]) for name, values in names.items()}
         columns |= {f"whole_{name}": values[0] for name, values in names.items()}
@@ -127,7 +129,9 @@ class Refitted(OnNetwork):
         return xr.Dataset(columns, {"network": ["whole", "pruned"]})
 
 
-def _best(temperatures: Sequence[float | int], network: TrainedNetwork, removed, moments, validation, test) -> tuple[float, float]:
+def _best(
+    temperatures: Sequence[float | int], network: TrainedNetwork, removed, moments, validation, test
+) -> tuple[float, float]:
     """Test accuracy at the temperature of the best validation accuracy, and this temperature."""
     kept = np.isin(np.arange(sum(chain(network.layers).heads)), removed, invert=True)
     gates = path_gates(network.layers, kept[None])[0]
@@ -142,7 +146,9 @@ def _best(temperatures: Sequence[float | int], network: TrainedNetwork, removed,
         if np.isfinite(heat):
             ridge = heat * features * chain(network.layers).divisor * np.eye(len(inside))
             vectors = vectors + np.linalg.solve(second + ridge, residual)
-        outputs = [np.asarray(seen.values[:, left]).reshape(-1, len(inside)) @ vectors for seen, _ in (validation, test)]
+        outputs = [
+            np.asarray(seen.values[:, left]).reshape(-1, len(inside)) @ vectors for seen, _ in (validation, test)
+        ]
         hits = [right(one, labels).mean() for one, (_, labels) in zip(outputs, (validation, test), strict=True)]
         found.append((float(hits[0]), float(hits[1]), heat))
     return max(found, key=lambda one: one[0])[1:]

@@ -9,7 +9,7 @@ from attention_book.plotting.dynamics import (
     spectrum,
     token_raster,
 )
-from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
+from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
     REGIME_COLOURS,
