@@ -76,11 +76,10 @@ def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list
     return dict(sorted(found.items()))
 
 
-def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
+def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores, as "theory, either, N = 10", at the given widths or at all;
-    the drops in distribution of the theory's own predictor, as "own drop, N = 10" and "own drop,
+    Measures are, at all widths, the theory's scores, as "theory, either, N = 10"; the drops in distribution of the theory's own predictor, as "own drop, N = 10" and "own drop,
     fitted, N = 10", and "own drop, anew"; the evidence lost, at all widths, if it is there; and all
     criteria of the pruning.
     """
@@ -92,25 +91,20 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) ->
         evidence = path.with_name(path.name.replace("pruning", "evidence", 1))
         lost = results.load(evidence) if evidence.is_file() else None
         network = load_network(path.with_name(path.name.replace("pruning", "network", 1)))
-        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, widths, network.layers)
-    wanted = [f"theory, {kind}, N = {width:g}" for width in widths or () for kind in _DEFINITIONS]
-    missing = [name for name in wanted if not any(name in one.measures for one in found.values())]
-    if missing:
-        raise ValueError(f"widths: wanted some that a theory was solved at, got others: no {'; no '.join(missing)}.")
+        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, network.layers)
     return found
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | None, layers: tuple) -> HeadsOfNetwork:
+def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, layers: tuple) -> HeadsOfNetwork:
     scores = pruned["theory_score"].mean("draw")
     solved = [float(width) for width in pruned["width"].values]
-    known = solved if widths is None else [width for width in widths if width in solved]
     measures = {
         f"theory, {kind}, N = {width:g}": scores.sel(definition=kind, width=width).values
         for kind in _DEFINITIONS
-        for width in known
+        for width in solved
     }
     own = pruned.isel(test_set=0).mean("draw")
-    for width in known:
+    for width in solved:
         measures[f"own drop, N = {width:g}"] = own["theory_drop"].sel(width=width).values
         measures[f"own drop, fitted, N = {width:g}"] = own["theory_drop_fitted"].sel(width=width).values
     # At the narrowest width, the only one solved anew.

@@ -73,17 +73,18 @@ def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
     return accuracies(found, chosen_by=chosen_by) - accuracies(found, limit=True, chosen_by=chosen_by)
 
 
-def slopes_at_equal_ratio(values: xr.DataArray) -> Float[np.ndarray, " draws"]:
-    """Slope of values over (draw, examples, width) in log10 P, one per draw, with a constant for each P/N of two P or more."""
+def slopes_in_examples(values: xr.DataArray, *, at: str) -> Float[np.ndarray, " draws"]:
+    """Slope of values over (draw, examples, width) in log10 P, one per draw, with a constant for each N, or P/N, of two P."""
     examples, widths = (values[name].values.astype(float) for name in ("examples", "width"))
-    ratios = np.round(np.log(examples[:, None] / widths), 9).ravel()
-    places = [np.flatnonzero(ratios == one) for one in np.unique(ratios)]
-    places = [one for one in places if len(one) > 1]
-    logs = np.repeat(np.log10(examples), len(widths))
+    counts, given = (one.ravel() for one in np.meshgrid(examples, widths, indexing="ij"))
+    levels = np.round(np.log({"width": given, "ratio": counts / given}[at]), 9)
     flat = values.transpose("draw", "examples", "width").values.reshape(values.sizes["draw"], -1)
-    x = np.concatenate([logs[one] - logs[one].mean() for one in places])
-    y = np.concatenate([flat[:, one] - flat[:, one].mean(axis=1, keepdims=True) for one in places], axis=1)
-    return y @ x / (x @ x)
+    logs, apart = np.log10(counts), flat.copy()
+    for level in np.unique(levels):
+        same = levels == level
+        logs[same] -= logs[same].mean()
+        apart[:, same] -= apart[:, same].mean(axis=1, keepdims=True)
+    return apart @ logs / (logs @ logs)
 
 
 def telling_width(found: list[xr.Dataset]) -> float:

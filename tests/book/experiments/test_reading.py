@@ -82,7 +82,7 @@ def test_all_theories_of_a_folder_are_read_with_their_parameters(tmp_path):
         reading.accuracies(found["2x4-seed0"], chosen_by="luck")
 
 
-def test_slopes_at_equal_ratio_are_those_of_least_squares():
+def test_slopes_are_those_of_least_squares():
     random = np.random.default_rng(0)
     counts, widths = np.array([10, 100, 1000]), np.array([1.0, 10, 100])
     values = xr.DataArray(
@@ -91,4 +91,7 @@ def test_slopes_at_equal_ratio_are_those_of_least_squares():
     ratios = np.log10(counts[:, None] / widths).ravel()  # -1 and 3 are those of one P alone
     columns = np.stack([np.repeat(np.log10(counts), 3), *(ratios == one for one in (-1, 0, 1, 2, 3))], axis=1)
     wanted = np.linalg.lstsq(columns.astype(float), values.values.reshape(2, 9).T)[0][0]
-    np.testing.assert_allclose(reading.slopes_at_equal_ratio(values), wanted)
+    np.testing.assert_allclose(reading.slopes_in_examples(values, at="ratio"), wanted)
+    columns = np.stack([np.repeat(np.log10(counts), 3), *np.tile(np.eye(3), 3)], axis=1)
+    wanted = np.linalg.lstsq(columns, values.values.reshape(2, 9).T)[0][0]
+    np.testing.assert_allclose(reading.slopes_in_examples(values, at="width"), wanted)
