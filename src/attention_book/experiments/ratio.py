@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -126,7 +126,7 @@ class Ratio(Experiment):
         limit = np.array([right(flat, heat) for heat in temperatures]).T
         names = ("validation_accuracy", "accuracy", "rescaled", "scale", "departure")
         by_width = ("width", "temperature")
-        columns = {name: (by_width, rows[..., place]) for place, name in enumerate(names)}
+        columns: dict[str, Any] = {name: (by_width, rows[..., place]) for place, name in enumerate(names)}
         columns |= {f"gp_{name}": ("temperature", one) for name, one in zip(names, limit, strict=False)}
         columns |= {"outcome": (by_width, np.asarray(sweep.outcome))}
         return xr.Dataset(columns, {"width": list(widths), "temperature": list(temperatures)})
@@ -138,6 +138,6 @@ def _triangulated(problem: Problem) -> Problem:
     if len(values) <= values[0].size:
         return problem
     columns = np.concatenate([values.reshape(len(values), -1), np.asarray(problem.labels)[:, None]], axis=1)
-    rows = np.linalg.qr(columns, mode="r")[: values[0].size]
+    rows = np.asarray(np.linalg.qr(columns, mode="r"))[: values[0].size]
     inputs = AttentionedInputs(jnp.asarray(rows[:, :-1].reshape(-1, *values.shape[1:])), problem.layers)
     return Problem(inputs, rows[:, -1])

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -124,7 +124,7 @@ class Refitted(OnNetwork):
             began = time.perf_counter()
             jax.block_until_ready(runs[place[1]](sample.inputs))
             seconds[place] = time.perf_counter() - began
-        columns = {"seconds": (("repetition", "network"), seconds)}
+        columns: dict[str, Any] = {"seconds": (("repetition", "network"), seconds)}
         columns |= {"flops": ("network", [run.cost_analysis()["flops"] for run in runs])}
         return xr.Dataset(columns, {"network": ["whole", "pruned"]})
 
