@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 import xarray as xr
+from scipy.linalg import cho_factor, cho_solve
 
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork, seen_by
@@ -140,15 +141,12 @@ def _best(
     inside = (left[:, None] * features + np.arange(features)).ravel()
     second = moments["second"].values[np.ix_(inside, inside)]
     residual = moments["first"].values[inside] - second @ start.ravel()
+    parts = [(np.asarray(seen.values)[:, left].reshape(-1, len(inside)), labels) for seen, labels in (validation, test)]
     found = []
     for heat in [*temperatures, np.inf]:
         vectors = start.ravel()
         if np.isfinite(heat):
             ridge = heat * features * chain(network.layers).divisor * np.eye(len(inside))
-            vectors = vectors + np.linalg.solve(second + ridge, residual)
-        outputs = [
-            np.asarray(seen.values[:, left]).reshape(-1, len(inside)) @ vectors for seen, _ in (validation, test)
-        ]
-        hits = [right(one, labels).mean() for one, (_, labels) in zip(outputs, (validation, test), strict=True)]
-        found.append((float(hits[0]), float(hits[1]), heat))
+            vectors = vectors + cho_solve(cho_factor(second + ridge), residual)
+        found.append((*(float(right(values @ vectors, labels).mean()) for values, labels in parts), heat))
     return max(found, key=lambda one: one[0])[1:]
