@@ -10,11 +10,11 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import cho_factor, cho_solve
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork, seen_by
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.training.network import TrainedNetwork
-from statmech_attention import results
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import attentioned_inputs

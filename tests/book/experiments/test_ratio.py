@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments.ratio import _triangulated
-from statmech_attention import results
 from statmech_attention.pruning import predictor_vectors
 
 from .conftest import network_in
