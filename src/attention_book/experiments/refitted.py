@@ -13,6 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork, seen_by
+from attention_book.pruning.baselines import every_removal
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
@@ -20,7 +21,6 @@ from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import attentioned_inputs
 from statmech_attention.pruning import path_contributions, prune
 from statmech_attention.pruning.heads import path_gates
-from statmech_attention.pruning.removal import every_removal
 
 _BATCH = 250
 _TIMED = 128  # sequences of a batch
