@@ -65,8 +65,8 @@ def test_measures_and_drops_are_those_recorded(tmp_path):
     found = importances.recorded_heads(tmp_path)
     assert list(found) == ["1x4-seed1", "2x2-seed0"]
     one = found["2x2-seed0"]
-    names = [*(f"theory, {kind}" for kind in ("both", "either", "weighted")), "own drop", "own drop, fitted"]
-    wanted = {f"{name}, N = {width}" for name in names for width in (10, 100)} | {"own drop, anew"}
+    kinds = [f"theory, {kind}" for kind in ("both", "either", "weighted")] + ["own drop", "own drop, fitted"]
+    wanted = {f"{kind}, N = {width}" for kind in kinds for width in (10, 100)} | {"own drop, anew"}
     wanted |= {"weights", "values", "Taylor", "leave one out", "trained, both"}
     assert set(found["1x4-seed1"].measures) == wanted and found["1x4-seed1"].layers == (4,)
     assert set(one.measures) == wanted | {"evidence lost, N = 10", "evidence lost (rescaled), N = 10"}
