@@ -149,4 +149,5 @@ def _best(
             ridge = heat * features * chain(network.layers).divisor * np.eye(len(inside))
             vectors = vectors + cho_solve(cho_factor(second + ridge), residual)
         found.append((*(float(right(values @ vectors, labels).mean()) for values, labels in parts), heat))
-    return max(found, key=lambda one: one[0])[1:]
+    _, accuracy, heat = max(found, key=lambda one: one[0])
+    return accuracy, heat
