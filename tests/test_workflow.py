@@ -249,7 +249,7 @@ def test_a_wrong_configuration_is_refused(plan, tmp_path, change, message):
         plan.jobs(configured(tmp_path, **change))
 
 
-@pytest.mark.parametrize("name", ["paper", "smoke"])
+@pytest.mark.parametrize("name", ["paper", "ratio", "smoke"])
 def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
@@ -258,9 +258,8 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     of_networks = sum(
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )
-    alone = sum(len(run["widths"]) for run in configuration["sampling"])
-    alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics", "many_paths"))
-    alone += sum(len(configuration.get(stage, [])) for stage in ("encoder", "points", "selection"))
+    alone = sum(len(run["widths"]) for run in configuration.get("sampling", []))
+    alone += sum(len(configuration.get(stage, [])) for stage in plan.ALONE if stage != "sampling")
     assert len(found) == of_networks + alone
 
 

@@ -19,6 +19,8 @@ QUICK = (
     "sampling/calibration-examples8-noise0.01-seed0.nc",
     "one_shot/evidence-2x4-seed0.nc",
     "one_shot/network-2x4-seed0.nc",
+    "one_shot/refitted-2x4-seed0.nc",
+    "one_shot/ratio-hidden-markov.nc",
     "sampling/evidences-examples100-seed0.nc",
     "sampling/weights-all-noise1-width10-seed0.nc",
     "sentences/encoder-description-entity-seed0.nc",

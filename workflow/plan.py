@@ -27,12 +27,14 @@ STAGES = {
     "narrow": experiments.NarrowHeads,
     "pruning": experiments.Pruning,
     "evidence_lost": experiments.EvidenceLost,
+    "refitted": experiments.Refitted,
     "posterior": experiments.Samples,
     "weights": experiments.Samples,
     "sampling": experiments.HiddenMarkovWeights,
     "skips": experiments.Skips,
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
+    "ratio": experiments.Ratio,
     "encoder": experiments.EncodedHeads,
     "points": experiments.EncodedPoints,
     "selection": experiments.EncodedSelection,
@@ -47,7 +49,7 @@ NEEDED = {stage: ("folder",) for stage in ALONE} | {"sampling": ("folder", "widt
 # These share a notebook and differ in a parameter; the notebooks of all others have the stage's name.
 SAMPLERS = ("posterior", "weights")
 # These run only for networks that name them.
-NAMED = ("narrow", "evidence_lost", *SAMPLERS)
+NAMED = ("narrow", "evidence_lost", "refitted", *SAMPLERS)
 _COMMON = ("data", "layers", "heads", "kind", "seed")
 _NOT_RECORDED = ("folder", "progress")
 

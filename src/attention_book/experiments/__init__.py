@@ -19,6 +19,8 @@ from attention_book.experiments.many_paths import ManyPaths
 from attention_book.experiments.masked_encoder import MaskedEncoder
 from attention_book.experiments.networks import experiment_file
 from attention_book.experiments.pruning import Pruning, pruning_samples
+from attention_book.experiments.ratio import Ratio
+from attention_book.experiments.refitted import Refitted
 from attention_book.experiments.samples import Samples
 from attention_book.experiments.skips import Skips
 from attention_book.experiments.theory import NarrowHeads, Theory

@@ -15,7 +15,6 @@ from attention_book.pruning.random_orders import Ordering, ordering
 from attention_book.training import load_network
 from statmech_attention.pruning.removal import removal_order
 
-CEILING = "leave one out"
 _DEFINITIONS = ("both", "either", "weighted")
 
 
@@ -42,31 +41,44 @@ class HeadsOfNetwork(NamedTuple):
         return removal_order(self.measures[measure], layers=self.layers)[: self.pruned.sizes["of_choice"]]
 
     def costs(self, test_set: str) -> Float[np.ndarray, " choices"]:
-        """Cost in accuracy of every choice of a quarter of the heads."""
+        """Cost of every choice of a quarter of the heads, as a share of the accuracy above chance."""
         one = self.pruned.sel(test_set=test_set)
-        return (one["accuracy"] - one["choice_accuracy"]).values
+        return ((one["accuracy"] - one["choice_accuracy"]) / (one["accuracy"] - 0.5)).values
 
-    def cost(self, removed, test_set: str) -> tuple[float, float]:
-        """Cost of a choice of a quarter of the heads, and the share of choices that cost less."""
-        same = (np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1)
-        costs = self.costs(test_set)
-        return float(costs[same][0]), float(np.mean(costs < costs[same][0]))
+    def choice(self, removed) -> int:
+        """Number of a choice of a quarter of the heads."""
+        return int(np.flatnonzero((np.sort(self.pruned["choice_removed"].values) == np.sort(removed)).all(axis=1))[0])
 
 
-def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, within: bool = False) -> Ordering:
-    """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
-    every = networks.values()
-    pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
+def ordered(networks: Mapping, measure: str, by: str, *, within: bool = False) -> Ordering:
+    """Agreement of a measure's order of heads with that by the drops on a test set or another measure.
+
+    Values are single networks, or lists of networks that are one unit.
+    """
+    every = [(unit, one) for unit, ones in networks.items() for one in (ones if isinstance(ones, list) else [ones])]
+    pairs = [
+        (one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers, unit) for unit, one in every
+    ]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
-    scores, drops, layers = zip(*pairs, strict=True)
-    return ordering(scores, drops, layers=layers, within=within)
+    scores, drops, layers, units = zip(*pairs, strict=True)
+    return ordering(scores, drops, layers=layers, units=units, within=within)
+
+
+def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list[HeadsOfNetwork]]:
+    """The networks of these layers by the seed that they share, in those of the folders that have any."""
+    found: dict[int, list[HeadsOfNetwork]] = {}
+    for folder in folders:
+        for name, one in (recorded_heads(folder) if list(Path(folder).glob("pruning-*.nc")) else {}).items():
+            if one.layers == layers:
+                found.setdefault(int(name.rsplit("seed", 1)[1]), []).append(one)
+    return dict(sorted(found.items()))
 
 
 def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores and own drops, the evidence lost if it is there, and all criteria
-    of the pruning.
+    Measures are the theory's scores and own drops, as "own drop, fitted, N = 10", the evidence lost
+    if it is there, and all criteria of the pruning.
     """
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
@@ -81,14 +93,15 @@ def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
 
 
 def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, layers: tuple) -> HeadsOfNetwork:
-    scores, known = pruned["theory_score"].mean("draw"), [float(width) for width in pruned["width"].values]
+    scores = pruned["theory_score"].mean("draw")
+    solved = [float(width) for width in pruned["width"].values]
     measures = {
         f"theory, {kind}, N = {width:g}": scores.sel(definition=kind, width=width).values
         for kind in _DEFINITIONS
-        for width in known
+        for width in solved
     }
     own = pruned.isel(test_set=0).mean("draw")
-    for width in known:
+    for width in solved:
         measures[f"own drop, N = {width:g}"] = own["theory_drop"].sel(width=width).values
         measures[f"own drop, fitted, N = {width:g}"] = own["theory_drop_fitted"].sel(width=width).values
     # At the narrowest width, the only one solved anew.

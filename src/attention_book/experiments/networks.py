@@ -136,14 +136,24 @@ class OnTheory(OnNetwork):
         return draw_of(self.suite(), self.network(), seed=self.seed, number=number, **counts)
 
 
-def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
-    """Draw sequences, as many for validation as of a test set, and pass them through attention."""
+def draw_of(
+    suite: OneShotSuite,
+    network: TrainedNetwork,
+    *,
+    seed: int,
+    number: int,
+    examples: int,
+    tests: int,
+    sets: int | None = None,
+) -> Draw:
+    """Draw sequences, as many for validation as of each of the first test sets, and pass them through attention."""
     key = jax.random.fold_in(jax.random.key(seed), number)
     train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
     drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]
-    drawn += [suite.test(one, tests, name) for one, name in zip(test_keys, suite.test_sets, strict=True)]
+    names = list(suite.test_sets)[:sets]
+    drawn += [suite.test(one, tests, name) for one, name in zip(test_keys, names, strict=False)]
     train, validation, *seen = (_seen(sample, network) for sample in drawn)
-    return Draw(train, validation, dict(zip(suite.test_sets, seen, strict=True)))
+    return Draw(train, validation, dict(zip(names, seen, strict=True)))
 
 
 def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:

@@ -1,7 +1,7 @@
 """Figure panels of the book, beside those of the library."""
 
 from attention_book.plotting.dynamics import overlap_series, phase_portrait, portrait_slider, spectrum
-from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
+from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
     REGIME_COLOURS,

@@ -9,8 +9,6 @@ from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from attention_book.plotting.panels import new_figure
-from attention_book.plotting.sliders import Panel, Slider, slider
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.panels import against_width, mean_and_error
@@ -88,30 +86,3 @@ def entries_compared(matrix: ArrayLike, other: ArrayLike, *, layers: Layers, axe
         scale("symlog", linthresh=0.1)
         axis.set_minor_locator(NullLocator())
     return axes
-
-
-def accuracy_slider(
-    widths: ArrayLike, temperatures: ArrayLike, values: Mapping, limits: Mapping, *, first: int = 0, description: str
-) -> Slider:
-    """Accuracy `(widths, temperatures)` per test set and limits, behind a slider for the width."""
-    widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
-    values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
-    drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])
-    ylim = (100 * drawn.min() - 1, 100 * drawn.max() + 1)
-    frames = []
-    for place in range(len(widths)):
-        panels: list[Panel] = []
-        for name, one in values.items():
-            lines = {f"{name}, this width": one[place], f"{name}, GP limit": limits[name]}
-            colours = dict(zip(lines, ("theory", "gp"), strict=True))
-            points = {label: (temperatures, 100 * line) for label, line in lines.items()}
-            look: dict[str, Any] = dict(ylim=ylim, xscale="log", colours=colours)
-            panels.append(Panel(points, f"temperature, {name}", "" if panels else "accuracy in %", **look))
-        frames.append(panels)
-    figure, axes = new_figure(1, len(values), figsize=(2.7 * len(values), 3.2), sharey=True, squeeze=False)
-    for panel, (name, one) in zip(axes[0], values.items(), strict=True):
-        lines = {width: row[None] for width, row in zip(widths, one, strict=True)}
-        against_temperature(temperatures, lines, limit=limits[name][None], axes=panel)
-        panel.set(title=name, ylabel="test accuracy" if panel is axes[0, 0] else "")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
-    return slider(frames, widths, label="width N", picture=figure, description=description, first=first)

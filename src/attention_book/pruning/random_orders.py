@@ -23,12 +23,12 @@ class RankCorrelation(NamedTuple):
 
 
 class Ordering(NamedTuple):
-    """Mean rank correlation over networks, beside those of random orders."""
+    """Mean rank correlation over units, beside those of random orders."""
 
-    value: float  # mean of `each`; NaN where no network has one
+    value: float  # mean of `each`; NaN where no unit has one
     p: float  # one-sided: (1 + random orders with at least this value) / (1 + random orders)
     chance: tuple[float, float]  # central 95 % of random orders
-    each: Float[np.ndarray, " networks"]  # NaN where all scores, or all drops, are equal
+    each: Float[np.ndarray, " units"]  # NaN where all scores, or all drops, are equal
 
     @property
     def in_words(self) -> str:
@@ -45,15 +45,27 @@ class Ordering(NamedTuple):
 
 
 def ordering(
-    scores: Sequence, drops: Sequence, *, layers: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
+    scores: Sequence,
+    drops: Sequence,
+    *,
+    layers: Sequence,
+    units: Sequence | None = None,
+    seed: int = 0,
+    within: bool = False,
+    resamples: int = 20_000,
 ) -> Ordering:
-    r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
+    r"""Spearman's coefficient of scores and drops, a mean over units, with a permutation test.
 
     It is over all heads of a network, or within layers: $\sum_l (H_l - 1) \rho_l / \sum_l (H_l -
-    1)$; the test permutes heads likewise.
+    1)$; the test permutes heads likewise. Networks with the same entry of `units` count once, and
+    are permuted alike: they share their start.
     """
-    each, total = np.full(len(scores), np.nan), np.zeros(resamples)
-    for number, (score, drop, own) in enumerate(zip(scores, drops, layers, strict=True)):
+    names = list(range(len(scores)) if units is None else units)
+    places = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    values: list[list[float]] = [[] for _ in places]
+    orders = [np.zeros(resamples) for _ in places]
+    for name, score, drop, own in zip(names, scores, drops, layers, strict=True):
+        number = places[name]
         score, drop = (checks.known(name, one, "heads") for name, one in (("scores", score), ("drops", drop)))
         layer = head_indices(own)[:, 0]
         if not len(score) == len(drop) == len(layer):
@@ -63,19 +75,20 @@ def ordering(
         groups = [np.flatnonzero(layer == one) for one in np.unique(layer)] if within else [np.arange(len(layer))]
         found, chance, weight = 0.0, np.zeros(resamples), 0
         for place, group in enumerate(groups):
-            first, second = (unit_ranks(values[group]) for values in (score, drop))
+            first, second = (unit_ranks(one[group]) for one in (score, drop))
             if np.isnan(first @ second):
                 continue
             found += (len(group) - 1) * float(first @ second)
             chance += (len(group) - 1) * (second[_places(len(group), resamples, (seed, number, place))] @ first)
             weight += len(group) - 1
         if weight:
-            each[number] = found / weight
-            total += chance / weight
-    networks = int(np.isfinite(each).sum())
-    if not networks:
+            values[number].append(found / weight)
+            orders[number] += chance / weight
+    each = np.array([np.mean(one) if one else np.nan for one in values])
+    if not np.any(np.isfinite(each)):
         return Ordering(np.nan, np.nan, (np.nan, np.nan), each)
-    value, total = float(np.nanmean(each)), total / networks
+    value = float(np.nanmean(each))
+    total = np.mean([one / len(here) for one, here in zip(orders, values, strict=True) if here], axis=0)
     # The same sum in another order may differ in the last digit.
     p = (1 + int(np.sum(total >= value - 1e-12))) / (1 + resamples)
     low, high = np.quantile(total, [0.025, 0.975])

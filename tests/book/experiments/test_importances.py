@@ -103,10 +103,11 @@ def test_measures_order_heads_by_drops_and_by_each_other(tmp_path):
 def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):
     pruned, _ = write(tmp_path, "2x2-seed0", 0)
     one = importances.recorded_heads(tmp_path)["2x2-seed0"]
-    costs = pruned["accuracy"].values[1] - pruned["choice_accuracy"].values[1]
-    np.testing.assert_array_equal(one.costs("outside"), costs)
-    cost, cheaper = one.cost([0, 3], "outside")  # in any order
-    assert cost == costs[1] and cheaper == sum(costs[1] > other for other in costs) / 4
+    accuracy = pruned["accuracy"].values[1]
+    np.testing.assert_allclose(
+        one.costs("outside"), (accuracy - pruned["choice_accuracy"].values[1]) / (accuracy - 0.5)
+    )
+    assert one.choice([0, 3]) == 1  # in any order
     scores = one.measures["Taylor"]
     first = np.argmin(scores)
     # The last head of a layer stays: the second one comes from the other layer.
@@ -114,6 +115,20 @@ def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):
         first,
         2 * (first < 2) + np.argmin(scores[2:] if first < 2 else scores[:2]),
     ]
+
+
+def test_networks_of_one_seed_are_one_unit(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for place, folder in enumerate((one, other)):
+        folder.mkdir()
+        write(folder, "2x2-seed10", place, evidence=False)
+        write(folder, f"2x2-seed{place}", 2 + place, evidence=False)
+        write(folder, "1x4-seed3", 4, evidence=False)
+    found = importances.recorded_seeds(one, other, tmp_path / "none", layers=(2, 2))
+    assert {seed: len(twins) for seed, twins in found.items()} == {0: 1, 1: 1, 10: 2}
+    each = importances.ordered(found, "Taylor", "inside").each
+    single = [importances.ordered({0: twin}, "Taylor", "inside").value for twin in found[10]]
+    assert each.shape == (3,) and each[2] == pytest.approx(np.mean(single))
 
 
 def test_missing_records_are_said(tmp_path):

@@ -55,15 +55,6 @@ def test_what_does_not_fit_is_refused(changes):
         figure(**changes)
 
 
-def test_accuracies_are_in_percent_beside_their_limit():
-    values, limits = {"new": [[0.7, 0.8], [0.6, 0.5]]}, {"new": [0.5, 0.4]}
-    found = plotting.accuracy_slider([10, 1000], [0.1, 1.0], values, limits, first=1, description="accuracy")
-    for frame, wanted in zip(found.figure.frames, values["new"], strict=True):
-        line, limit = frame.data
-        np.testing.assert_allclose(line.y, 100 * np.array(wanted), rtol=1e-6)
-        np.testing.assert_allclose(limit.y, [50, 40], rtol=1e-6)
-
-
 @pytest.mark.parametrize(("largest", "limit"), [(0.4, 0.5), (0.051, 0.1), (0.02, 0.02), (1.9, 2.0)])
 def test_portraits_have_round_scales_and_spectra_are_relative_to_their_largest_value(largest, limit):
     points, power = largest * np.ones((1, 50, 2)), np.array([[1e-4, 10.0, 0.1]])

@@ -71,6 +71,23 @@ def test_a_part_that_is_the_same_for_a_layer_does_not_matter_within_layers(value
     np.testing.assert_allclose(first.each, second.each)
 
 
+def test_twins_count_once():
+    random = np.random.default_rng(3)
+    scores, drops = random.normal(size=(2, 8)), random.normal(size=(2, 8))
+    alone = pruning.ordering(scores, drops, layers=[(4, 4)] * 2)
+    copies = pruning.ordering(
+        np.repeat(scores, [3, 1], axis=0), np.repeat(drops, [3, 1], axis=0), layers=[(4, 4)] * 4, units="aaab"
+    )
+    np.testing.assert_allclose([copies.value, copies.p, *copies.each], [alone.value, alone.p, *alone.each])
+    # Permuted alike, two twins have the coefficients of sums of ranks.
+    twins = pruning.ordering(scores, drops, layers=[(4, 4)] * 2, units=[0, 0])
+    ranks, wanted = scipy.stats.rankdata(scores, axis=1) - 4.5, scipy.stats.rankdata(drops, axis=1) - 4.5
+    orders = random.permuted(np.tile(np.arange(8), (20_000, 1)), axis=1)
+    means = np.mean([wanted[place][orders] @ ranks[place] / 42 for place in range(2)], axis=0)
+    share = np.mean(means >= twins.value - 1e-9)
+    assert twins.each.shape == (1,) and abs(twins.p - share) < 5 * math.sqrt(2 * share * (1 - share) / 20_000) + 1e-4
+
+
 def test_equal_scores_have_no_coefficient():
     found = pruning.ordering([[1.0, 1.0], [1.0, 2.0]], [[0.1, 0.2], [0.3, 0.5]], layers=[(2,), (2,)])
     assert math.isnan(found.each[0]) and found.value == pytest.approx(1.0)
