@@ -1,0 +1,396 @@
+r"""A solvable model of paths that share noise and signal: energy, saddle point and accuracy without data.
+
+Example $i$ with label $y_i = \pm 1$, seen along path $a$ in $N_0$ features, is
+
+    xi_i^a = y_i s_a + o_a + n_i^a,      n_i^a ~ N(0, Q_ab 1),                                     (I1)
+
+with a signal $s_a$ and an offset $o_a$ in a few directions, and noise with covariance $Q$ between
+paths, independent for every feature and example. For $P, N_0 \to \infty$ at fixed
+$\gamma = P / N_0$ the energy is a function of $U$ alone, (I2) to (I5); the entropy is that of
+`theory.action`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.sparse.linalg import cg
+from jax.scipy.stats import norm
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory import coordinates
+from statmech_attention.theory.derivatives import width_numbers
+from statmech_attention.theory.inverse import point_of
+from statmech_attention.theory.kernels import check_semi_definite
+from statmech_attention.theory.minimum import ActionMinimum
+from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.solution import NotConverged
+from statmech_attention.theory.trust_region import Outcome, exact_step, minimise, truncated_step
+
+_NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
+_MOST_DENSE = 120  # coordinates whose Hessian is formed
+_MAX_PRODUCTS = 200
+
+
+class SolvablePrediction(NamedTuple):
+    r"""Outputs on new examples, $f(x^*) = m y^* + b + z$ with $z \sim \mathcal N(0, v)$ over examples, (I6).
+
+    Attributes:
+        slope: $m$, the share of the label that the mean output returns.
+        offset: $b$.
+        spread: $v$, the variance of the mean output over examples of one class.
+        variance: $1/g - T$, the posterior variance (30) of the output on one example.
+        accuracy: the share of new examples whose mean output has the label's sign.
+        squared_error: the mean of $(y^* - \langle f(x^*) \rangle)^2$.
+    """
+
+    slope: Float[Array, "*batch"]
+    offset: Float[Array, "*batch"]
+    spread: Float[Array, "*batch"]
+    variance: Float[Array, "*batch"]
+    accuracy: Float[Array, "*batch"]
+    squared_error: Float[Array, "*batch"]
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, init=False, eq=False)
+class SolvableModel:
+    r"""Data of the law (I1) and the network that learns them; a pytree, to be mapped over and differentiated in.
+
+    Args:
+        noise: $Q$, `(paths, paths)`, symmetric, positive semi-definite.
+        signal: $s$, `(paths,)` for one direction, or `(directions, paths)`: orthogonal directions
+            in the space of the features.
+        examples: $P$. Only the ratios of $P$, $N_0$ and the widths matter, except in `sample`.
+        features: $N_0$.
+        temperature: $T > 0$.
+        width: $N$ or $(N_1, .., N_{L+1})$; infinity is the Gaussian-process limit.
+        offset: $o$, what both classes have in common, in the same directions as `signal`.
+        variance: $\sigma^2$ or $(\sigma_0^2, .., \sigma_L^2, \sigma_a^2)$.
+        layers: $(H_1, .., H_L)$ or layers of other kinds, with one output; one layer of all paths
+            if None.
+
+    Raises:
+        ValueError: wrong shapes, several outputs, numbers out of range, float32.
+    """
+
+    noise: Float[Array, "paths paths"]
+    signal: Float[Array, "directions paths"]
+    offset: Float[Array, "directions paths"]
+    examples: Any
+    features: Any
+    width: tuple
+    temperature: Any
+    variance: tuple
+    layers: tuple
+
+    def __init__(
+        self,
+        noise: ArrayLike,
+        signal: ArrayLike,
+        *,
+        examples: ArrayLike,
+        features: ArrayLike,
+        temperature: ArrayLike,
+        width: ArrayLike | Sequence[ArrayLike] = np.inf,
+        offset: ArrayLike | None = None,
+        variance: ArrayLike | Sequence[ArrayLike] = 1.0,
+        layers: Layers | None = None,
+    ):
+        noise = checks.array("noise", noise, "paths paths", double=True)
+        checks.same("noise", "rows", noise.shape[0], "columns", noise.shape[1])
+        check_semi_definite("noise", noise)
+        signal = _directions("signal", signal)
+        offset = jnp.zeros_like(signal) if offset is None else _directions("offset", offset)
+        architecture = Architecture.of((noise.shape[0],) if layers is None else layers, width, variance)
+        chain = architecture.chain
+        if chain.outputs != 1 or chain.readout.axes:
+            raise ValueError(f"layers: wanted one output, got {architecture.layers}. Leave Outputs out.")
+        checks.same("noise", "rows", noise.shape[0], "paths of the layers", chain.paths)
+        checks.same("signal", "columns", signal.shape[1], "paths", chain.paths)
+        if offset.shape != signal.shape:
+            raise ValueError(f"offset: wanted the shape of the signal, {signal.shape}, got {offset.shape}.")
+        numbers = {"examples": examples, "features": features, "temperature": temperature}
+        found = [checks.positive(name, number) for name, number in numbers.items()]
+        self._set(noise, signal, offset, *found[:2], architecture.widths, found[2], architecture.variances)
+        object.__setattr__(self, "layers", architecture.layers)
+
+    @classmethod
+    def of(cls, problem: Problem) -> "SolvableModel":
+        r"""The model with the moments of a problem's data: label and constant fitted by least squares, the rest noise.
+
+        The squared lengths of signals and offsets are without the part that is noise. Features of
+        real data are neither independent nor alike, so that this is an approximation there.
+
+        Args:
+            problem: a `Problem` of one output with width, temperature and labels $\pm 1$.
+
+        Raises:
+            ValueError: as `SolvableModel`; other labels.
+        """
+        problem = need_problem(problem, "width", "temperature")
+        values = problem.attentioned.values
+        labels = checks.labels(problem.labels, len(values), signs=True)
+        count, paths, features = values.shape
+        design = jnp.stack([labels, jnp.ones_like(labels)], axis=1)
+        inverse = jnp.linalg.inv(design.T @ design)
+        means = jnp.einsum("xy,iy,iaj->xaj", inverse, design, values)
+        rest = values - jnp.einsum("ix,xaj->iaj", design, means)
+        noise = jnp.einsum("iaj,ibj->ab", rest, rest) / ((count - 2) * features)
+        found = means.reshape(2 * paths, features)
+        signal, offset = jnp.split(_root(found @ found.T - features * jnp.kron(inverse, noise)).T, 2, axis=1)
+        numbers = {name: getattr(problem, name) for name in ("width", "temperature", "variance", "layers")}
+        return cls(noise, signal, offset=offset, examples=count, features=features, **numbers)
+
+    def replace(self, **changes) -> "SolvableModel":
+        """The same model with other arguments of `SolvableModel`, by name, checked again.
+
+        Raises:
+            ValueError: as `SolvableModel`.
+            TypeError: an unknown name.
+        """
+        return SolvableModel(**({name: getattr(self, name) for name in (*_NAMES, "layers")} | changes))
+
+    def energy(self, order_parameter: ArrayLike) -> Float[Array, ""]:
+        r"""$E(U) = -\ln g + T g - 1 + \frac1\gamma \ln\det(I + c\,Q U) + \frac{g}{1 + q}$, equations (I3) and (I4).
+
+        $1/g = T + h\,\mathrm{tr}\,Q V$ (I2) with $c = \gamma h g$, $V = (U^{-1} + c\,Q)^{-1}$ and
+        $h = \sigma_0^2 / \prod_l H_l$; $q = c\,\mathrm{tr}\,s V s^\top$ without an offset.
+
+        Args:
+            order_parameter: $U$, `(paths, paths)`, positive semi-definite.
+
+        Raises:
+            ValueError: a wrong shape, a $U$ that is not symmetric.
+        """
+        return _energy(self, self._checked(order_parameter))
+
+    def predict(self, order_parameter: ArrayLike) -> SolvablePrediction:
+        r"""Law of the outputs on new examples and its accuracy, (I6) to (I8).
+
+        $m = q / (1 + q)$, $v = -\gamma h\, \frac{d}{dt} \frac{g}{1 + q}$ at $U + t\,U Q U$, $t = 0$.
+
+        Args:
+            order_parameter: as in `energy`.
+
+        Raises:
+            ValueError: as `energy`.
+        """
+        return _predict(self, self._checked(order_parameter))
+
+    def solve(
+        self,
+        *,
+        start: Sequence[ArrayLike] | None = None,
+        tolerance: float = 1e-9,
+        max_steps: int = 200,
+        throw: bool = True,
+    ) -> ActionMinimum:
+        r"""$U = \mathrm{argmin}\,[\mathcal L + \alpha E]$, (11) with the energy (I3) and (I4); a few numbers.
+
+        Under `jax.jit`, `jax.vmap` and `jax.grad` write `throw=False`. First derivatives in the
+        model's numbers are those of the implicit function theorem.
+
+        Args:
+            start: order parameters to start from, $(U^{(1)}, .., U^{(L+1)})$; the
+                Gaussian-process limit if None.
+            tolerance: largest gradient entry, in the good coordinates, of a converged solve.
+            max_steps: trial steps before giving up.
+            throw: raise if the solve does not converge.
+
+        Returns:
+            Order parameters, energy and entropy, and `minimum` with action and outcome.
+
+        Raises:
+            ValueError: order parameters that no network of these layers has.
+            NotConverged: the tolerance was not reached.
+        """
+        factors = coordinates.full_rank(self.architecture)
+        point = jnp.zeros(factors.coordinates) if start is None else point_of(start, factors)
+        found = _solve(self, point, tolerance, max_steps)
+        if throw and (outcome := Outcome(int(found.minimum.outcome))) != Outcome.CONVERGED:
+            raise NotConverged(f"The saddle point was not reached: {outcome.name}, {self}.", found)
+        return found
+
+    def sample(self, key: checks.Key, test_examples: int = 1000) -> tuple[Problem, AttentionedInputs, Array]:
+        """Draw data of the law (I1): a `Problem` of $P$ examples, test inputs and test labels.
+
+        Args:
+            key: a JAX random key.
+            test_examples: number of test examples.
+
+        Raises:
+            ValueError: $P$ or $N_0$ that is not whole, fewer features than directions.
+        """
+        count, features = checks.whole("examples", self.examples), checks.whole("features", self.features)
+        total, (directions, paths) = count + checks.whole("test_examples", test_examples), self.signal.shape
+        if directions > features:
+            raise ValueError(f"features: wanted at least the {directions} directions of the signal, got {features}.")
+        labels = jnp.where(jnp.arange(total) % 2 == 0, 1.0, -1.0)
+        normals = jax.random.normal(checks.key("key", key), (total, paths, features))
+        seen = jnp.einsum("ab,ibj->iaj", _root(self.noise), normals)
+        means = labels[:, None, None] * self.signal.T[None] + self.offset.T[None]
+        inputs = seen.at[:, :, :directions].add(means)
+        numbers = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
+        problem = Problem(inputs[:count], labels[:count], layers=self.layers, **numbers)
+        return problem, AttentionedInputs(inputs[count:], self.layers), labels[count:]
+
+    @property
+    def architecture(self) -> Architecture:
+        """Layers, widths and prior variances."""
+        return Architecture(self.layers, self.width, self.variance)
+
+    def tree_flatten(self):
+        return tuple(getattr(self, name) for name in _NAMES), self.layers
+
+    @classmethod
+    def tree_unflatten(cls, layers, parts) -> "SolvableModel":
+        model = object.__new__(cls)
+        model._set(*parts)
+        object.__setattr__(model, "layers", layers)
+        return model
+
+    def _set(self, *parts) -> None:
+        for name, part in zip(_NAMES, parts, strict=True):
+            object.__setattr__(self, name, part)
+
+    def _checked(self, order_parameter):
+        found = checks.array("order_parameter", order_parameter, "paths paths", double=True)
+        if found.shape != self.noise.shape:
+            raise ValueError(f"order_parameter: wanted shape {self.noise.shape}, got {found.shape}.")
+        check_semi_definite("order_parameter", found)
+        return found
+
+
+def _directions(name: str, value):
+    wide = checks.axes(value) == 2
+    found = checks.array(name, value, "directions paths" if wide else "paths", double=True)
+    return found if wide else found[None]
+
+
+def _root(matrix):
+    """A matrix whose product with its transpose is this one, without its negative part."""
+    values, vectors = jnp.linalg.eigh(matrix)
+    return vectors * jnp.sqrt(jnp.maximum(values, 0.0))[None, :]
+
+
+class _Response(NamedTuple):
+    """$g$, $h$, $c$, $Q$, $V$, the product of the paths' gains and both overlaps of signals, at one $U$."""
+
+    g: Array
+    c: Array
+    h: Array
+    noise: Array
+    renormalised: Array
+    signal: Array  # q of (I4)
+    crossed: Array  # p
+    offset: Array  # r
+
+
+def _response(model: SolvableModel, order_parameter) -> _Response:
+    chain = model.architecture.chain
+    gains = jnp.asarray(chain.path_gains)
+    h = model.variance[0] / chain.divisor
+    noise = model.noise * gains[:, None] * gains[None, :]
+    signal, offset = model.signal * gains[None, :], model.offset * gains[None, :]
+    gamma = model.examples / model.features
+
+    def renormalised(c):
+        found = jnp.linalg.solve(jnp.eye(len(noise)) + c * order_parameter @ noise, order_parameter)
+        return 0.5 * (found + found.T)
+
+    # Newton's method for x = 1/g in x = T + h tr Q V, which is convex: from above it falls to the root.
+    root = _root(jax.lax.stop_gradient(noise))
+    spectrum = h * jnp.linalg.eigvalsh(root.T @ order_parameter @ root)
+    spectrum, heat, ratio = jax.lax.stop_gradient((jnp.maximum(spectrum, 0.0), model.temperature, gamma))
+
+    def fall(_, x):
+        shares = ratio * spectrum / (x + ratio * spectrum)
+        return x - (x - heat - x / ratio * jnp.sum(shares)) / (1 - jnp.sum(shares**2) / ratio)
+
+    x = jax.lax.stop_gradient(jax.lax.fori_loop(0, 40, fall, heat + jnp.sum(spectrum)))
+    for _ in range(2):  # which make the derivatives exact, up to the third
+        v = renormalised(gamma * h / x) @ noise
+        x = x - (x - model.temperature - h * jnp.trace(v)) / (1 - gamma * (h / x) ** 2 * jnp.sum(v * v.T))
+    c = gamma * h / x
+    v = renormalised(c)
+    overlap = lambda a, b: c * jnp.sum((a @ v) * b)  # noqa: E731
+    return _Response(1 / x, c, h, noise, v, overlap(signal, signal), overlap(signal, offset), overlap(offset, offset))
+
+
+def _misfit(model, order_parameter):
+    at = _response(model, order_parameter)
+    return at.g / (1 + at.signal - at.crossed**2 / (1 + at.offset))
+
+
+@jax.jit
+def _energy(model, order_parameter):
+    at = _response(model, order_parameter)
+    gamma = model.examples / model.features
+    spread = jnp.linalg.slogdet(jnp.eye(len(at.noise)) + at.c * at.noise @ order_parameter)[1]
+    volume = -jnp.log(at.g) + model.temperature * at.g - 1 + spread / gamma
+    return volume + at.g / (1 + at.signal - at.crossed**2 / (1 + at.offset))
+
+
+@jax.jit
+def _predict(model, order_parameter) -> SolvablePrediction:
+    at = _response(model, order_parameter)
+    seen = at.signal - at.crossed**2 / (1 + at.offset)
+    slope, offset = seen / (1 + seen), at.crossed / ((1 + at.offset) * (1 + seen))
+    change = order_parameter @ at.noise @ order_parameter
+    fall = jax.jvp(partial(_misfit, model), (order_parameter,), (change,))[1]
+    spread = -model.examples / model.features * at.h * fall
+    deviation = jnp.sqrt(spread)
+    accuracy = 0.5 * (norm.cdf((slope + offset) / deviation) + norm.cdf((slope - offset) / deviation))
+    error = (1 - slope) ** 2 + offset**2 + spread
+    return SolvablePrediction(slope, offset, spread, 1 / at.g - model.temperature, accuracy, error)
+
+
+@jax.jit
+def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
+    factors = coordinates.full_rank(model.architecture)
+    alpha, shares, _ = width_numbers(model.examples, model.architecture)
+
+    def action(point, model, alpha, shares):
+        bulk = coordinates.entropy(point, shares, factors)
+        return bulk + alpha * _energy(model, coordinates.order_parameter(point, factors))
+
+    fixed = jax.lax.stop_gradient((model, alpha, shares))
+    slope = jax.grad(action)
+
+    def product(point, vector):
+        return jax.jvp(lambda one: slope(one, *fixed), (point,), (vector,))[1]
+
+    def derivatives(point):
+        value, gradient = jax.value_and_grad(action)(point, *fixed)
+        return value, gradient, jax.jacfwd(slope)(point, *fixed) if dense else point
+
+    def step(gradient, curvature, radius):
+        if dense:
+            return exact_step(gradient, curvature, radius)
+        products = partial(product, curvature)
+        return truncated_step(gradient, products, jnp.ones_like(gradient), radius, _MAX_PRODUCTS, tolerance)
+
+    dense = factors.coordinates <= _MOST_DENSE
+    start = jax.lax.stop_gradient(start)
+    minimum = jax.lax.stop_gradient(minimise(derivatives, step, start, tolerance, max_steps, None if dense else start))
+    # Newton's next step: nothing is left of it but the derivative in the model's numbers.
+    gradient = slope(minimum.point, model, alpha, shares)
+    if dense:
+        change = jnp.linalg.solve(minimum.curvature, gradient)
+    else:
+        change, _ = cg(partial(product, minimum.point), gradient, tol=1e-12, maxiter=1000)
+    point = minimum.point - (change - jax.lax.stop_gradient(change))
+    overlaps = coordinates.order_parameters(point, factors)
+    energy, bulk = _energy(model, overlaps[0]), coordinates.entropy(point, shares, factors)
+    minimum = minimum._replace(point=point, value=bulk + alpha * energy, curvature=None)
+    return ActionMinimum(minimum, overlaps, energy, bulk)
