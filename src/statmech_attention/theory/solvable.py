@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.sparse.linalg import cg
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -34,7 +33,7 @@ from statmech_attention.theory.kernels import check_semi_definite
 from statmech_attention.theory.minimum import ActionMinimum
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import NotConverged
-from statmech_attention.theory.trust_region import Outcome, exact_step, minimise, truncated_step
+from statmech_attention.theory.trust_region import Minimum, Outcome, exact_step, minimise, truncated_step
 
 _NAMES = ("noise", "signal", "offset", "examples", "features", "width", "temperature", "variance")
 _MOST_DENSE = 120  # coordinates whose Hessian is formed
@@ -304,27 +303,43 @@ def _response(model: SolvableModel, order_parameter) -> _Response:
     signal, offset = model.signal * gains[None, :], model.offset * gains[None, :]
     gamma = model.examples / model.features
 
-    def renormalised(c):
-        found = jnp.linalg.solve(jnp.eye(len(noise)) + c * order_parameter @ noise, order_parameter)
-        return 0.5 * (found + found.T)
-
-    # Newton's method for x = 1/g in x = T + h tr Q V, which is convex: from above it falls to the root.
-    root = _root(jax.lax.stop_gradient(noise))
-    spectrum = h * jnp.linalg.eigvalsh(root.T @ order_parameter @ root)
-    spectrum, heat, ratio = jax.lax.stop_gradient((jnp.maximum(spectrum, 0.0), model.temperature, gamma))
-
-    def fall(_, x):
-        shares = ratio * spectrum / (x + ratio * spectrum)
-        return x - (x - heat - x / ratio * jnp.sum(shares)) / (1 - jnp.sum(shares**2) / ratio)
-
-    x = jax.lax.stop_gradient(jax.lax.fori_loop(0, 40, fall, heat + jnp.sum(spectrum)))
-    for _ in range(2):  # which make the derivatives exact, up to the third
-        v = renormalised(gamma * h / x) @ noise
-        x = x - (x - model.temperature - h * jnp.trace(v)) / (1 - gamma * (h / x) ** 2 * jnp.sum(v * v.T))
+    x = _inverse_resolvent(order_parameter, noise, model.temperature, gamma, h)
     c = gamma * h / x
-    v = renormalised(c)
+    v = _renormalised(order_parameter, noise, c)
     overlap = lambda a, b: c * jnp.sum((a @ v) * b)  # noqa: E731
     return _Response(1 / x, c, h, noise, v, overlap(signal, signal), overlap(signal, offset), overlap(offset, offset))
+
+
+def _renormalised(order_parameter, noise, c):
+    """$V$, in a form that a singular $U$ has too."""
+    found = jnp.linalg.solve(jnp.eye(len(noise)) + c * order_parameter @ noise, order_parameter)
+    return 0.5 * (found + found.T)
+
+
+@jax.custom_jvp
+def _inverse_resolvent(order_parameter, noise, temperature, gamma, h):
+    """$x = 1/g$ by Newton's method: $x - T - h tr Q V$ is convex, so that from above it falls to the root."""
+    root = _root(noise)
+    spectrum = h * jnp.maximum(jnp.linalg.eigvalsh(root.T @ order_parameter @ root), 0.0)
+
+    def fall(_, x):
+        shares = gamma * spectrum / (x + gamma * spectrum)
+        return x - (x - temperature - x / gamma * jnp.sum(shares)) / (1 - jnp.sum(shares**2) / gamma)
+
+    return jax.lax.fori_loop(0, 40, fall, temperature + jnp.sum(spectrum))
+
+
+@_inverse_resolvent.defjvp
+def _inverse_resolvent_tangent(primals, tangents):
+    x = _inverse_resolvent(*primals)
+
+    def right(order_parameter, noise, temperature, gamma, h):
+        return temperature + h * jnp.sum(_renormalised(order_parameter, noise, gamma * h / x) * noise)
+
+    order_parameter, noise, _, gamma, h = primals
+    v = _renormalised(order_parameter, noise, gamma * h / x) @ noise
+    slope = 1 - gamma * (h / x) ** 2 * jnp.sum(v * v.T)
+    return x, jax.jvp(right, primals, tangents)[1] / slope
 
 
 def _misfit(model, order_parameter):
@@ -358,39 +373,50 @@ def _predict(model, order_parameter) -> SolvablePrediction:
 @jax.jit
 def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
     factors = coordinates.full_rank(model.architecture)
+    minimum = _minimum(model, start, tolerance, max_steps)
+    overlaps = coordinates.order_parameters(minimum.point, factors)
     alpha, shares, _ = width_numbers(model.examples, model.architecture)
+    energy, bulk = _energy(model, overlaps[0]), coordinates.entropy(minimum.point, shares, factors)
+    return ActionMinimum(minimum._replace(value=bulk + alpha * energy), overlaps, energy, bulk)
 
-    def action(point, model, alpha, shares):
-        bulk = coordinates.entropy(point, shares, factors)
-        return bulk + alpha * _energy(model, coordinates.order_parameter(point, factors))
 
-    fixed = jax.lax.stop_gradient((model, alpha, shares))
-    slope = jax.grad(action)
+def _action(point, model: SolvableModel):
+    factors = coordinates.full_rank(model.architecture)
+    alpha, shares, _ = width_numbers(model.examples, model.architecture)
+    return coordinates.entropy(point, shares, factors) + alpha * _energy(
+        model, coordinates.order_parameter(point, factors)
+    )
 
-    def product(point, vector):
-        return jax.jvp(lambda one: slope(one, *fixed), (point,), (vector,))[1]
+
+def _product(model, point, vector):
+    return jax.jvp(lambda one: jax.grad(_action)(one, model), (point,), (vector,))[1]
+
+
+@jax.custom_jvp
+def _minimum(model: SolvableModel, start, tolerance, max_steps) -> Minimum:
+    dense = start.size <= _MOST_DENSE
 
     def derivatives(point):
-        value, gradient = jax.value_and_grad(action)(point, *fixed)
-        return value, gradient, jax.jacfwd(slope)(point, *fixed) if dense else point
+        value, gradient = jax.value_and_grad(_action)(point, model)
+        return value, gradient, jax.hessian(_action)(point, model) if dense else point
 
     def step(gradient, curvature, radius):
         if dense:
             return exact_step(gradient, curvature, radius)
-        products = partial(product, curvature)
-        return truncated_step(gradient, products, jnp.ones_like(gradient), radius, _MAX_PRODUCTS, tolerance)
+        product = partial(_product, model, curvature)
+        return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS, tolerance)
 
-    dense = factors.coordinates <= _MOST_DENSE
-    start = jax.lax.stop_gradient(start)
-    minimum = jax.lax.stop_gradient(minimise(derivatives, step, start, tolerance, max_steps, None if dense else start))
-    # Newton's next step: nothing is left of it but the derivative in the model's numbers.
-    gradient = slope(minimum.point, model, alpha, shares)
-    if dense:
-        change = jnp.linalg.solve(minimum.curvature, gradient)
-    else:
-        change, _ = cg(partial(product, minimum.point), gradient, tol=1e-12, maxiter=1000)
-    point = minimum.point - (change - jax.lax.stop_gradient(change))
-    overlaps = coordinates.order_parameters(point, factors)
-    energy, bulk = _energy(model, overlaps[0]), coordinates.entropy(point, shares, factors)
-    minimum = minimum._replace(point=point, value=bulk + alpha * energy, curvature=None)
-    return ActionMinimum(minimum, overlaps, energy, bulk)
+    return minimise(derivatives, step, start, tolerance, max_steps, None if dense else start)._replace(curvature=None)
+
+
+@_minimum.defjvp
+def _minimum_tangent(primals, tangents):
+    """The implicit function theorem, as in `theory.minimum`; NaN where the minimisation did not converge."""
+    model, *_ = primals
+    found = _minimum(*primals)
+    tilt = jax.jvp(lambda model: jax.grad(_action)(found.point, model), (model,), tangents[:1])[1]
+    change = jnp.linalg.solve(jax.hessian(_action)(found.point, model), tilt)
+    change = -jnp.where(found.outcome == Outcome.CONVERGED, 1.0, jnp.nan) * change
+    zero = jnp.zeros_like(found.value)
+    whole = [np.zeros(number.shape, jax.dtypes.float0) for number in (found.steps, found.outcome)]
+    return found, Minimum(change, zero, zero, *whole, None)
