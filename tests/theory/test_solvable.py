@@ -1,5 +1,10 @@
 """The solvable model against data drawn from its law, the solver, brute force and differences: (I1) to (I8)."""
 
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,3 +167,45 @@ def test_bad_numbers_are_refused(changes, message):
 def test_steps_that_run_out_raise():
     with pytest.raises(NotConverged, match="MAX_STEPS"):
         MODELS["one direction"].solve(max_steps=1)
+
+
+SCRIPT = Path(__file__).parents[2] / "_static" / "solvable.js"
+EACH = """models => models.map(model => {
+    const u = solvable.overlap(solvable.minimum(model));
+    return [...u, solvable.accuracy(u, model), solvable.accuracy([1, 0, 1], model)];
+})"""
+
+
+def in_javascript(models):
+    """What the page computes: entries of U, accuracies of the network and of the limit, one row per model."""
+    if node := shutil.which("node"):
+        source = f"const solvable = require({json.dumps(str(SCRIPT))}); console.log(JSON.stringify(({EACH})({json.dumps(models)})))"
+        return json.loads(subprocess.run([node, "-"], input=source, capture_output=True, text=True, check=True).stdout)
+    playwright = pytest.importorskip("playwright.sync_api", reason="neither node nor playwright is installed")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("neither node nor Chromium is installed")
+    with playwright.sync_playwright() as started:
+        page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.add_script_tag(path=str(SCRIPT))
+        return page.evaluate(EACH, models)
+
+
+def test_the_page_computes_what_the_library_does():
+    rng, count = np.random.default_rng(5), 200
+    signs = {"rho": (-0.95, 0.95), "first": (0, 3), "second": (-3, 3)}
+    sizes = {"gamma": (0.1, 10), "load": (0.1, 100), "heat": (0.003, 100)}
+    drawn = {name: rng.uniform(*ends, count) for name, ends in signs.items()}
+    drawn |= {name: np.exp(rng.uniform(*np.log(ends), count)) for name, ends in sizes.items()}
+
+    def one(rho, first, second, gamma, load, heat):
+        noise = jnp.eye(2) + rho * (1 - jnp.eye(2))
+        numbers = {"examples": 400.0, "features": 400 / gamma, "width": 400 / load, "temperature": heat}
+        model = SolvableModel(noise, jnp.stack([first, second]), **numbers)
+        u = model.solve(throw=False, tolerance=1e-11).order_parameters[0]
+        both = model.predict(u).accuracy, model.predict(jnp.eye(2)).accuracy
+        return jnp.stack([u[0, 0], u[0, 1], u[1, 1], *both])
+
+    wanted = jax.jit(jax.vmap(one))(*drawn.values())
+    found = in_javascript([dict(zip(drawn, map(float, numbers), strict=True)) for numbers in zip(*drawn.values(), strict=True)])
+    assert np.max(np.abs(np.array(found) - np.asarray(wanted))) < 1e-8
