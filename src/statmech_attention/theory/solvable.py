@@ -105,22 +105,22 @@ class SolvableModel:
         variance: ArrayLike | Sequence[ArrayLike] = 1.0,
         layers: Layers | None = None,
     ):
-        noise = checks.array("noise", noise, "paths paths", double=True)
-        checks.same("noise", "rows", noise.shape[0], "columns", noise.shape[1])
-        check_semi_definite("noise", noise)
-        signal = _directions("signal", signal)
-        offset = jnp.zeros_like(signal) if offset is None else _directions("offset", offset)
-        architecture = Architecture.of((noise.shape[0],) if layers is None else layers, width, variance)
+        covariance = checks.array("noise", noise, "paths paths", double=True)
+        checks.same("noise", "rows", covariance.shape[0], "columns", covariance.shape[1])
+        check_semi_definite("noise", covariance)
+        strength = _directions("signal", signal)
+        common = jnp.zeros_like(strength) if offset is None else _directions("offset", offset)
+        architecture = Architecture.of((covariance.shape[0],) if layers is None else layers, width, variance)
         chain = architecture.chain
         if chain.outputs != 1 or chain.readout.axes:
             raise ValueError(f"layers: wanted one output, got {architecture.layers}. Leave Outputs out.")
-        checks.same("noise", "rows", noise.shape[0], "paths of the layers", chain.paths)
-        checks.same("signal", "columns", signal.shape[1], "paths", chain.paths)
-        if offset.shape != signal.shape:
-            raise ValueError(f"offset: wanted the shape of the signal, {signal.shape}, got {offset.shape}.")
+        checks.same("noise", "rows", covariance.shape[0], "paths of the layers", chain.paths)
+        checks.same("signal", "columns", strength.shape[1], "paths", chain.paths)
+        if common.shape != strength.shape:
+            raise ValueError(f"offset: wanted the shape of the signal, {strength.shape}, got {common.shape}.")
         numbers = {"examples": examples, "features": features, "temperature": temperature}
         found = [checks.positive(name, number) for name, number in numbers.items()]
-        self._set(noise, signal, offset, *found[:2], architecture.widths, found[2], architecture.variances)
+        self._set(covariance, strength, common, *found[:2], architecture.widths, found[2], architecture.variances)
         object.__setattr__(self, "layers", architecture.layers)
 
     @classmethod
