@@ -153,7 +153,7 @@ def test_moments_of_a_problem():
     [
         ({"noise": [[1, 2.0], [2.0, 1]]}, "semi-definite"),
         ({"signal": [1.0]}, "paths"),
-        ({"offset": [[1.0, 2.0], [0, 1]]}, "shape of the signal"),
+        ({"offset": [[1.0, 2.0]]}, "shape of the signal"),
         ({"temperature": 0.0}, "positive"),
         ({"layers": (2, sma.Outputs(3))}, "one output"),
     ],

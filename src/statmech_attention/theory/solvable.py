@@ -283,16 +283,15 @@ def _root(matrix):
 
 
 class _Response(NamedTuple):
-    """$g$, $h$, $c$, $Q$, $V$, the product of the paths' gains and both overlaps of signals, at one $U$."""
+    """Numbers of (I2), (I4) and (I5) at one $U$; `noise` is $Q$ with the gains of the paths."""
 
     g: Array
     c: Array
     h: Array
     noise: Array
-    renormalised: Array
-    signal: Array  # q of (I4)
-    crossed: Array  # p
-    offset: Array  # r
+    q: Array
+    p: Array
+    r: Array
 
 
 def _response(model: SolvableModel, order_parameter) -> _Response:
@@ -306,8 +305,9 @@ def _response(model: SolvableModel, order_parameter) -> _Response:
     x = _inverse_resolvent(order_parameter, noise, model.temperature, gamma, h)
     c = gamma * h / x
     v = _renormalised(order_parameter, noise, c)
-    overlap = lambda a, b: c * jnp.sum((a @ v) * b)  # noqa: E731
-    return _Response(1 / x, c, h, noise, v, overlap(signal, signal), overlap(signal, offset), overlap(offset, offset))
+    p, r = c * jnp.sum((signal @ v) * offset), c * jnp.sum((offset @ v) * offset)
+    q = c * jnp.sum((signal @ v) * signal) - p**2 / (1 + r)
+    return _Response(1 / x, c, h, noise, q, p, r)
 
 
 def _renormalised(order_parameter, noise, c):
@@ -344,23 +344,21 @@ def _inverse_resolvent_tangent(primals, tangents):
 
 def _misfit(model, order_parameter):
     at = _response(model, order_parameter)
-    return at.g / (1 + at.signal - at.crossed**2 / (1 + at.offset))
+    return at.g / (1 + at.q)
 
 
 @jax.jit
 def _energy(model, order_parameter):
     at = _response(model, order_parameter)
-    gamma = model.examples / model.features
     spread = jnp.linalg.slogdet(jnp.eye(len(at.noise)) + at.c * at.noise @ order_parameter)[1]
-    volume = -jnp.log(at.g) + model.temperature * at.g - 1 + spread / gamma
-    return volume + at.g / (1 + at.signal - at.crossed**2 / (1 + at.offset))
+    volume = -jnp.log(at.g) + model.temperature * at.g - 1 + spread * model.features / model.examples
+    return volume + at.g / (1 + at.q)
 
 
 @jax.jit
 def _predict(model, order_parameter) -> SolvablePrediction:
     at = _response(model, order_parameter)
-    seen = at.signal - at.crossed**2 / (1 + at.offset)
-    slope, offset = seen / (1 + seen), at.crossed / ((1 + at.offset) * (1 + seen))
+    slope, offset = at.q / (1 + at.q), at.p / ((1 + at.r) * (1 + at.q))
     change = order_parameter @ at.noise @ order_parameter
     fall = jax.jvp(partial(_misfit, model), (order_parameter,), (change,))[1]
     spread = -model.examples / model.features * at.h * fall
