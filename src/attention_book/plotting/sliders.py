@@ -1,8 +1,4 @@
-"""Figures with sliders: panels computed for every position, drawn by Plotly in the browser.
-
-Nothing is loaded from other sites: a built book has Plotly among its own files. Without it, without
-scripts and in print there is a picture.
-"""
+"""Figures with sliders: panels for every position, drawn by Plotly; else a picture."""
 
 import base64
 import html
@@ -21,6 +17,8 @@ from matplotlib.colors import to_hex
 
 from statmech_attention import checks
 from statmech_attention.plotting.style import COLOURS
+
+_PANEL = 300  # pixels of a panel's width, about
 
 
 class Panel(NamedTuple):
@@ -160,13 +158,20 @@ def _traces(panels: Sequence[Panel | Matrix], frame: int) -> list[dict]:
             colour = panel.colours.get(name)
             paint = {} if colour is None else {"color": to_hex(COLOURS.get(colour, colour))}
             trace = {"type": "scatter", "x": x, "y": y, "name": name, "showlegend": name not in names, **axes}
-            if panel.dots is None:
-                trace |= {"mode": "lines", "line": paint | {"width": 1.4}}
-            else:
-                trace |= {"mode": "markers", "marker": paint | {"size": panel.dots}}
+            if panel.dots is not None:
+                trace["x"], trace["y"] = _strokes(x, y, panel.dots)
+            trace |= {"mode": "lines", "line": paint | {"width": panel.dots or 1.4}}
             traces.append(trace)
             names.add(name)
     return traces
+
+
+def _strokes(x, y, size: float):
+    """Points as strokes as long as they are wide: one path, where markers are as many elements as points."""
+    points = np.unique(np.stack([x, y], axis=1), axis=0)
+    half = 0.5 * size * np.ptp(points[:, 0]) / _PANEL
+    across = points[:, :1] + np.array([-half, half, np.nan])
+    return across.ravel().astype(np.float32), np.repeat(points[:, 1], 3)
 
 
 def _axes(panel: Panel | Matrix, number) -> dict:
@@ -265,14 +270,15 @@ _HTML = """\
       Plotly.react(plot, figure.frames[at].data, layout, {responsive: true, displayModeBar: false});
     };
     for (const knob of knobs) {
-      const label = document.createElement("label"), input = document.createElement("input"), said = document.createElement("output");
+      const [label, input, said] = ["label", "input", "output"].map(name => document.createElement(name));
       const say = () => {
         said.textContent = knob.label + " = " + knob.values[input.value];
         input.setAttribute("aria-valuetext", said.textContent);
       };
       Object.assign(input, {type: "range", min: 0, max: knob.values.length - 1, step: 1, value: knob.first});
       // A slider of its own is as wide as the figure, below its value; several are beside their values.
-      input.style.cssText = alone ? "display:block;width:100%" : "width:min(14rem,52%);vertical-align:middle;margin-right:0.7rem";
+      input.style.cssText = alone ? "display:block;width:100%"
+        : "width:min(14rem,52%);vertical-align:middle;margin-right:0.7rem";
       label.style.cssText = alone ? "display:block" : "display:inline-block;width:min(26rem,100%)";
       input.addEventListener("input", () => { say(); draw(); });
       label.append(...(alone ? [said, input] : [input, said]));
