@@ -1,5 +1,6 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
+from statmech_attention.theory import solvable
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
@@ -35,6 +36,7 @@ __all__ = [
     "path_kernel",
     "predict",
     "restrict_paths",
+    "solvable",
     "solve",
     "solve_sweep",
 ]

@@ -1,0 +1,212 @@
+"""The solvable model against data drawn from its law, the solver, brute force and differences: (I1) to (I8)."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import statmech_attention as sma
+from statmech_attention.theory import NotConverged
+from statmech_attention.theory.coordinates import entropy, full_rank, order_parameters
+from statmech_attention.theory.solvable import SolvableModel
+
+NOISE = np.array([[1.0, 0.6], [0.6, 0.8]])
+SIZES = {"examples": 400, "features": 240, "temperature": 0.1, "width": 25.0}
+MODELS = {
+    "one direction": SolvableModel(NOISE, [[1.8, 0.4], [0, 0]], **SIZES),
+    "two directions": SolvableModel(NOISE, [[1.5, 0.0], [0.3, 1.2]], **SIZES),
+    "offset": SolvableModel(NOISE, [[1.8, 0.0], [0, 0]], offset=[[1.5, 0.2], [0, 2.0]], **SIZES),
+    "skip": SolvableModel(NOISE, [1.2, 0.5], layers=(sma.SkipHeads(1),), variance=(0.7, 1.3, 0.9), **SIZES),
+}
+
+
+@pytest.fixture(params=MODELS, scope="module")
+def model(request):
+    return MODELS[request.param]
+
+
+def within(found, values, bias=0.0):
+    """Four standard errors of the mean over draws, and what is left out at these sizes."""
+    error = np.std(values, ddof=1) / len(values) ** 0.5
+    return abs(float(found) - np.mean(values)) < 4 * error + bias
+
+
+def test_energy_and_outputs_are_those_of_data(model):
+    overlap = np.array([[1.3, -0.5], [-0.5, 0.9]])
+    rows = []
+    for key in jax.random.split(jax.random.key(1), 12):
+        problem, test, labels = model.sample(key, 2000)
+        mean, variance = sma.predict(problem, test, overlap)
+        means = [float(np.mean(mean[labels == sign])) for sign in (1, -1)]
+        spread = np.mean([np.var(mean[labels == sign]) for sign in (1, -1)])
+        right, error = float(sma.theory.accuracy(mean, labels)), np.mean((mean - labels) ** 2)
+        slope, offset = (means[0] - means[1]) / 2, sum(means) / 2
+        rows.append([sma.theory.energy(problem, overlap), slope, offset, spread, np.mean(variance), right, error])
+    measured = np.array(rows, float).T
+    found = [model.energy(overlap), *model.predict(overlap)]
+    # What is left out is of order 1/P: the signals' own part of the volume, and their part of the variance.
+    for name, one, values in zip(("energy", *model.predict(overlap)._fields), found, measured, strict=True):
+        assert within(one, values, 0.01 if name in ("energy", "variance") else 0.003), name
+
+
+def test_saddle_point_is_the_lowest_point_of_the_action(model):
+    found = model.solve()
+    factors = full_rank(model.architecture)
+
+    @jax.jit
+    def action(point):
+        bulk = entropy(point, jnp.ones(len(factors.sizes)), factors)
+        return bulk + 16 * model.energy(order_parameters(point, factors)[0])
+
+    points = np.random.default_rng(7).uniform(-2, 2, (4000, factors.coordinates))
+    values = np.asarray(jax.lax.map(action, jnp.asarray(points), batch_size=500))
+    best = minimize(action, points[np.argmin(values)], method="Powell", options={"xtol": 1e-6, "ftol": 1e-12})
+    assert best.fun == pytest.approx(float(found.minimum.value), abs=1e-6) and best.fun <= values.min()
+
+
+def test_saddle_point_is_that_of_the_solver_on_data():
+    model = SolvableModel([[1, 0.9], [0.9, 1]], [2.0, 0], examples=400, features=300, width=20.0, temperature=0.1)
+    wanted = model.solve().order_parameters[0]
+    draws = [sma.solve(model.sample(key, 1)[0]).order_parameter for key in jax.random.split(jax.random.key(2), 6)]
+    error = np.std(draws, axis=0, ddof=1) / len(draws) ** 0.5
+    assert np.all(np.abs(np.mean(draws, axis=0) - wanted) < 4 * error + 0.01 * np.linalg.norm(wanted))
+
+
+def test_several_layers_differ_by_the_entropy_alone():
+    noise, signal = np.eye(4) + 0.4 * np.eye(4)[::-1], np.array([1.5, 0.2, 0.0, -0.3])
+    model = SolvableModel(
+        noise, signal, layers=(2, 2), width=(20.0, 30.0, 25.0), **{k: SIZES[k] for k in SIZES if k != "width"}
+    )
+    found = model.solve()
+    problem, *_ = model.sample(jax.random.key(3), 1)
+    assert float(found.entropy) == pytest.approx(
+        float(sma.theory.entropy(found.order_parameters, layers=(2, 2), width=problem.width))
+    )
+    assert model.solve(start=found.order_parameters).minimum.steps == 0
+    flat = SolvableModel(noise, signal, **SIZES)
+    assert float(flat.energy(found.order_parameters[0])) == pytest.approx(float(found.energy), rel=1e-12)
+    truth = sma.solve(problem).order_parameter
+    assert np.linalg.norm(truth - found.order_parameters[0]) < 0.12 * np.linalg.norm(truth)
+
+
+def test_many_paths_stay_diagonal_and_alike():
+    """Beyond the dense Hessian: useless paths without shared noise, for which U has two different entries."""
+    model = SolvableModel(np.eye(20), 2.0 * np.eye(20)[0], **SIZES)
+    found = model.solve().order_parameters[0]
+    few = [float(found[0, 0]), float(found[1, 1]), float(model.solve().order_parameters[1])]
+    assert np.allclose(found, np.diag([few[0], *[few[1]] * 19]), atol=1e-7)
+
+    def action(x):
+        a, b, u = np.exp(x)
+        bulk = sma.theory.entropy([jnp.diag(jnp.array([a, *[b] * 19])), u], layers=(20,))
+        return float(bulk + 16 * model.energy(jnp.diag(jnp.array([a, *[b] * 19]))))
+
+    assert np.allclose(np.exp(minimize(action, np.zeros(3), tol=1e-9).x), few, rtol=1e-3)
+
+
+def outcome(correlation, temperature, width):
+    noise = jnp.eye(2) + correlation * (1 - jnp.eye(2))
+    numbers = {"examples": 400.0, "features": 240.0, "width": width, "temperature": temperature}
+    model = SolvableModel(noise, jnp.array([1.5, 0.1]), **numbers)
+    found = model.solve(throw=False, tolerance=1e-10)
+    prediction = model.predict(found.order_parameters[0])
+    return prediction.accuracy + found.order_parameters[0][0, 1] + found.energy + prediction.squared_error
+
+
+def test_derivatives_are_differences():
+    at = np.array([0.5, 0.2, 30.0])
+    run = jax.jit(outcome)
+    slopes = jax.jit(jax.grad(outcome, (0, 1, 2)))(*at)
+    for place, slope in enumerate(slopes):
+        step = 1e-4 * at[place] * np.eye(3)[place]
+        assert float(slope) == pytest.approx(
+            float(run(*(at + step)) - run(*(at - step))) / (2e-4 * at[place]), rel=1e-5
+        )
+
+
+def test_a_batch_is_its_members_and_infinite_width_is_the_limit():
+    heats = jnp.array([0.05, 0.3])
+    run = jax.jit(jax.vmap(lambda heat: outcome(0.3, heat, 20.0)))
+    assert np.allclose(run(heats), [run(heat[None])[0] for heat in heats], rtol=1e-9)
+    limit = MODELS["one direction"].replace(width=np.inf).solve()
+    assert np.allclose(limit.order_parameters[0], np.eye(2)) and float(limit.minimum.value) == pytest.approx(3.0)
+
+
+def test_moments_of_a_problem():
+    model = MODELS["offset"].replace(examples=2000, features=300)
+    found = SolvableModel.of(model.sample(jax.random.key(5), 1)[0])
+    assert np.allclose(found.noise, model.noise, atol=0.01)
+    for one, two in (("signal", "signal"), ("signal", "offset"), ("offset", "offset")):
+        grams = [getattr(at, one).T @ getattr(at, two) for at in (model, found)]
+        assert np.allclose(*grams, atol=0.15), (one, two)
+    assert (found.examples, found.features, found.width, found.layers) == (2000, 300, (25.0, 25.0), (2,))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"noise": [[1, 2.0], [2.0, 1]]}, "semi-definite"),
+        ({"signal": [1.0]}, "paths"),
+        ({"offset": [[1.0, 2.0]]}, "shape of the signal"),
+        ({"temperature": 0.0}, "positive"),
+        ({"layers": (2, sma.Outputs(3))}, "one output"),
+    ],
+)
+def test_bad_numbers_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        MODELS["one direction"].replace(**changes)
+
+
+def test_steps_that_run_out_raise():
+    with pytest.raises(NotConverged, match="MAX_STEPS"):
+        MODELS["one direction"].solve(max_steps=1)
+
+
+SCRIPT = Path(__file__).parents[2] / "_static" / "solvable.js"
+EACH = """models => models.map(model => {
+    const u = solvable.overlap(solvable.minimum(model));
+    return [...u, solvable.accuracy(u, model), solvable.accuracy([1, 0, 1], model)];
+})"""
+
+
+def in_javascript(models):
+    """What the page computes: entries of U, accuracies of the network and of the limit, one row per model."""
+    if node := shutil.which("node"):
+        source = f"const solvable = require({json.dumps(str(SCRIPT))}); console.log(JSON.stringify(({EACH})({json.dumps(models)})))"
+        return json.loads(subprocess.run([node, "-"], input=source, capture_output=True, text=True, check=True).stdout)
+    playwright = pytest.importorskip("playwright.sync_api", reason="neither node nor playwright is installed")
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if browser is None:
+        pytest.skip("neither node nor Chromium is installed")
+    with playwright.sync_playwright() as started:
+        page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page.add_script_tag(path=str(SCRIPT))
+        return page.evaluate(EACH, models)
+
+
+def test_the_page_computes_what_the_library_does():
+    rng, count = np.random.default_rng(5), 200
+    signs = {"rho": (-0.95, 0.95), "first": (0, 3), "second": (-3, 3)}
+    sizes = {"gamma": (0.1, 10), "load": (0.1, 100), "heat": (0.003, 100)}
+    drawn = {name: rng.uniform(*ends, count) for name, ends in signs.items()}
+    drawn |= {name: np.exp(rng.uniform(*np.log(ends), count)) for name, ends in sizes.items()}
+
+    def one(rho, first, second, gamma, load, heat):
+        noise = jnp.eye(2) + rho * (1 - jnp.eye(2))
+        numbers = {"examples": 400.0, "features": 400 / gamma, "width": 400 / load, "temperature": heat}
+        model = SolvableModel(noise, jnp.stack([first, second]), **numbers)
+        u = model.solve(throw=False, tolerance=1e-11).order_parameters[0]
+        both = model.predict(u).accuracy, model.predict(jnp.eye(2)).accuracy
+        return jnp.stack([u[0, 0], u[0, 1], u[1, 1], *both])
+
+    wanted = jax.jit(jax.vmap(one))(*drawn.values())
+    found = in_javascript(
+        [dict(zip(drawn, map(float, numbers), strict=True)) for numbers in zip(*drawn.values(), strict=True)]
+    )
+    assert np.max(np.abs(np.array(found) - np.asarray(wanted))) < 1e-8
