@@ -42,17 +42,17 @@ class Agreement(NamedTuple):
     p_value: float  # share of renumberings, with the given one, that agree at least as well
 
 
-def block_share(order_parameter: ArrayLike, *, heads: Layers, layer: int = 1) -> BlockShare:
+def block_share(order_parameter: ArrayLike, *, layers: Layers, layer: int = 1) -> BlockShare:
     r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
 
     $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$; ours,
     the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
     """
-    matrix, paths = _matrix("order_parameter", order_parameter, heads)
+    matrix, paths = _matrix("order_parameter", order_parameter, layers)
     if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
         raise ValueError(f"layer: wanted a whole number from 1 to {paths.shape[1]}, got {layer!r}.")
     if len(paths) < 2:
-        raise ValueError("heads: wanted at least two paths, got one: it has no off-diagonal.")
+        raise ValueError("layers: wanted at least two paths, got one: it has no off-diagonal.")
     sizes, apart = np.abs(matrix), ~np.eye(len(paths), dtype=bool)
     inside = apart & _same_head(paths, layer - 1)
     total = sizes[apart].sum()
@@ -63,7 +63,7 @@ def agreement(
     order_parameter: ArrayLike,
     other: ArrayLike,
     *,
-    heads: Layers,
+    layers: Layers,
     seed: int = 0,
     entries: str = "all",
     compared: str = "ranks",
@@ -79,7 +79,7 @@ def agreement(
 
     Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
     """
-    (one, paths), (two, _) = _matrix("order_parameter", order_parameter, heads), _matrix("other", other, heads)
+    (one, paths), (two, _) = _matrix("order_parameter", order_parameter, layers), _matrix("other", other, layers)
     for name, matrix in (("order_parameter", one), ("other", two)):
         if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
             raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not.")
@@ -90,7 +90,7 @@ def agreement(
         one, two = _ranked(one, taken), _ranked(two, taken)
     # A renumbering maps the chosen entries to each other: each pair once on one side is enough.
     once = np.triu(taken)
-    orders = _renumberings(Chain.of(heads), np.random.default_rng(seed)) if renumber else [np.arange(len(paths))]
+    orders = _renumberings(Chain.of(layers), np.random.default_rng(seed)) if renumber else [np.arange(len(paths))]
     left, right = one[once], np.stack([two[np.ix_(order, order)][once] for order in orders])
     products = left * right
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -107,10 +107,10 @@ def agreement(
     return Agreement(float(found[0]), float(low), float(high), float(np.mean(found >= found[0] - 1e-12)))
 
 
-def _matrix(name: str, matrix, heads) -> tuple[Float[np.ndarray, "paths paths"], Int[np.ndarray, "paths layers"]]:
-    matrix, paths = np.asarray(matrix, float), np.asarray(path_indices(heads))
+def _matrix(name: str, matrix, layers) -> tuple[Float[np.ndarray, "paths paths"], Int[np.ndarray, "paths layers"]]:
+    matrix, paths = np.asarray(matrix, float), np.asarray(path_indices(layers))
     if matrix.shape != (len(paths),) * 2:
-        raise ValueError(f"{name}: wanted shape {(len(paths),) * 2} for heads {tuple(heads)}, got {matrix.shape}.")
+        raise ValueError(f"{name}: wanted shape {(len(paths),) * 2} for layers {tuple(layers)}, got {matrix.shape}.")
     if not np.all(np.isfinite(matrix)):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
     return matrix, paths

@@ -26,10 +26,10 @@ def test_block_share_by_explicit_loops():
                 total += abs(matrix[i, j])
                 same += one[layer - 1] == two[layer - 1]
                 inside += abs(matrix[i, j]) * (one[layer - 1] == two[layer - 1])
-        found = block_share(matrix, heads=heads, layer=layer)
+        found = block_share(matrix, layers=heads, layer=layer)
         assert found.value == pytest.approx(inside / total) and found.even == pytest.approx(same / 30)
-    assert math.isnan(block_share(np.eye(6), heads=heads).value)
-    assert block_share(np.kron(np.eye(2), np.ones((3, 3))), heads=heads).value == 1
+    assert math.isnan(block_share(np.eye(6), layers=heads).value)
+    assert block_share(np.kron(np.eye(2), np.ones((3, 3))), layers=heads).value == 1
 
 
 @pytest.mark.parametrize("entries", ["all", "diagonal", "off-diagonal", "blocks"])
@@ -48,7 +48,7 @@ def test_rank_correlation_is_that_of_scipy_over_pairs_of_paths(entries):
     for first, second in itertools.product(itertools.permutations(range(3)), itertools.permutations(range(2))):
         order = [2 * first[path // 2] + second[path % 2] for path in range(6)]
         values.append(spearmanr(one[pairs], two[np.ix_(order, order)][pairs]).statistic)
-    found = agreement(one, two, heads=heads, entries=entries)
+    found = agreement(one, two, layers=heads, entries=entries)
     assert found.value == pytest.approx(values[0])
     assert (found.null_low, found.null_high) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
     assert found.p_value == pytest.approx(np.mean(np.array(values) >= values[0] - 1e-9))
@@ -57,14 +57,16 @@ def test_rank_correlation_is_that_of_scipy_over_pairs_of_paths(entries):
 def test_signs_agree_with_themselves_and_not_with_their_opposites():
     random = np.random.default_rng(2)
     matrix = symmetric(random, 9)
-    assert agreement(matrix, 3 * matrix, heads=(3, 3), compared="signs", entries="off-diagonal").value == pytest.approx(
-        1
+    assert agreement(
+        matrix, 3 * matrix, layers=(3, 3), compared="signs", entries="off-diagonal"
+    ).value == pytest.approx(1)
+    assert agreement(matrix, -matrix, layers=(3, 3), compared="signs", entries="off-diagonal").value == pytest.approx(
+        -1
     )
-    assert agreement(matrix, -matrix, heads=(3, 3), compared="signs", entries="off-diagonal").value == pytest.approx(-1)
     other = np.where(np.eye(9, dtype=bool), matrix, -matrix)
     weight = np.sum(np.diag(matrix) ** 2), np.sum(np.triu(matrix, 1) ** 2)
     wanted = (weight[0] - weight[1]) / (weight[0] + weight[1])
-    assert agreement(matrix, other, heads=(3, 3), compared="signs").value == pytest.approx(wanted)
+    assert agreement(matrix, other, layers=(3, 3), compared="signs").value == pytest.approx(wanted)
 
 
 def test_blocks_alone_are_no_agreement():
@@ -73,12 +75,12 @@ def test_blocks_alone_are_no_agreement():
     mask = np.kron(np.eye(4), np.ones((4, 4)))
     for _ in range(60):
         one, two = (mask * (3 + random.random((16, 16))) for _ in range(2))
-        p_values.append(agreement(one + one.T, two + two.T, heads=heads, entries="off-diagonal").p_value)
+        p_values.append(agreement(one + one.T, two + two.T, layers=heads, entries="off-diagonal").p_value)
     # Uniform on (0, 1) if the test is honest: mean 1/2 with standard error 0.289 / sqrt(60).
     assert abs(np.mean(p_values) - 0.5) < 4 * 0.289 / math.sqrt(60)
     assert np.mean(np.array(p_values) <= 0.2) < 0.2 + 4 * math.sqrt(0.16 / 60)
     noisy = one + one.T + 0.01 * symmetric(random, 16)
-    assert agreement(one + one.T, noisy, heads=heads).p_value < 0.01
+    assert agreement(one + one.T, noisy, layers=heads).p_value < 0.01
 
 
 def test_a_skip_is_not_renumbered():
@@ -98,7 +100,7 @@ def test_a_skip_is_not_renumbered():
     other, pairs = symmetric(random, 9), np.triu_indices(9)
     orders = itertools.product(itertools.permutations(range(2)), repeat=2)
     each = [spearmanr(other[pairs], renumbered(*order)[pairs]).statistic for order in orders]
-    found = agreement(other, matrix, heads=layers)
+    found = agreement(other, matrix, layers=layers)
     assert found.value == pytest.approx(each[0])
     assert (found.null_low, found.null_high) == pytest.approx(tuple(np.quantile(each, [0.025, 0.975])))
     assert found.p_value == np.mean(np.array(each) >= each[0] - 1e-12)
@@ -107,7 +109,7 @@ def test_a_skip_is_not_renumbered():
 def test_many_heads_are_renumbered_at_random():
     random = np.random.default_rng(4)
     matrix = symmetric(random, 64)
-    found = agreement(matrix, matrix, heads=(8, 8))
+    found = agreement(matrix, matrix, layers=(8, 8))
     assert found.value == pytest.approx(1) and found.p_value == pytest.approx(1 / 5000)
     assert -0.2 < found.null_low < 0 < found.null_high < 0.2
 
@@ -115,27 +117,27 @@ def test_many_heads_are_renumbered_at_random():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: block_share(np.eye(3), heads=(2, 2)), r"order_parameter: wanted shape \(4, 4\)"),
-        (lambda: block_share(np.eye(4), heads=(2, 2), layer=3), "layer: wanted a whole number from 1 to 2"),
-        (lambda: block_share(np.eye(1), heads=(1, 1)), "heads: wanted at least two paths"),
-        (lambda: block_share(np.full((4, 4), np.nan), heads=(2, 2)), "order_parameter: wanted finite"),
-        (lambda: agreement(np.eye(4), np.eye(3), heads=(2, 2)), "other: wanted shape"),
-        (lambda: agreement(np.eye(4), np.triu(np.ones((4, 4))), heads=(2, 2)), "other: wanted a symmetric matrix"),
-        (lambda: agreement(np.eye(4), np.eye(4), heads=(2, 2), entries="some"), "entries: wanted one of all"),
-        (lambda: agreement(np.eye(4), np.eye(4), heads=(4, 1), entries="blocks"), "entries: there are none"),
-        (lambda: agreement(np.eye(4), np.eye(4), heads=(2, 2), compared="sizes"), "compared: wanted one of ranks"),
+        (lambda: block_share(np.eye(3), layers=(2, 2)), r"order_parameter: wanted shape \(4, 4\)"),
+        (lambda: block_share(np.eye(4), layers=(2, 2), layer=3), "layer: wanted a whole number from 1 to 2"),
+        (lambda: block_share(np.eye(1), layers=(1, 1)), "layers: wanted at least two paths"),
+        (lambda: block_share(np.full((4, 4), np.nan), layers=(2, 2)), "order_parameter: wanted finite"),
+        (lambda: agreement(np.eye(4), np.eye(3), layers=(2, 2)), "other: wanted shape"),
+        (lambda: agreement(np.eye(4), np.triu(np.ones((4, 4))), layers=(2, 2)), "other: wanted a symmetric matrix"),
+        (lambda: agreement(np.eye(4), np.eye(4), layers=(2, 2), entries="some"), "entries: wanted one of all"),
+        (lambda: agreement(np.eye(4), np.eye(4), layers=(4, 1), entries="blocks"), "entries: there are none"),
+        (lambda: agreement(np.eye(4), np.eye(4), layers=(2, 2), compared="sizes"), "compared: wanted one of ranks"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-    assert math.isnan(agreement(np.eye(4), np.ones((4, 4)), heads=(2, 2)).value)
+    assert math.isnan(agreement(np.eye(4), np.ones((4, 4)), layers=(2, 2)).value)
 
 
 def test_the_value_alone_is_the_same_value():
     random = np.random.default_rng(4)
     one, two = symmetric(random, 6), symmetric(random, 6)
     for options in ({}, {"entries": "blocks"}, {"compared": "signs", "entries": "off-diagonal"}):
-        alone = agreement(one, two, heads=(3, 2), renumber=False, **options)
-        assert alone.value == pytest.approx(agreement(one, two, heads=(3, 2), **options).value)
+        alone = agreement(one, two, layers=(3, 2), renumber=False, **options)
+        assert alone.value == pytest.approx(agreement(one, two, layers=(3, 2), **options).value)
         assert all(math.isnan(value) for value in alone[1:])

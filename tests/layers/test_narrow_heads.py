@@ -295,7 +295,7 @@ def test_trained_networks_are_converted_pruned_and_stored(tmp_path):
         assert 0.8 / np.sqrt(inputs) < found <= 1 / np.sqrt(inputs)
     rng = np.random.default_rng(0)
     tokens = jnp.asarray(rng.normal(size=(3, 4, 192)), jnp.float32)
-    network = trained_network(parameters, heads=heads)
+    network = trained_network(parameters, layers=heads)
     xi = sma.attentioned_inputs(tokens, network.attention, readout="mean", layers=heads)
     wanted = sma.forward(parameters.weights(), tokens, network.attention, readout="mean", layers=heads)
     np.testing.assert_allclose(network.outputs(xi), wanted, rtol=1e-4, atol=1e-6)

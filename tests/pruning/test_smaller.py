@@ -68,7 +68,7 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
 @pytest.mark.parametrize("removed", [[1], [0, 2, 4], [0, 1, 3], [0, 1, 2, 3, 4]])
 def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(removed):
     parameters, inputs, _ = network_of(SKIPS)
-    network = trained_network(parameters, heads=SKIPS)
+    network = trained_network(parameters, layers=SKIPS)
     attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", layers=SKIPS)
     kept = np.isin(np.arange(5), removed, invert=True)
     masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), kept[None], layers=SKIPS)[0]

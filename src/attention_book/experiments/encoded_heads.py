@@ -120,8 +120,8 @@ class EncodedHeads(OnEncoder):
         networks = {"deep": self.layers, "flat": [range(read.encoder.depth)]}
         found = encoded_task(read, networks, self.examples, self.directions)
         deep = found.networks["deep"]
-        heads = tuple(Heads(count, values=self.head_dimension) for count in deep.chain.heads)
-        return found._replace(networks={**found.networks, "narrow": AttentionedInputs(deep.values, heads)})
+        layers = tuple(Heads(count, values=self.head_dimension) for count in deep.chain.heads)
+        return found._replace(networks={**found.networks, "narrow": AttentionedInputs(deep.values, layers)})
 
     def problem(self, encoded: EncodedTask, network: str, examples: int | None = None) -> EncodedProblem:
         """The problem of a network, with so many training sentences."""
@@ -185,7 +185,7 @@ class EncodedHeads(OnEncoder):
             random=self.random,
             seed=self.seed,
             steps=self.steps,
-            layers=(per_layer,) * (sum(problem.train.chain.heads) // per_layer),
+            encoder_layers=(per_layer,) * (sum(problem.train.chain.heads) // per_layer),
             known=known,
         )
         step()

@@ -91,7 +91,7 @@ def encoded_task(
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
-    heads = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}
+    layers = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}
 
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
@@ -100,7 +100,7 @@ def encoded_task(
             pooled[places] = part.pooled
             order.append(places)
             for name in networks:
-                parts[name].append(ready(name, seen_first(part, sides[name], heads[name])))
+                parts[name].append(ready(name, seen_first(part, sides[name], layers[name])))
         back = np.argsort(np.concatenate(order))
         return {
             name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].layers)
@@ -206,9 +206,9 @@ class Stored(NamedTuple):
 
 def inputs_of(problem: EncodedProblem, scores, sizes: Sequence[int]) -> Stored:
     """Inputs to store of the deep network, by its heads' scores and the numbers of heads kept."""
-    heads = problem.train.layers
+    layers = problem.train.layers
     size = min(sizes, key=lambda size: abs(size - _HEADS))
-    kept = kept_heads(heads, removal_order(scores, layers=heads)[: sum(problem.train.chain.heads) - size])
+    kept = kept_heads(layers, removal_order(scores, layers=layers)[: sum(problem.train.chain.heads) - size])
     return Stored(problem.train, problem.labels, kept, problem.test.keep_heads(kept), problem.test_labels)
 
 
@@ -241,6 +241,6 @@ def stored_inputs(recorded: xr.Dataset) -> Stored:
     train, test = (jnp.asarray(STEP * recorded[name].values) for name in ("stored_inputs", "stored_test_inputs"))
     labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
     # All layers of the deep network have as many heads as the encoder's.
-    heads = (round(train.shape[1] ** (1 / count)),) * count
+    layers = (round(train.shape[1] ** (1 / count)),) * count
     tests = AttentionedInputs(test, tuple(map(len, kept)))
-    return Stored(AttentionedInputs(train, heads), labels, kept, tests, test_labels)
+    return Stored(AttentionedInputs(train, layers), labels, kept, tests, test_labels)

@@ -59,17 +59,17 @@ def grid(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequenc
     `right` has the `halves` of every test sentence, by which accuracies are paired.
     """
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
-    heads, shape = sweep.attentioned.layers, (len(widths), len(temperatures))
+    layers, shape = sweep.attentioned.layers, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
     scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
-    shares = np.zeros((len(heads), *shape))
+    shares = np.zeros((len(layers), *shape))
     for place in np.ndindex(shape):
         overlap = sweep.order_parameter[place]
         temperature = float(temperatures[place[1]])
         seen, on_test[place] = hits(problem, overlap, temperature)
         on_validation[place] = seen.mean()
-        scores[:, *place] = [head_scores(overlap, layers=heads, definition=one) for one in DEFINITIONS]
-        shares[:, *place] = [block_share(overlap, heads=heads, layer=layer + 1).value for layer in range(len(heads))]
+        scores[:, *place] = [head_scores(overlap, layers=layers, definition=one) for one in DEFINITIONS]
+        shares[:, *place] = [block_share(overlap, layers=layers, layer=layer + 1).value for layer in range(len(layers))]
     return xr.Dataset(
         {
             "accuracy": (both, on_test.mean(axis=-1)),
@@ -92,32 +92,32 @@ def by_labels(problem: EncodedProblem, width: float, temperatures: Sequence[floa
 
 
 def score_of_heads(
-    problem: EncodedProblem, solution: Solution, norms, layers, *, evidence: bool
+    problem: EncodedProblem, solution: Solution, norms, encoder_layers, *, evidence: bool
 ) -> dict[str, Float[np.ndarray, " heads"]]:
     """All scores of heads, the largest for the head that is kept longest.
 
     The last three use the labels of validation sentences; "greedy" is the step of removal. `norms`
-    are those of a trained network's values; `layers` are the encoder's numbers of heads, within
+    are those of a trained network's values; `encoder_layers` are the encoder's numbers of heads, within
     which Taylor importances are normalised.
     """
-    train, heads, overlap = problem.train, problem.train.layers, solution.order_parameter
+    train, layers, overlap = problem.train, problem.train.layers, solution.order_parameter
     on_train, on_validation = (
         np.asarray(predictor_contributions(solution.problem, inputs, overlap)) for inputs in (train, problem.validation)
     )
-    taylor = taylor_importance(on_train, problem.labels, layers=heads)
-    order = greedy_order(on_validation, problem.validation_labels, layers=heads)
+    taylor = taylor_importance(on_train, problem.labels, layers=layers)
+    order = greedy_order(on_validation, problem.validation_labels, layers=layers)
     greedy = np.full(sum(train.chain.heads), float(len(order)))
     greedy[order] = np.arange(len(order))
     found = {
-        "both": head_scores(overlap, layers=heads, definition="both"),
-        "either": head_scores(overlap, layers=heads, definition="either"),
-        "weighted": head_scores(overlap * path_covariance(train), layers=heads, definition="both"),
+        "both": head_scores(overlap, layers=layers, definition="both"),
+        "either": head_scores(overlap, layers=layers, definition="either"),
+        "weighted": head_scores(overlap * path_covariance(train), layers=layers, definition="both"),
         "alignment": alignments(problem),
         "Taylor": taylor,
-        "Taylor by layer": normalised_by_layer(taylor, layers=layers),
+        "Taylor by layer": normalised_by_layer(taylor, layers=encoder_layers),
         "weight norm": norms,
-        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, layers=heads),
-        "leave one out": head_drops(on_validation, problem.validation_labels, layers=heads).mean,
+        "Taylor, validation": taylor_importance(on_validation, problem.validation_labels, layers=layers),
+        "leave one out": head_drops(on_validation, problem.validation_labels, layers=layers).mean,
         "greedy": greedy,
     }
     if evidence:
@@ -134,7 +134,7 @@ def selected(
     random: int,
     seed: int,
     steps: int,
-    layers,
+    encoder_layers,
     known: Mapping[str, Float[np.ndarray, " heads"]],
 ) -> xr.Dataset:
     """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
@@ -144,15 +144,15 @@ def selected(
     network that gradient descent trained, at any number of heads. The evidence lost is not computed
     if it is `known`.
     """
-    heads = problem.train.layers
+    layers = problem.train.layers
     learned = Problem(problem.train, problem.labels, width=width, temperature=temperature)
     solution = solve(learned, tolerance=TOLERANCE, throw=False)
     network = train_weights(learned, key=jax.random.key(seed), steps=steps)
     norms = np.concatenate([np.linalg.norm(layer, axis=(1, 2)) for layer in network.weights.values])
-    scores = score_of_heads(problem, solution, norms, layers, evidence=EVIDENCE not in known) | dict(known)
+    scores = score_of_heads(problem, solution, norms, encoder_layers, evidence=EVIDENCE not in known) | dict(known)
     draws, count = np.random.default_rng(seed), sum(problem.train.chain.heads)
     everything = scores | {f"random {number}": draws.random(count) for number in range(random)}
-    orders = {name: removal_order(values, layers=heads) for name, values in everything.items()}
+    orders = {name: removal_order(values, layers=layers) for name, values in everything.items()}
     own = predictor_contributions(learned, problem.test, solution.order_parameter)
     contributions = {"": np.asarray(own), "trained_": np.asarray(path_contributions(network.weights, problem.test))}
     solved = [[learned_again(problem, solution, order[: count - size]) for size in sizes] for order in orders.values()]
@@ -160,9 +160,9 @@ def selected(
     found: dict[str, tuple] = {"learned": (("order", "kept"), refitted.mean(axis=-1))}
     found["learned_right"] = (("order", "kept", "sentence"), halves(refitted))
     for name, parts in contributions.items():
-        curves = [pruning_curve(parts, problem.test_labels, order, layers=heads).mean for order in orders.values()]
+        curves = [pruning_curve(parts, problem.test_labels, order, layers=layers).mean for order in orders.values()]
         found[f"{name}masked"] = (("order", "removed"), np.array(curves, np.float32))
-        found[f"{name}drop"] = ("head", head_drops(parts, problem.test_labels, layers=heads).mean)
+        found[f"{name}drop"] = ("head", head_drops(parts, problem.test_labels, layers=layers).mean)
     return xr.Dataset(
         {
             **found,

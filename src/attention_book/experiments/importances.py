@@ -60,8 +60,8 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
     if not pairs:
         raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
-    scores, drops, heads = zip(*pairs, strict=True)
-    return ordering(scores, drops, heads=heads, within=within)
+    scores, drops, layers = zip(*pairs, strict=True)
+    return ordering(scores, drops, layers=layers, within=within)
 
 
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
@@ -88,7 +88,7 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) ->
     return found
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | None, heads: tuple) -> HeadsOfNetwork:
+def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | None, layers: tuple) -> HeadsOfNetwork:
     scores = pruned["theory_score"].mean("draw")
     solved = [float(width) for width in pruned["width"].values]
     known = solved if widths is None else [width for width in widths if width in solved]
@@ -114,7 +114,7 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | N
     measures |= {str(name): pruned["score"].sel(criterion=name).values for name in pruned["criterion"].values}
     sets = [str(name) for name in pruned["test_set"].values]
     drops, errors = (dict(zip(sets, pruned[name].values, strict=True)) for name in ("drop", "drop_error"))
-    return HeadsOfNetwork(measures, drops, errors, heads, pruned)
+    return HeadsOfNetwork(measures, drops, errors, layers, pruned)
 
 
 def pooled(values, *, confidence_level: float | int = 0.95, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:

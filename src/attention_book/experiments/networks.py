@@ -84,7 +84,7 @@ class OnNetwork(Experiment):
 
     @property
     def chain(self) -> tuple:
-        """The layers as `heads` takes them, as in `(4, 4)`, or `(SkipHeads(4), SkipHeads(4))`."""
+        """The layers, as in `(4, 4)`, or `(SkipHeads(4), SkipHeads(4))`."""
         return self.narrow_chain(None)
 
     def narrow_chain(self, values: float | int | None) -> tuple:
@@ -95,7 +95,7 @@ class OnNetwork(Experiment):
         if "network" in self.needs:
             found = self.network().layers
             if found != self.chain:
-                raise ValueError(f"{self.file('network')}: wanted heads {self.chain}, got {found}. Train it again.")
+                raise ValueError(f"{self.file('network')}: wanted layers {self.chain}, got {found}. Train it again.")
         if "theory" in self.needs:
             path, used = self.file("theory"), results.digest(self.file("network"))
             if results.record(path)["inputs"].get("network") != used:
@@ -161,6 +161,6 @@ def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
     return Sequences(seen_by(network, batches), sample.labels)
 
 
-@partial(jax.jit, static_argnames="heads")
-def _through(attention: QueryKeyAttention | tuple[()], inputs, heads) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, readout="mean", layers=heads)
+@partial(jax.jit, static_argnames="layers")
+def _through(attention: QueryKeyAttention | tuple[()], inputs, layers) -> AttentionedInputs:
+    return attentioned_inputs(inputs, attention, readout="mean", layers=layers)

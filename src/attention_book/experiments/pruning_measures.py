@@ -40,11 +40,11 @@ _SHARE = 0.25  # of the heads, of which every choice is tried
 _DEFINITIONS = (*DEFINITIONS, "weighted")
 
 
-def head_scores_by(definition: str, order_parameter, covariance, heads: tuple) -> Float[np.ndarray, " heads"]:
+def head_scores_by(definition: str, order_parameter, covariance, layers: tuple) -> Float[np.ndarray, " heads"]:
     """Scores by a definition; "weighted" is "either" times the sizes of the path-path kernels."""
     weighted = definition == "weighted"
     matrix = np.asarray(order_parameter) * (np.asarray(covariance) if weighted else 1.0)
-    return np.asarray(head_scores(matrix, layers=heads, definition="either" if weighted else definition))
+    return np.asarray(head_scores(matrix, layers=layers, definition="either" if weighted else definition))
 
 
 class Contributions(NamedTuple):
@@ -94,30 +94,30 @@ def by_criterion(
 
     `few` are the theory's own training sequences: as little data as the theory has.
     """
-    heads = network.layers
-    options: dict[str, Any] = {"layers": heads, "bias": network.bias}
+    layers = network.layers
+    options: dict[str, Any] = {"layers": layers, "bias": network.bias}
     left_out, taylor = head_drops(*validation, **options), taylor_importance(*validation, **options)
     scores = {
         **{
-            f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, heads)
+            f"trained, {kind}": head_scores_by(kind, network.order_parameters[0], covariance, layers)
             for kind in _DEFINITIONS
         },
         # No order parameter at all: the attentioned inputs alone.
-        "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, heads),
+        "kernels": head_scores_by("weighted", np.eye(len(network.vectors)), covariance, layers),
         "weights": network.head_weight_norms(),
         "values": network.head_weight_norms(values_only=True),
         "confidence": confidence,
         "Taylor": taylor,
-        "Taylor, by layer": normalised_by_layer(taylor, layers=heads),
+        "Taylor, by layer": normalised_by_layer(taylor, layers=layers),
         "Taylor, signed": taylor_importance(*validation, signed=True, **options),
         "Taylor, few": taylor_importance(*few, **options),
         "leave one out, few": head_drops(*few, **options).mean,
         "leave one out": left_out.mean,
     }
-    followed = _followed(np.array(list(scores.values())), ("criterion",), heads, seen, network.bias)
+    followed = _followed(np.array(list(scores.values())), ("criterion",), layers, seen, network.bias)
     greedy = greedy_order(*validation, **options)
     rng = np.random.default_rng(seed)
-    orders = [removal_order(rng.random(len(left_out.mean)), layers=heads) for _ in range(_RANDOM_ORDERS)]
+    orders = [removal_order(rng.random(len(left_out.mean)), layers=layers) for _ in range(_RANDOM_ORDERS)]
     random = np.array([[pruning_curve(*one, order, **options).mean for one in seen.values()] for order in orders])
     greedy_curves = [pruning_curve(*one, greedy, **options) for one in seen.values()]
     curve, count = ("test_set", "removed"), max(round(_SHARE * len(confidence)), 1)
@@ -151,16 +151,16 @@ def by_theory(
 
 
 def _followed(
-    scores: np.ndarray, axes: tuple[str, ...], heads: tuple, seen: dict[str, Contributions], bias: float
+    scores: np.ndarray, axes: tuple[str, ...], layers: tuple, seen: dict[str, Contributions], bias: float
 ) -> xr.Dataset:
     """Orders of removal and curves, for scores with leading axes."""
-    leading, removals = scores.shape[:-1], _removals(heads)
+    leading, removals = scores.shape[:-1], _removals(layers)
     orders = np.empty((*leading, removals), int)
     curves = np.empty((2, *leading, len(seen), removals + 1))
     for index in np.ndindex(leading):
-        orders[index] = removal_order(scores[index], layers=heads)
+        orders[index] = removal_order(scores[index], layers=layers)
         for place, one in enumerate(seen.values()):
-            curves[(slice(None), *index, place)] = pruning_curve(*one, orders[index], layers=heads, bias=bias)
+            curves[(slice(None), *index, place)] = pruning_curve(*one, orders[index], layers=layers, bias=bias)
     return xr.Dataset(
         {
             "score": ((*axes, "head"), scores),
@@ -171,9 +171,9 @@ def _followed(
     )
 
 
-def _removals(heads: tuple) -> int:
+def _removals(layers: tuple) -> int:
     """Largest number of heads removed: all but one of every layer, all of a layer with a skip."""
-    return sum(layer.heads - layer.fewest for layer in chain(heads).layers)
+    return sum(layer.heads - layer.fewest for layer in chain(layers).layers)
 
 
 class Predictors(NamedTuple):
@@ -193,8 +193,8 @@ def predictors(
 
     `step` is called after every head that is left out and solved anew.
     """
-    heads = trains[0].inputs.layers
-    gates = path_gates(heads, whole_and_without_each(heads))[1:]
+    layers = trains[0].inputs.layers
+    gates = path_gates(layers, whole_and_without_each(layers))[1:]
     count = len(gates)
     overlaps, heats = order_parameters.values.astype(float), temperatures.transpose("draw", "width").values
     widths = order_parameters["width"].values
@@ -230,9 +230,9 @@ def predictors(
 class Hits:
     """Right answers of the predictors on a test set, counted batch by batch."""
 
-    def __init__(self, theory: Predictors, heads: tuple):
+    def __init__(self, theory: Predictors, layers: tuple):
         self._theory, self._examples = theory, 0
-        self._gates = path_gates(heads, whole_and_without_each(heads))
+        self._gates = path_gates(layers, whole_and_without_each(layers))
         count = theory.anew.shape[1]
         draws, widths = theory.whole.shape[:2]
         self._cut, self._fitted = np.zeros((draws, widths, count + 1)), np.zeros((draws, widths, count))

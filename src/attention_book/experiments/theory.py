@@ -171,10 +171,10 @@ class NarrowHeads(_Points):
     def _limit(self, draw, step, temperatures=None):
         temperatures = self.temperatures if temperatures is None else temperatures
         found, _ = self._points(draw, math.inf, None, None, step, temperatures)
-        heads = self.narrow_chain(1)  # slopes are the same in any dimension
-        problem = Problem(draw.train.inputs.values, draw.train.labels, layers=heads)
+        layers = self.narrow_chain(1)  # slopes are the same in any dimension
+        problem = Problem(draw.train.inputs.values, draw.train.labels, layers=layers)
         slopes = np.stack([evidence_slopes(problem.replace(temperature=heat)) for heat in temperatures])
-        stages = [stage.name for stage in chain(heads).stages]
+        stages = [stage.name for stage in chain(layers).stages]
         return found.assign(evidence_slope=(("temperature", "stage"), slopes)).assign_coords(stage=stages)
 
     def _width(self, draw, width, wider, step):

@@ -61,4 +61,4 @@ class Trained(OnNetwork):
     def _train(self, **options) -> Training:
         suite, names = self.suite(), ("width", "dimension", "seed", "epochs", "batch", "learning_rate", "weight_decay")
         asked = {name: getattr(self, name) for name in (*names, "biases", "validate_every")}
-        return train(suite.task, suite.split, heads=self.chain, **(asked | options))
+        return train(suite.task, suite.split, layers=self.chain, **(asked | options))

@@ -69,9 +69,9 @@ def best_temperatures(
     return axes
 
 
-def entries_compared(matrix: ArrayLike, other: ArrayLike, *, heads: Layers, axes: Axes | None = None):
+def entries_compared(matrix: ArrayLike, other: ArrayLike, *, layers: Layers, axes: Axes | None = None):
     """Entries of one order parameter against another, in units of the mean diagonal."""
-    paths = np.asarray(path_indices(heads))
+    paths = np.asarray(path_indices(layers))
     matrix, other = (np.asarray(one, float) for one in (matrix, other))
     axes = axes_or_new(axes, figsize=(4.4, 4.2))
     rows, columns = np.triu_indices(len(paths))

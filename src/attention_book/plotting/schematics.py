@@ -20,7 +20,7 @@ _ROW, _COLUMN = 1.0, 2.05
 
 
 def architecture(
-    heads: Sequence[int],
+    layers: Sequence[int],
     *,
     paths: Mapping[tuple[int, ...], str] | None = None,
     legend: bool = False,
@@ -30,12 +30,13 @@ def architecture(
 
     `paths` are colours by path, heads counted from 0; without them all paths are grey.
     """
-    axes = axes_or_new(axes, figsize=(1.35 * len(heads) + 4.1, 0.68 * max(heads) + 1.4 + 0.4 * legend))
+    axes = axes_or_new(axes, figsize=(1.35 * len(layers) + 4.1, 0.68 * max(layers) + 1.4 + 0.4 * legend))
     if paths is None:
-        paths = {tuple(int(head) for head in path): "#8C8C8C" for path in np.ndindex(*heads)}
-    columns = [2.05 + _COLUMN * layer for layer in range(len(heads))]
+        paths = {tuple(int(head) for head in path): "#8C8C8C" for path in np.ndindex(*layers)}
+    columns = [2.05 + _COLUMN * layer for layer in range(len(layers))]
     places = [
-        [(x, _ROW * ((count - 1) / 2 - head)) for head in range(count)] for x, count in zip(columns, heads, strict=True)
+        [(x, _ROW * ((count - 1) / 2 - head)) for head in range(count)]
+        for x, count in zip(columns, layers, strict=True)
     ]
     end = (columns[-1] + _COLUMN, 0.0)
     lines = _draw_paths(axes, places, paths, end)
@@ -46,7 +47,7 @@ def architecture(
             name = f"^{{({layer},{head})}}"
             _box(axes, place, rf"$\Omega{name}$", "white", _BOX, raised=0.18, words=rf"$V{name}\,\Omega{name}$")
         axes.text(column[0][0], column[0][1] + 0.5, f"layer {layer}", ha="center", va="bottom", fontsize=10)
-    height = _ROW * (max(heads) - 1) / 2
+    height = _ROW * (max(layers) - 1) / 2
     _draw_tokens(axes, places, height)
     arrow(axes, (end[0] + 0.25, 0), (end[0] + 0.75, 0), size=11)
     axes.text(end[0] + 0.8, 0, "$f(x)$", ha="left", va="center", fontsize=12)

@@ -45,7 +45,7 @@ class Ordering(NamedTuple):
 
 
 def ordering(
-    scores: Sequence, drops: Sequence, *, heads: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
+    scores: Sequence, drops: Sequence, *, layers: Sequence, seed: int = 0, within: bool = False, resamples: int = 20_000
 ) -> Ordering:
     r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
@@ -54,20 +54,20 @@ def ordering(
     heads well within layers and badly between them. The test permutes every network's heads at
     random, within layers where the coefficient is within layers.
     """
-    lists = {"scores": scores, "drops": drops, "heads": heads}
-    scores, drops, heads = (checks.listed(name, one, "one a network") for name, one in lists.items())
-    if not len(scores) == len(drops) == len(heads):
+    lists = {"scores": scores, "drops": drops, "layers": layers}
+    scores, drops, layers = (checks.listed(name, one, "one a network") for name, one in lists.items())
+    if not len(scores) == len(drops) == len(layers):
         raise ValueError(
-            f"scores: wanted scores, drops and heads of the same networks, at least one, got {len(scores)}, {len(drops)} "
-            f"and {len(heads)}."
+            f"scores: wanted scores, drops and layers of the same networks, at least one, got {len(scores)}, {len(drops)} "
+            f"and {len(layers)}."
         )
     resamples, seed = checks.whole("resamples", resamples), checks.seed("seed", seed)
     each, total = np.full(len(scores), np.nan), np.zeros(resamples)
-    for number, (score, drop, layers) in enumerate(zip(scores, drops, heads, strict=True)):
+    for number, (score, drop, own) in enumerate(zip(scores, drops, layers, strict=True)):
         score, drop = (
             np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
         )
-        layer = head_indices(layers)[:, 0]
+        layer = head_indices(own)[:, 0]
         if not len(score) == len(drop) == len(layer):
             raise ValueError(
                 f"scores: wanted a score and a drop for each of {len(layer)} heads, got {len(score)} and {len(drop)}."

@@ -15,9 +15,9 @@ from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels import check_semi_definite
 
 
-def path_weights(order_parameter: ArrayLike, *, heads: Layers) -> Float[np.ndarray, "paths paths"]:
+def path_weights(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "paths paths"]:
     r"""Weights $c_\pi c_{\pi'} U^{\pi\pi'}$ of pairs of paths in the kernel, $c_\pi$ of (X2)."""
-    layers = chain(heads)
+    layers = chain(layers)
     matrix = checks.known("order_parameter", order_parameter, "paths paths")
     if matrix.shape != (layers.paths,) * 2:
         raise ValueError(f"order_parameter: wanted shape {(layers.paths,) * 2}, got {matrix.shape}.")
@@ -26,29 +26,29 @@ def path_weights(order_parameter: ArrayLike, *, heads: Layers) -> Float[np.ndarr
     return np.outer(coefficients, coefficients) * matrix
 
 
-def layer_shares(order_parameter: ArrayLike, *, heads: Layers) -> Float[np.ndarray, " layers"]:
+def layer_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " layers"]:
     r"""Share $\hat s_l$ of each layer, our (R9).
 
     The sum $s_l^0$ is over pairs that both go past layer $l$; the share is 1 without skips.
     """
-    size, beside = np.abs(path_weights(order_parameter, heads=heads)), chain(heads).path_heads.T < 0
+    size, beside = np.abs(path_weights(order_parameter, layers=layers)), chain(layers).path_heads.T < 0
     return np.array([1 - size[np.ix_(along, along)].sum() / size.sum() for along in beside])
 
 
-def head_shares(order_parameter: ArrayLike, *, heads: Layers) -> Float[np.ndarray, " heads"]:
+def head_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
     r"""Share $\hat s_{l,h}$ of each head, our (R9): its score "either" before normalisation."""
-    size, branches = np.abs(path_weights(order_parameter, heads=heads)), chain(heads).path_heads
-    left = [branches[:, layer] != head for layer, head in head_indices(heads)]
+    size, branches = np.abs(path_weights(order_parameter, layers=layers)), chain(layers).path_heads
+    left = [branches[:, layer] != head for layer, head in head_indices(layers)]
     return np.array([1 - size[np.ix_(kept, kept)].sum() / size.sum() for kept in left])
 
 
-def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, heads: Layers) -> Float[np.ndarray, "3"]:
+def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
     """Divide the output's variance among all skips, heads in every layer, and the rest.
 
     `weights` are those of `path_weights`, `covariance` is that of `path_covariance`. The shares sum
     to 1; the last one can be negative.
     """
-    layers = chain(heads)
+    layers = chain(layers)
     parts, wanted = (
         [checks.known(name, one, "paths paths") for name, one in (("weights", weights), ("covariance", covariance))],
         (layers.paths,) * 2,

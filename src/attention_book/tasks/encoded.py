@@ -51,14 +51,14 @@ def encoded_sentences(
     sides = side_by_side(layers)
     if not sides or not all(sides):
         raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
-    heads = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))
+    chained = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))
     length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape for one compilation
     places = itertools.count()  # among the layers asked of the encoder
     asked = [[next(places) for _ in side] for side in sides]
 
     def inputs_of(sentences: Tokens):
         for part in encoded_batches(encoder, sentences.padded(length), sum(sides, []), batch=batch):
-            yield seen_first(part, asked, heads)
+            yield seen_first(part, asked, chained)
 
     whole = _joined(inputs_of(tokens))
     features = fitted_features(whole, directions)
@@ -77,11 +77,11 @@ def layers_on(encoder: Encoder, sides: Sequence[Sequence[int]], skips: bool) -> 
     return [kind(len(side) * encoder.heads) for side in sides]
 
 
-def seen_first(part: Encoding, sides: Sequence[Sequence[int]], heads=None) -> AttentionedInputs:
+def seen_first(part: Encoding, sides: Sequence[Sequence[int]], layers=None) -> AttentionedInputs:
     """Attentioned inputs read out at the first token; `sides` index `part.attention`."""
     attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
     # Only the readout's column goes through the attention.
-    return attentioned_inputs(part.embeddings, attention, readout="first", layers=heads)
+    return attentioned_inputs(part.embeddings, attention, readout="first", layers=layers)
 
 
 def _joined(parts: Iterable[AttentionedInputs]) -> AttentionedInputs:

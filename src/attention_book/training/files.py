@@ -90,8 +90,8 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
 
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
-    heads = layers_from_json(written)
-    overlaps = (dataset[_overlap_name(stage)].values for stage in chain(heads).stages[:-1])
+    read = layers_from_json(written)
+    overlaps = (dataset[_overlap_name(stage)].values for stage in chain(read).stages[:-1])
     return TrainedNetwork(
         queries,
         each("keys"),
@@ -101,7 +101,7 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
         int(dataset.attrs["best_step"]),
-        heads,
+        read,
         *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
 

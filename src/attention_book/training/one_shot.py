@@ -37,7 +37,7 @@ class Training:
     """Result of a training run."""
 
     parameters: Parameters  # of the best validation accuracy so far, in the trained scaling
-    heads: tuple[int | Kind, ...]  # the layers
+    layers: tuple[int | Kind, ...]
     best_step: int  # number of steps to these parameters
     # One row per validation, with columns `CURVE`; those of training are means since the previous row.
     curve: Float[np.ndarray, "validations 5"]
@@ -48,7 +48,7 @@ class Training:
 
     def network(self) -> TrainedNetwork:
         """Return attention, effective weights, order parameters and learning curve."""
-        return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, heads=self.heads)
+        return trained_network(self.parameters, curve=self.curve, best_step=self.best_step, layers=self.layers)
 
 
 class _Checkpoint(NamedTuple):
@@ -67,7 +67,7 @@ def train(
     split: Split,
     *,
     width: int = 512,
-    heads: Layers,
+    layers: Layers,
     seed: int,
     dimension: int = 128,
     epochs: int = 10,
@@ -91,9 +91,9 @@ def train(
     with the same result as without interruption, also for more `epochs` than at first; `stop_after`
     so many steps of this call it stops.
     """
-    layers = chain(heads)
+    layers = chain(layers)
     if layers.readout.axes:
-        raise ValueError(f"heads: wanted a network of one output to train, got {layers.spelled}.")
+        raise ValueError(f"layers: wanted a network of one output to train, got {layers.spelled}.")
     settings = _settings(layers, width, dimension, seed, batch, learning_rate, weight_decay, validate_every)
     if biases:
         settings["biases"] = True

@@ -52,14 +52,14 @@ class Parameters(NamedTuple):
         return Weights(features * self.projection, values, width * self.readout)
 
 
-def initial(key: Key, heads, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
+def initial(key: Key, layers, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
     """Draw parameters, uniform up to the inverse root of the number of inputs, in float32.
 
     The other parameters are the same with and without `biases`.
     """
-    kinds = chain(heads).layers
-    layers = len(kinds)
-    keys = [*jax.random.split(key, 3 * layers + 2), *jax.random.split(jax.random.fold_in(key, 1))]
+    kinds = chain(layers).layers
+    depth = len(kinds)
+    keys = [*jax.random.split(key, 3 * depth + 2), *jax.random.split(jax.random.fold_in(key, 1))]
 
     def uniform(number: int, *shape: int, inputs: int | None = None):
         bound = 1 / math.sqrt(shape[-1] if inputs is None else inputs)
@@ -73,29 +73,29 @@ def initial(key: Key, heads, width: int, dimension: int, features: int, biases: 
 
     return Parameters(
         tuple(uniform(layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
-        tuple(uniform(layers + layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
-        uniform(3 * layers, width, features),
-        tuple(values(2 * layers + layer, kind.weight_shapes(width, width)) for layer, kind in enumerate(kinds)),
-        uniform(3 * layers + 1, width),
-        uniform(3 * layers + 2, width, inputs=features) if biases else None,
-        uniform(3 * layers + 3, inputs=width) if biases else None,
+        tuple(uniform(depth + layer, kind.heads, dimension, features) for layer, kind in enumerate(kinds)),
+        uniform(3 * depth, width, features),
+        tuple(values(2 * depth + layer, kind.weight_shapes(width, width)) for layer, kind in enumerate(kinds)),
+        uniform(3 * depth + 1, width),
+        uniform(3 * depth + 2, width, inputs=features) if biases else None,
+        uniform(3 * depth + 3, inputs=width) if biases else None,
     )
 
 
-def effective_vectors(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, "paths features"]:
+def effective_vectors(parameters: Parameters, *, layers: Layers | None = None) -> Float[Array, "paths features"]:
     r"""Effective weights $v^\pi$ of $f = \sum_\pi v^\pi \cdot \xi^\pi(x)$."""
-    return _rows(parameters, heads) @ parameters.projection
+    return _rows(parameters, layers) @ parameters.projection
 
 
-def offsets(parameters: Parameters, *, heads: Layers | None = None) -> Float[Array, " paths"]:
+def offsets(parameters: Parameters, *, layers: Layers | None = None) -> Float[Array, " paths"]:
     """Contributions of the projection's bias along every path; zeros without biases."""
-    rows = _rows(parameters, heads)
+    rows = _rows(parameters, layers)
     return jnp.zeros(len(rows)) if parameters.projection_bias is None else rows @ parameters.projection_bias
 
 
-def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
+def _rows(parameters: Parameters, layers) -> Float[Array, "paths width"]:
     """Factors of the projected tokens along every path."""
-    layers = chain(spelled_by(parameters.values) if heads is None else heads)
+    layers = chain(spelled_by(parameters.values) if layers is None else layers)
     weights = Weights(parameters.projection, parameters.values, parameters.readout)
     rows, *_ = stage_weights(weights, layers, root=lambda _: 1.0)  # the initial entries have these factors already
     gains = jnp.asarray(layers.path_gains, rows.dtype)[:, None]
@@ -104,24 +104,24 @@ def _rows(parameters: Parameters, heads) -> Float[Array, "paths width"]:
 
 @checks.objects
 def trained_network(
-    parameters: Parameters, *, heads: Layers | None = None, curve: ArrayLike | None = None, best_step: int = 0
+    parameters: Parameters, *, layers: Layers | None = None, curve: ArrayLike | None = None, best_step: int = 0
 ) -> TrainedNetwork:
     """Convert trained parameters to a `TrainedNetwork`."""
     weights = parameters.weights()
-    layers = chain(spelled_by(weights.values) if heads is None else heads)
+    layers = chain(spelled_by(weights.values) if layers is None else layers)
     overlaps = tuple(np.asarray(overlap, np.float64) for overlap in weights_order_parameters(weights, layers=layers))
     norms = tuple(_norms(layer) for layer in weights.values)
     return TrainedNetwork(
         tuple(np.asarray(layer) for layer in parameters.queries),
         tuple(np.asarray(layer) for layer in parameters.keys),
-        np.asarray(effective_vectors(parameters, heads=layers)),
+        np.asarray(effective_vectors(parameters, layers=layers)),
         overlaps,
         norms,
         len(parameters.readout),
         _checked_curve(curve),
         best_step,
         layers.spelled,
-        None if parameters.projection_bias is None else np.asarray(offsets(parameters, heads=layers)),
+        None if parameters.projection_bias is None else np.asarray(offsets(parameters, layers=layers)),
         0.0 if parameters.readout_bias is None else float(parameters.readout_bias),
     )
 
@@ -170,13 +170,13 @@ def outputs(
         )
     # The columns' paths have the branch of layer L slowest.
     depth = len(layers.layers)
-    vectors = effective_vectors(parameters, heads=layers)
+    vectors = effective_vectors(parameters, layers=layers)
     vectors = vectors.reshape(*layers.branches, -1).transpose(*reversed(range(depth)), depth).reshape(vectors.shape)
     table = jnp.stack([compact.constants @ vectors.T, compact.signs[:, None] * (vectors @ compact.difference)[None]])
     seen = affine(flat, phases, over_channels(vectors).T, table.reshape(2, -1)).reshape(*label.shape, -1)
     found = jnp.einsum("eps,esp->e", columns, seen)
     if parameters.projection_bias is not None and parameters.readout_bias is not None:
-        found += jnp.sum(offsets(parameters, heads=layers)) + parameters.readout_bias
+        found += jnp.sum(offsets(parameters, layers=layers)) + parameters.readout_bias
     return found
 
 

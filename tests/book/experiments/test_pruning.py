@@ -248,7 +248,7 @@ def test_sources_that_do_not_fit_are_refused(copied, make):
         make(copied).run()
     (copied / "network-2x2-seed3.nc").rename(copied / "network-2x4-seed3.nc")
     write_theory(copied).rename(copied / "theory-2x4-seed3.nc")
-    with pytest.raises(ValueError, match=r"network-2x4-seed3.nc: wanted heads \(4, 4\), got \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"network-2x4-seed3.nc: wanted layers \(4, 4\), got \(2, 2\)"):
         make(copied, heads=4).run()
 
 

@@ -26,7 +26,7 @@ def test_the_network_is_that_of_the_training_itself(tmp_path, make, suite):
     path = make(tmp_path, seed=3).run(progress=False)
     assert path.name == "network-1x2-seed3.nc"
     options = {name: value for name, value in SETTINGS.items() if name not in ("layers", "heads")}
-    wanted = train(suite.task, suite.split, heads=(2,), seed=3, progress=False, **options).network()
+    wanted = train(suite.task, suite.split, layers=(2,), seed=3, progress=False, **options).network()
     found = load_network(path)
     np.testing.assert_array_equal(found.vectors, wanted.vectors)
     np.testing.assert_array_equal(found.queries[0], wanted.queries[0])

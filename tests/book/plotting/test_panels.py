@@ -40,7 +40,7 @@ PANELS = {
     "chain_order_parameter": call(np.eye(3), layers=(sma.SkipHeads(2),)),
     "coverage": call([0.5, 0.9], [0.4, 0.85], [0.05, 0.02], label="exact", colour="black"),
     "distance_against_width": call([100, 10], {"a": [0.1, 1.0]}, errors={"a": [0.01, 0.1]}),
-    "entries_compared": call(np.eye(4), np.eye(4) - 0.2, heads=PAIR),
+    "entries_compared": call(np.eye(4), np.eye(4) - 0.2, layers=PAIR),
     "entries_sampled": call(np.eye(2), np.eye(2) + 0.1, np.full((2, 2), 0.1)),
     "estimates": call([10, 100], [0.9, 0.8], [0.01, 0.02], label="weights, NUTS"),
     "exponents": call([1, 2, 3], GRID + 0.1, 0.01 * np.ones((3, 2)), regimes=GRID[:, 0]),
@@ -165,7 +165,7 @@ def test_best_temperatures_are_geometric_means_and_keep_earlier_ones_in_view():
 
 def test_entries_are_grouped_by_their_heads_in_units_of_the_mean_diagonal():
     matrix = np.array([[2.0, 1, 0, 0], [1, 2, 0, 3], [0, 0, 4, 1], [0, 3, 1, 4]])
-    axes = plotting.entries_compared(matrix, -2 * matrix, heads=PAIR)
+    axes = plotting.entries_compared(matrix, -2 * matrix, layers=PAIR)
     dots = {dots.get_label(): dots.get_offsets().tolist() for dots in axes.collections}
     np.testing.assert_allclose(dots["same path"], np.array([[2, 2]] * 2 + [[4, 4]] * 2) / 3)
     np.testing.assert_allclose(dots["same head in layer 1"], np.ones((2, 2)) / 3)

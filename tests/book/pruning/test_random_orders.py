@@ -23,7 +23,7 @@ def within_by_hand(scores, drops, sizes):
 def test_over_all_heads_it_is_scipys():
     random = np.random.default_rng(1)
     scores, drops = random.normal(size=8), random.normal(size=8)
-    found = pruning.ordering([scores], [drops], heads=[(4, 4)])
+    found = pruning.ordering([scores], [drops], layers=[(4, 4)])
     wanted = scipy.stats.spearmanr(scores, drops)
     assert found.value == pytest.approx(wanted.statistic)
     test = scipy.stats.permutation_test(
@@ -44,7 +44,7 @@ def test_within_layers_it_is_that_of_all_orders():
     sizes = [(3, 3), (2, 1, 3)]
     scores = [random.normal(size=sum(one)) for one in sizes]
     drops = [score + random.normal(size=len(score)) for score in scores]
-    found = pruning.ordering(scores, drops, heads=sizes, within=True)
+    found = pruning.ordering(scores, drops, layers=sizes, within=True)
     each = [within_by_hand(*one) for one in zip(scores, drops, sizes, strict=True)]
     np.testing.assert_allclose(found.each, each)
     assert found.value == pytest.approx(np.mean(each))
@@ -66,15 +66,15 @@ def test_within_layers_it_is_that_of_all_orders():
 def test_a_part_that_is_the_same_for_a_layer_does_not_matter_within_layers(values):
     scores, drops = np.array(values), np.arange(6.0)
     shifted = np.round(scores, 6) + np.repeat([0.0, 100.0], 3)
-    first = pruning.ordering([np.round(scores, 6)], [drops], heads=[(3, 3)], within=True, resamples=10)
-    second = pruning.ordering([shifted], [drops], heads=[(3, 3)], within=True, resamples=10)
+    first = pruning.ordering([np.round(scores, 6)], [drops], layers=[(3, 3)], within=True, resamples=10)
+    second = pruning.ordering([shifted], [drops], layers=[(3, 3)], within=True, resamples=10)
     np.testing.assert_allclose(first.each, second.each)
 
 
 def test_equal_scores_have_no_coefficient():
-    found = pruning.ordering([[1.0, 1.0], [1.0, 2.0]], [[0.1, 0.2], [0.3, 0.5]], heads=[(2,), (2,)])
+    found = pruning.ordering([[1.0, 1.0], [1.0, 2.0]], [[0.1, 0.2], [0.3, 0.5]], layers=[(2,), (2,)])
     assert math.isnan(found.each[0]) and found.value == pytest.approx(1.0)
-    none = pruning.ordering([[1.0, 1.0]], [[0.1, 0.2]], heads=[(1, 1)], within=True)
+    none = pruning.ordering([[1.0, 1.0]], [[0.1, 0.2]], layers=[(1, 1)], within=True)
     assert math.isnan(none.value) and math.isnan(none.p)
 
 
@@ -82,14 +82,14 @@ def test_equal_scores_have_no_coefficient():
     ("arguments", "message"),
     [
         (([], [], []), "scores: wanted a list of at least one"),
-        (([[1.0, 2.0]], [[1.0, 2.0]], []), "heads: wanted a list of at least one"),
+        (([[1.0, 2.0]], [[1.0, 2.0]], []), "layers: wanted a list of at least one"),
         (([[1.0, 2.0]], [[1.0]], [(2,)]), "wanted a score and a drop for each of 2 heads"),
         (([[1.0, np.nan]], [[1.0, 2.0]], [(2,)]), "scores"),
     ],
 )
 def test_what_does_not_fit_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
-        pruning.ordering(*arguments[:2], heads=arguments[2])
+        pruning.ordering(*arguments[:2], layers=arguments[2])
 
 
 def test_it_says_value_and_p():

@@ -21,10 +21,10 @@ def overlap():
 
 def test_weights_are_coefficients_times_entries(overlap):
     np.testing.assert_allclose(
-        path_weights(overlap, heads=HEADS), np.outer(COEFFICIENTS, COEFFICIENTS) * overlap, rtol=1e-12
+        path_weights(overlap, layers=HEADS), np.outer(COEFFICIENTS, COEFFICIENTS) * overlap, rtol=1e-12
     )
     with pytest.raises(ValueError, match="order_parameter: wanted shape"):
-        path_weights(np.eye(4), heads=HEADS)
+        path_weights(np.eye(4), layers=HEADS)
 
 
 def test_the_share_of_a_layer_is_that_of_pairs_with_a_head_of_it(overlap):
@@ -32,14 +32,14 @@ def test_the_share_of_a_layer_is_that_of_pairs_with_a_head_of_it(overlap):
     with_head = sum(
         size[i, j] for (i, one), (j, other) in itertools.product(enumerate(PATHS), repeat=2) if one[0] or other[0]
     )
-    np.testing.assert_allclose(layer_shares(overlap, heads=HEADS), [with_head / size.sum(), 1], rtol=1e-12)
+    np.testing.assert_allclose(layer_shares(overlap, layers=HEADS), [with_head / size.sum(), 1], rtol=1e-12)
     np.testing.assert_allclose(
-        layer_shares(sma.theory.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], heads=(sma.SkipHeads(2),) * 2), 0.5
+        layer_shares(sma.theory.gp_order_parameters((sma.SkipHeads(2),) * 2)[0], layers=(sma.SkipHeads(2),) * 2), 0.5
     )
 
 
 def test_the_share_of_a_head_is_its_score_before_that_is_normalised(overlap):
-    found = head_shares(overlap, heads=HEADS)
+    found = head_shares(overlap, layers=HEADS)
     np.testing.assert_allclose(
         found / found.max(), sma.head_scores(overlap, layers=HEADS, definition="either"), rtol=1e-10
     )
@@ -52,20 +52,23 @@ def test_the_share_of_a_head_is_its_score_before_that_is_normalised(overlap):
 
 def test_a_kernel_divides_into_skips_heads_and_the_rest(overlap):
     covariance, both = np.cov(np.random.default_rng(1).normal(size=(9, 30))), (sma.SkipHeads(2), sma.SkipHeads(2))
-    found = kernel_shares(overlap, covariance, heads=both)
+    found = kernel_shares(overlap, covariance, layers=both)
     total = (overlap * covariance).sum()
     through = [i for i, one in enumerate(PATHS) if all(one)]
     assert found[0] == pytest.approx(overlap[0, 0] * covariance[0, 0] / total)
     assert found[1] == pytest.approx(sum(overlap[i, j] * covariance[i, j] for i in through for j in through) / total)
     assert found.sum() == pytest.approx(1)
     with pytest.raises(ValueError, match="weights, covariance"):
-        kernel_shares(overlap, np.eye(4), heads=both)
+        kernel_shares(overlap, np.eye(4), layers=both)
 
 
 def test_matrices_of_no_weights_have_no_shares(overlap):
-    takes = [lambda one, take=take: take(one, heads=HEADS) for take in (path_weights, layer_shares, head_shares)]
+    takes = [lambda one, take=take: take(one, layers=HEADS) for take in (path_weights, layer_shares, head_shares)]
     both = (sma.SkipHeads(2), sma.SkipHeads(2))
-    takes += [lambda one: kernel_shares(one, overlap, heads=both), lambda one: kernel_shares(overlap, one, heads=both)]
+    takes += [
+        lambda one: kernel_shares(one, overlap, layers=both),
+        lambda one: kernel_shares(overlap, one, layers=both),
+    ]
     for take in takes:
         with pytest.raises(ValueError, match="wanted a symmetric matrix"):
             take(overlap + np.triu(overlap, 1))

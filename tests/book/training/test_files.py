@@ -52,7 +52,7 @@ def test_stored_networks_of_unequal_layers(tmp_path):
 def test_stored_networks_with_skips_and_linear_blocks(task, tmp_path):
     heads = (2, SkipHeads(3), Linear())
     parameters = parameters_of(heads)
-    network = trained_network(parameters, heads=heads)
+    network = trained_network(parameters, layers=heads)
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
     assert loaded.layers == heads and [len(norms) for norms in loaded.value_norms] == [2, 3, 1]
     for name in ("queries", "keys", "order_parameters", "value_norms"):
@@ -72,7 +72,7 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
     class Unknown(SkipHeads):
         pass
 
-    network = trained_network(parameters_of((2, Unknown(2))), heads=(2, Unknown(2)))
+    network = trained_network(parameters_of((2, Unknown(2))), layers=(2, Unknown(2)))
     with pytest.raises(
         ValueError,
         match="layers: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown",

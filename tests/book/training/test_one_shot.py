@@ -14,7 +14,7 @@ from attention_book.training import one_shot, train
 from attention_book.training.path_form import initial
 from statmech_attention.layers import Heads, Outputs, SkipHeads
 
-TINY = {"heads": (2, 2), "width": 16, "dimension": 4, "seed": 3, "batch": 8, "validate_every": 10, "progress": False}
+TINY = {"layers": (2, 2), "width": 16, "dimension": 4, "seed": 3, "batch": 8, "validate_every": 10, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +148,10 @@ def test_numbers_out_of_range_are_refused(task, split, name, value):
         train(task, split, **{**TINY, name: value})
 
 
-@pytest.mark.parametrize("heads, message", [((), "layers: wanted at least one"), ((2, Outputs(3)), "heads: wanted")])
-def test_networks_that_cannot_be_trained_are_refused(task, split, heads, message):
+@pytest.mark.parametrize("layers, message", [((), "layers: wanted at least one"), ((2, Outputs(3)), "layers: wanted")])
+def test_networks_that_cannot_be_trained_are_refused(task, split, layers, message):
     with pytest.raises(ValueError, match=message):
-        train(task, split, **{**TINY, "heads": heads})
+        train(task, split, **{**TINY, "layers": layers})
 
 
 def test_divergence_is_said(task, split):
@@ -168,7 +168,7 @@ def test_it_learns_to_compare_images_of_new_classes():
     done = train(
         OneShot(images),
         glyph_split(images),
-        heads=(2, 2),
+        layers=(2, 2),
         width=64,
         dimension=16,
         seed=0,
@@ -183,14 +183,14 @@ def test_it_learns_to_compare_images_of_new_classes():
 
 
 def test_a_network_with_skips_and_narrow_heads_is_trained_interrupted_and_gone_on_with(task, split, tmp_path):
-    options = {**TINY, "heads": (SkipHeads(2), Heads(2, values=3)), "epochs": 1, "validate_every": 4}
+    options = {**TINY, "layers": (SkipHeads(2), Heads(2, values=3)), "epochs": 1, "validate_every": 4}
     whole = train(task, split, **options, stop_after=8)
     path = tmp_path / "state.npz"
     train(task, split, **options, stop_after=5, checkpoint=path)
     parts = train(task, split, **options, stop_after=4, checkpoint=path)
     written = ["SkipHeads(count=2)", "Heads(count=2, values=3)"]
-    assert whole.heads == options["heads"] and whole.settings["heads"] == written
+    assert whole.layers == options["layers"] and whole.settings["heads"] == written
     assert whole.parameters.values[1].outputs.shape == (2, 16, 3)
     assert_same(parts, whole)
     with pytest.raises(ValueError, match=r"another run: heads \['SkipHeads\(count=2\)'.* there and \[2, 2\] here"):
-        train(task, split, **{**options, "heads": (2, 2)}, checkpoint=path)
+        train(task, split, **{**options, "layers": (2, 2)}, checkpoint=path)

@@ -78,7 +78,7 @@ def test_effective_vectors_beside_skips_are_written_out():
     rows = [parameters.readout, *(parameters.readout @ value / np.sqrt(3) for value in upper)]
     # The branch of layer 1 is the slowest: the skip, then its heads.
     wanted = np.array([*rows, *(row @ value / np.sqrt(2) for value in lower for row in rows)]) @ parameters.projection
-    assert relative(effective_vectors(parameters, heads=SKIPS), wanted) < 1e-5
+    assert relative(effective_vectors(parameters, layers=SKIPS), wanted) < 1e-5
 
 
 def test_initial_scale_and_its_variance_after_conversion():
@@ -105,6 +105,6 @@ def test_biases_are_those_of_a_network_with_one_more_feature(task, heads):
     attention = sma.attention_from_queries_and_keys(*blind)
     wanted = sma.forward(wider.weights(), inputs, attention, readout="mean", layers=heads) + parameters.readout_bias
     assert relative(found, wanted) < 1e-5
-    network = trained_network(parameters, heads=heads)
+    network = trained_network(parameters, layers=heads)
     seen = sma.attentioned_inputs(sample.inputs, network.attention, readout="mean", layers=heads)
     assert relative(network.outputs(seen), wanted) < 1e-5
