@@ -88,6 +88,16 @@ def difference(one, other) -> Difference:
     return Difference(float(apart.mean()), error, float(student.ppf(0.975, len(apart) - 1)) * error)
 
 
+def table(found: Mapping[str, Comparison]) -> str:
+    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals."""
+    lines = [f"| | {THEORY} ($T$) | {LIMIT} ($T$) | gain | over the {RESCALED} | gain, $T$ by evidence |", "|---" * 6 + "|"]
+    for name, one in found.items():
+        best = [f"{one.at_best(curve).mean():.3f} ({one.temperature(curve):.2g})" for curve in (THEORY, LIMIT)]
+        gains = [str(one.gain()), str(one.gain(RESCALED)), str(one.gain(by="evidence"))]
+        lines.append(f"| {' | '.join([name, *best, *gains])} |")
+    return "\n".join(lines)
+
+
 def compare(
     trials: Iterable[HiddenMarkovTrial],
     *,
@@ -130,10 +140,13 @@ class _Draw:
         gram, across = (np.asarray(kernel(seen, trial.train, limit)) for seen in (trial.train, trial.test))
         self.levels, modes = np.linalg.eigh(gram.reshape(len(labels), -1))
         self.along, self.onto = labels @ modes, across.reshape(-1, len(labels)) @ modes
+        self.solved: dict[float, Solution] = {}  # by temperature; the nearest is where the next solve starts
 
     def at(self, heat: float) -> tuple[dict, dict]:
         """Accuracies on both halves of the test examples, and log evidence, by curve."""
-        solution = solve(self.problem.replace(temperature=heat))
+        nearest = min(self.solved, key=lambda other: abs(math.log(other / heat)), default=heat)
+        solution = solve(self.problem.replace(temperature=heat), start=self.solved.get(nearest))
+        self.solved[heat] = solution
         found = {THEORY: solution.order_parameter, **self.others(solution)}
         means = {name: _mean(solution.problem, self.trial.test, u) for name, u in found.items()}
         evidence = {THEORY: np.asarray(solution.log_evidence())}

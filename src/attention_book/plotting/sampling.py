@@ -7,6 +7,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
+from statmech_attention.plotting.panels import mean_and_error, new_figure
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # Colour and marker of each sampler, wherever it is drawn.
@@ -144,6 +145,21 @@ def over_temperatures(
             axes.plot(temperatures[order][best], values[best], "o", color=colour, markersize=10, fillstyle="none")
     axes.set(xscale="log", xlabel="temperature $T$")
     return axes
+
+
+def compared(found: Mapping):
+    """One panel per `temperatures.Comparison`: curves over temperature, and a ring at the choices of each."""
+    figure, panels = new_figure(1, len(found), figsize=(1.2 + 2.6 * len(found), 3.6), sharey=True, squeeze=False)
+    for panel, (name, one) in zip(panels.flat, found.items(), strict=True):
+        shown = {curve: mean_and_error(values.mean(axis=1)) for curve, values in one.accuracy.items()}
+        curves, errors = ({curve: pair[part] for curve, pair in shown.items()} for part in (0, 1))
+        over_temperatures(one.temperatures, curves, errors=errors, axes=panel)
+        for curve, drawn in zip(curves, list(panel.containers), strict=True):
+            best = one.temperature(curve), one.at_best(curve).mean()
+            panel.plot(*best, "o", color=drawn.lines[0].get_color(), markersize=10, fillstyle="none")
+        panel.set(title=name, ylabel="" if panel is not panels[0, 0] else "test accuracy")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
 
 
 def coverage(
