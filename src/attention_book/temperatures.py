@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import t as student
@@ -90,7 +89,10 @@ def difference(one, other) -> Difference:
 
 def table(found: Mapping[str, Comparison]) -> str:
     """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals."""
-    lines = [f"| | {THEORY} ($T$) | {LIMIT} ($T$) | gain | over the {RESCALED} | gain, $T$ by evidence |", "|---" * 6 + "|"]
+    lines = [
+        f"| | {THEORY} ($T$) | {LIMIT} ($T$) | gain | over the {RESCALED} | gain, $T$ by evidence |",
+        "|---" * 6 + "|",
+    ]
     for name, one in found.items():
         best = [f"{one.at_best(curve).mean():.3f} ({one.temperature(curve):.2g})" for curve in (THEORY, LIMIT)]
         gains = [str(one.gain()), str(one.gain(RESCALED)), str(one.gain(by="evidence"))]

@@ -20,7 +20,7 @@ SAMPLERS = {
 
 # The theory, then its corrections.
 _LINES = (COLOURS["theory"], MUTED["green"], DARK)
-_NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact"}
+_NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact", "rescaled limit": "neutral"}
 _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
 _CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
@@ -149,7 +149,10 @@ def over_temperatures(
 
 def compared(found: Mapping):
     """One panel per `temperatures.Comparison`: curves over temperature, and a ring at the choices of each."""
-    figure, panels = new_figure(1, len(found), figsize=(1.2 + 2.6 * len(found), 3.6), sharey=True, squeeze=False)
+    columns = 2 if len(found) % 2 == 0 else min(len(found), 3)
+    rows = len(found) // columns
+    size = 1.2 + 2.6 * columns, 0.8 + 2.8 * rows
+    figure, panels = new_figure(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
     for panel, (name, one) in zip(panels.flat, found.items(), strict=True):
         shown = {curve: mean_and_error(values.mean(axis=1)) for curve, values in one.accuracy.items()}
         curves, errors = ({curve: pair[part] for curve, pair in shown.items()} for part in (0, 1))
@@ -157,7 +160,7 @@ def compared(found: Mapping):
         for curve, drawn in zip(curves, list(panel.containers), strict=True):
             best = one.temperature(curve), one.at_best(curve).mean()
             panel.plot(*best, "o", color=drawn.lines[0].get_color(), markersize=10, fillstyle="none")
-        panel.set(title=name, ylabel="" if panel is not panels[0, 0] else "test accuracy")
+        panel.set(title=name, ylabel="test accuracy" if panel in panels[:, 0] else "")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 
