@@ -73,10 +73,9 @@ class Comparison(NamedTuple):
         """Accuracy of the theory minus that of another curve, each at its chosen temperatures."""
         return difference(self.at_best(THEORY, by), self.at_best(over, by))
 
-    def at_ends(self, by: str = "validation") -> tuple[int, int]:
-        """In how many choices, of all curves, the lowest and the highest temperature was strictly better than all others."""
-        curves = self.accuracy if by == "validation" else self.evidence
-        places = np.concatenate([self.chosen(curve, by) for curve in curves])
+    def at_ends(self, *curves: str) -> tuple[int, int]:
+        """In how many choices, of all curves or some, the lowest and the highest temperature is strictly the best."""
+        places = np.concatenate([self.chosen(curve) for curve in curves or self.accuracy])
         return int(np.sum(places == 0)), int(np.sum(places == len(self.temperatures) - 1))
 
 
@@ -88,16 +87,22 @@ def difference(one, other) -> Difference:
 
 
 def table(found: Mapping[str, Comparison]) -> str:
-    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals."""
-    lines = [
-        f"| | {THEORY} ($T$) | {LIMIT} ($T$) | gain | over the {RESCALED} | gain, $T$ by evidence |",
-        "|---" * 6 + "|",
-    ]
+    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals.
+
+    It says in how many choices an end of the grid was best.
+    """
+    heads = ["", f"{THEORY} ($T$)", f"{LIMIT} ($T$)", "gain", f"over the {RESCALED}", "gain, $T$ by evidence"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, one in found.items():
-        best = [f"{one.at_best(curve).mean():.3f} ({one.temperature(curve):.2g})" for curve in (THEORY, LIMIT)]
         gains = [str(one.gain()), str(one.gain(RESCALED)), str(one.gain(by="evidence"))]
-        lines.append(f"| {' | '.join([name, *best, *gains])} |")
+        lines.append(f"| {' | '.join([name, _reached(one, THEORY), _reached(one, LIMIT), *gains])} |")
     return "\n".join(lines)
+
+
+def _reached(one: Comparison, curve: str) -> str:
+    ends, choices = sum(one.at_ends(curve)), one.chosen(curve).size
+    said = f", {ends} of {choices} at an end" if ends else ""
+    return f"{one.at_best(curve).mean():.3f} ({one.temperature(curve):.2g}{said})"
 
 
 def compare(
