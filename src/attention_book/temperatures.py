@@ -32,11 +32,10 @@ _STEP, _REACH = math.sqrt(10), 4  # by which a grid is extended at an end, and h
 
 
 class Difference(NamedTuple):
-    """Mean of paired differences over draws."""
+    """Mean of paired differences over draws, and half of its 95 % interval by Student's t."""
 
     mean: float
-    error: float  # standard error
-    within: float  # half of the 95 % interval by Student's t
+    within: float
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} ± {self.within:.3f}"
@@ -80,10 +79,10 @@ class Comparison(NamedTuple):
 
 
 def difference(one, other) -> Difference:
-    """Mean of `one - other` over draws, with its errors."""
+    """Mean of `one - other` over draws, with its interval."""
     apart = np.asarray(one, float) - np.asarray(other, float)
-    error = float(apart.std(ddof=1) / math.sqrt(len(apart)))
-    return Difference(float(apart.mean()), error, float(student.ppf(0.975, len(apart) - 1)) * error)
+    error = apart.std(ddof=1) / math.sqrt(len(apart))
+    return Difference(float(apart.mean()), float(student.ppf(0.975, len(apart) - 1) * error))
 
 
 def table(found: Mapping[str, Comparison]) -> str:
