@@ -15,6 +15,7 @@ import time
 from tqdm import tqdm
 
 import statmech_attention as sma
+from attention_book import results
 from benchmarks import minimisers, problems, table
 from benchmarks.plan import cases
 
@@ -60,7 +61,7 @@ def main() -> int:
         rows += [{**row, **about, "heads": json.dumps(row["heads"])} for row in found]
         about = {"maker": "benchmark of the minimisers", "checksum": problems.checksum(), "began": began}
         table.write(RECORDED, rows, UNITS, **about)
-    table.show(sma.results.load(RECORDED), COLUMNS)
+    table.show(results.load(RECORDED), COLUMNS)
     return 1 if failed else 0
 
 

@@ -1,8 +1,8 @@
 """The numbers that each benchmark computes beside its times, for `make verify`."""
 
+from attention_book import results
 from attention_book.experiments.experiment import Recheck, difference
 from benchmarks import dmft, killed, problems, robustness, sampling
-from statmech_attention import results
 
 CHECKSUMS = {
     "benchmark of the minimisers": problems.checksum,

@@ -13,6 +13,7 @@ import jax
 from tqdm import tqdm
 
 import statmech_attention as sma
+from attention_book import results
 from benchmarks import problems, table
 from statmech_attention.compiling import compilations
 
@@ -47,7 +48,7 @@ def main() -> None:
         rows.append({**measure(case), "case": json.dumps(case)})
         table.write(RECORDED, rows, UNITS, **about)
     columns = ["sampler", "problem", "heads", "width", "chains", "draws", *UNITS, "chains_in"]
-    table.show(sma.results.load(RECORDED), columns)
+    table.show(results.load(RECORDED), columns)
 
 
 def checksum():

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part
-from statmech_attention import results
-from statmech_attention.results.checkpoint import load_state, save_state
+from statmech_attention.files import load_state, save_state
 
 ROOT = Path(__file__).resolve().parents[1]
 # What Python says it is about to do; each of these changes a folder.

@@ -17,7 +17,7 @@ import pytest
 import xarray as xr
 
 LONGEST = 20  # seconds that a call may take
-OPEN = {"progress", "warn", "maker", "wall_seconds", "save.seed"}  # switches, and notes beside a record
+OPEN = {"progress", "warn"}  # switches
 NONSENSE = [None, "35", True, -1, math.nan, 10**400, [], [[1.0], [1.0, 2.0]], {}, object(), np.array(["a"])]
 NONSENSE += [np.full((3, 4, 5), np.nan), np.ones((1,) * 6)]
 
@@ -32,7 +32,7 @@ def test_nonsense_is_refused_or_has_a_result(tmp_path):
 
 
 def usual(sma):
-    """What arguments of these names usually are; of a single function by the names of both."""
+    """Usual values of arguments of these names; of a single function by the names of both."""
     rng, key = np.random.default_rng(0), jax.random.key(0)
     inputs, labels = rng.normal(size=(3, 4, 3)), np.array([1.0, -1.0, 1.0])
     products = [rng.normal(size=(2, 3, 3))]
@@ -62,9 +62,7 @@ def usual(sma):
     found |= {"levels": 5, "max_steps": 5, "table": np.ones((2, 3)), "kept": ((0,),), "segments": 3, "folds": 2}
     found |= {"path_kernel.path": 0, "other_path": 1, "path": "one.nc", "dataset": xr.Dataset({"a": 1.0})}
     found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
-    found |= {"masked_outputs.kept": np.ones((1, 2), bool), "every_removal.count": 1, "trial.products": None}
-    found |= {"head_confidence.attention": attention(inputs)}
-    found |= {f"{name}.inputs": {} for name in ("save", "reason_to_make")}
+    found |= {"masked_outputs.kept": np.ones((1, 2), bool), "trial.products": None}
     found |= {"select_heads.problem": problem + problem, "select_heads.keep": 1}
     found |= {f"{name}.window": 4 for name in ("random_patterns", "positional_code", "segment_patterns")}
     pair = (patterns.query.words, patterns.query.positions)
@@ -73,13 +71,13 @@ def usual(sma):
     found |= {"prediction.draws": xr.Dataset({"output": (("chain", "draw", "example"), np.ones((2, 4, 3)))})}
     found |= {"predictors.draws": sma.posterior(problem, key=key, chains=found["chains"])}
     found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}
-    return found | {"mean_accuracy.outputs": (labels, 0.1 * np.ones(3))}
+    return found
 
 
 def calls(sma):
     """Names and functions of the public rooms, and methods of objects that are as they should be."""
     rooms = (sma, sma.model, sma.theory, sma.dmft, sma.layers, sma.pruning)
-    rooms += (sma.results, sma.sampling, sma.tasks, sma.training)
+    rooms += (sma.sampling, sma.tasks, sma.training)
     kinds = (sma.Problem, sma.Chains, sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov)
     public = {name: getattr(room, name) for room in rooms for name in room.__all__}
     for name, function in public.items():
@@ -87,12 +85,12 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    for method in (*methods, given["patterns"].repeat, task.sample, task.heads, task.trial):
+    for method in (*methods, task.sample, task.heads, task.trial):
         yield method.__name__, method
 
 
 def good_arguments(name, function, given):
-    """What a function is given beside nonsense: arguments that it needs, or whose usual values are known."""
+    """Arguments beside nonsense: those that a function needs, or whose usual values are known."""
     found = {one: given.get(f"{name}.{one}", given.get(one)) for one in open_arguments(function)}
     parameters = inspect.signature(function).parameters
     return {
@@ -106,7 +104,7 @@ def open_arguments(function):
 
 
 def not_refused(name, maker, given):
-    """What is made of nonsense all the same, such as a problem without a width, which is for functions to refuse."""
+    """Objects made of nonsense all the same, such as a problem without a width."""
     for argument, value in itertools.product(set(open_arguments(maker)) - OPEN, NONSENSE):
         with contextlib.suppress(ValueError):
             yield maker(**good_arguments(name, maker, given) | {argument: value})

@@ -18,8 +18,8 @@ from bs4 import BeautifulSoup
 from check_book import ROOT
 from execute_pages import Pages
 
+from attention_book import results
 from attention_book.notebooks.pages import AGREEMENT
-from statmech_attention import results
 
 PAGE, FIGURE, PICTURE = "book/hidden_markov/theory", "fig-hmc-accuracy", "book/images/accuracy.svg"
 BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"
@@ -91,8 +91,9 @@ def figure(notebook) -> str:
     steps = f"{_count(floor(mean))} to {_count(ceil(mean))}" if mean % 1 else _count(int(mean))
     return (
         f"![Test accuracy against width: theory, and three Gaussian-process limits]({PICTURE})\n\n"
-        "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), theory, "
-        f"over {draws} draws of data and random heads: {count} saddle points at\n{steps} trust-region steps each on average, no GPU.*"
+        "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), "
+        f"theory, over {draws} draws of data and random heads: {count} saddle points at\n{steps} trust-region steps "
+        "each on average, no GPU.*"
     )
 
 

@@ -68,7 +68,7 @@ def verify(path: Path) -> tuple[bool, str]:
     """Return whether a record stands, and what was found."""
     import jax
 
-    from statmech_attention import results
+    from attention_book import results
 
     began = time.monotonic()
     try:

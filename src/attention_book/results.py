@@ -1,25 +1,148 @@
-"""Recorded results of the book: those of the library, whether they are current, and hashes of sources.
+"""Recorded results: small netCDF files with a record of their making, whether they are current, hashes of sources.
 
-A record holds no hash of code: it is right if computing part of it again gives the same numbers, which `make verify` does.
+A file holds an xarray Dataset and, in its attributes, the parameters of the run and its
+provenance. A record holds no hash of code: it is right if computing part of it again gives the
+same numbers, which `make verify` does.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import os
+import platform
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from statmech_attention.installed import need, version
+
+need("io", "saving and loading")
+
+import h5netcdf
+import jax
 import numpy as np
+import xarray as xr
 
 import statmech_attention
 from statmech_attention import checks
-from statmech_attention.results.store import as_json, load, record, save
+from statmech_attention.files import existing, read_netcdf, unreadable, write_netcdf
 
-__all__ = ["digest", "hash_files", "is_current", "load", "reason_to_make", "record", "save", "source_hash"]
-
+_PARAMETERS, _PROVENANCE = "parameters", "provenance"
+_LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 _PACKAGE = Path(statmech_attention.__file__).parent
 _NOT_NUMBERS = ("seconds",)  # measured by a clock: the same numbers computed again are the same result
+
+
+def save(
+    dataset: xr.Dataset,
+    path: str | os.PathLike,
+    *,
+    parameters: Mapping[str, Any],
+    inputs: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    revision: int = 1,
+    maker: str | None = None,
+    wall_seconds: float | None = None,
+) -> Path:
+    """Write a result with its provenance, whole or not at all, and return its path, which ends in `.nc`.
+
+    `inputs` are digests, by name, of the records that it was computed from; `revision` is raised when
+    numbers are meant to change; `maker` names the experiment.
+    """
+    taken = {_PARAMETERS, _PROVENANCE} & set(dataset.attrs)
+    if taken:
+        raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
+    if maker is not None and not isinstance(maker, str):
+        raise ValueError(f"maker: wanted the name of an experiment, got {maker!r}.")
+    if seed is not None:
+        checks.seed("seed", seed)
+    if wall_seconds is not None:
+        checks.at_least("wall_seconds", wall_seconds, 0)
+    facts = {
+        **provenance(),
+        "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
+        "revision": checks.whole("revision", revision, 0),
+        "maker": maker,
+        "seed": seed,
+        "wall_seconds": wall_seconds,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
+    return write_netcdf(recorded, path)
+
+
+def load(path: str | os.PathLike) -> xr.Dataset:
+    """Read the Dataset of a result into memory, without the record; FileNotFoundError, ValueError if damaged."""
+    dataset = read_netcdf(path)
+    _record(Path(path), dataset.attrs)
+    dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
+    return dataset
+
+
+def record(path: str | os.PathLike) -> dict[str, Any]:
+    """Return the arguments of `save`, and by name `written` (UTC), versions and device; numbers are not read."""
+    path = existing(path)
+    try:
+        # xarray takes twenty times as long, since it looks at every variable.
+        with h5netcdf.File(path, "r") as opened:
+            attributes = dict(opened.attrs)
+    except (OSError, ValueError, KeyError) as error:
+        raise unreadable(path, error) from error
+    return _record(path, attributes)
+
+
+def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
+    """Return parameters as JSON, arrays as lists."""
+
+    def plain(value):
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
+
+    try:
+        return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain, allow_nan=False)
+    except ValueError as error:
+        if "JSON compliant" not in str(error):
+            raise
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity among {parameters!r:.200}.") from None
+
+
+def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return parameters and provenance from a file's attributes."""
+    if not {_PARAMETERS, _PROVENANCE} <= set(attributes):
+        raise ValueError(f"{path}: wanted a recorded result, got a netCDF file without parameters and provenance.")
+    try:
+        records = [json.loads(attributes[name]) for name in (_PARAMETERS, _PROVENANCE)]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
+    if not all(isinstance(record, dict) for record in records) or not {"inputs", "revision"} <= set(records[1]):
+        raise ValueError(f"{path}: a damaged record, without inputs or revision. Remove this file and run again.")
+    return {_PARAMETERS: records[0], **records[1]}
+
+
+def provenance() -> dict[str, str]:
+    """Return texts by name: `package` (version), `python`, one per numerical library, `platform` and `device`.
+
+    `device` is kind and number of the devices on which JAX computes. There are no paths and no host names.
+    """
+    devices = jax.devices()
+    # A CPU's platform and kind are both "cpu"; a GPU has a name of its own.
+    kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})
+    return {
+        "package": version(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in _LIBRARIES},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "device": ", ".join("cpu" if kind == "cpu cpu" else kind for kind in kinds) + f" x {len(devices)}",
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def reason_to_make(
@@ -29,7 +152,7 @@ def reason_to_make(
     inputs: Mapping[str, str | None] | None = None,
     revision: int = 1,
 ) -> str:
-    """Return in a few words why a result has to be made, "" if it is current; `inputs` are digests, None if missing."""
+    """Return in a few words why a result has to be made, "" if it is current."""
     wanted = json.loads(as_json(parameters))
     try:
         load(path)
@@ -56,7 +179,7 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of
 
 
 def digest(path: str | os.PathLike) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a result's numbers and texts, without record and measured seconds."""
+    """Return 16 digits of the SHA-256 of a result's numbers and texts, without measured seconds."""
     dataset = load(path)
     found = hashlib.sha256()
     for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
@@ -70,7 +193,7 @@ def digest(path: str | os.PathLike) -> str:
 
 
 def hash_files(paths: Iterable[Path], root: Path) -> str:
-    """Return the SHA-256 of files, of their names below `root` and their contents, the same on every system."""
+    """Return the SHA-256 of names below `root` and contents of files, the same on every system."""
     digest = hashlib.sha256()
     for name, path in sorted((path.relative_to(root).as_posix(), path) for path in paths):
         content = path.read_bytes().replace(b"\r\n", b"\n")

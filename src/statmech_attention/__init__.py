@@ -45,7 +45,6 @@ __version__ = _version()
 _LATER = {
     "dmft": (),
     "pruning": ("prune", "select_heads"),
-    "results": (),
     "sampling": ("Chains", "posterior"),
     "tasks": (),
     "training": (),
@@ -103,7 +102,6 @@ __all__ = [
     "predict",
     "prune",
     "pruning",
-    "results",
     "sample_weights",
     "sampling",
     "select_heads",

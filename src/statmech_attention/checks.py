@@ -135,7 +135,8 @@ def key(name: str, value) -> Any:
     new = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     if not new and (value.dtype != np.uint32 or value.ndim == 0):
         raise ValueError(
-            f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write {name}=jax.random.key(0)."
+            f"{name}: wanted a JAX random key, got {value.dtype} of shape {value.shape}. Write "
+            f"{name}=jax.random.key(0)."
         )
     if value.shape != (() if new else (2,)):
         raise ValueError(f"{name}: wanted one JAX random key, got shape {value.shape}. Pass one of them, or vmap.")

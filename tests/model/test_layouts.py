@@ -7,7 +7,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from statmech_attention import pruning
+from attention_book.pruning import head_confidence
 
 EXAMPLES, TOKENS, FEATURES, HEADS = 3, 4, 5, (2, 3)
 RNG = np.random.default_rng(0)
@@ -24,7 +24,7 @@ TAKE = {
         lambda one, **how: sma.model.normalisation_scales(WEIGHTS, INPUTS, one, **how),
         "attention",
     ),
-    "head_confidence": (lambda one, **how: pruning.head_confidence(one, **how), "attention"),
+    "head_confidence": (lambda one, **how: head_confidence(one, **how), "attention"),
 }
 
 

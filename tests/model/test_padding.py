@@ -6,7 +6,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from statmech_attention import pruning
+from attention_book.pruning import head_confidence
 from statmech_attention.layers import Linear, SkipHeads
 
 LENGTHS, TOKENS, FEATURES, HEADS = (3, 5, 2, 5, 4), 5, 3, (2, 3)
@@ -26,7 +26,7 @@ def inputs():
 
 
 def attentions(own=None):
-    """Both forms; a mask of the attention's own and biases only where the place of a token is the same when it is alone."""
+    """Both forms; own masks and biases only where a token has the same place when it is alone."""
     rng = np.random.default_rng(1)
     products = [rng.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
     queries, keys = ([rng.normal(size=(count, 2, FEATURES)) for count in HEADS] for _ in range(2))
@@ -103,7 +103,7 @@ def test_matrices_from_elsewhere_may_hold_anything_where_padding_asks(inputs, ma
     all_close(sma.attentioned_inputs(inputs, given, layout=layout, mask=mask).values, wanted)
     sharp = [np.concatenate([layer[0].max(axis=1) for layer in own]) for own in single]
     wanted = np.concatenate(sharp, axis=1).mean(axis=1)
-    np.testing.assert_allclose(pruning.head_confidence(given, layout=layout, mask=mask), wanted)
+    np.testing.assert_allclose(head_confidence(given, layout=layout, mask=mask), wanted)
     # Sequences as they are, each with matrices of its own.
     sequences = [one[0] for one in alone(inputs, mask)]
     layers = [turned([own[layer][0] for own in single], layout) for layer in range(len(HEADS))]
@@ -126,7 +126,7 @@ def test_sequences_are_padded_at_the_end():
 
 
 def test_heads_are_selected_on_padded_sequences():
-    """Of a batch with padding as of the same batch without, whose added tokens nobody attends to."""
+    """Compare a batch with padding and the same without, whose added tokens nobody attends to."""
     rng = np.random.default_rng(3)
     labels, inputs = np.tile([1.0, -1.0], 20), rng.normal(size=(40, 4, 3))
     inputs[:, 1, 0] += labels
@@ -169,7 +169,7 @@ WEIGHTS = sma.sample_weights(jax.random.key(0), layers=(2,), width=4, features=F
 READ = {
     "attentioned_inputs": sma.attentioned_inputs,
     "forward": lambda inputs, given, layout, **how: sma.forward(WEIGHTS, inputs, turned(given, layout), **how),
-    "head_confidence": lambda inputs, given, **how: pruning.head_confidence(given, **how),
+    "head_confidence": lambda inputs, given, **how: head_confidence(given, **how),
 }
 
 

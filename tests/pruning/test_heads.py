@@ -15,7 +15,7 @@ def test_heads_are_numbered_layer_by_layer():
 def test_pruning_needs_neither_images_nor_optimiser_nor_records():
     code = (
         "import sys, statmech_attention.pruning; "
-        "print(*(name for name in ('statmech_attention.tasks', 'statmech_attention.results', "
+        "print(*(name for name in ('statmech_attention.tasks', 'attention_book.results', "
         "'attention_book.training.path_form', 'optax', 'xarray', 'torch', 'matplotlib') if name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,11 +1,12 @@
-"""The theory's predictor by paths: its sum is the predictor, and what is left without a layer is a network without it."""
+"""The predictor by paths: its sum is the predictor; without a layer it is that of a smaller network."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.pruning import predictor_contributions, without_layers
+from attention_book.pruning import without_layers
+from statmech_attention.pruning import predictor_contributions
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 

@@ -1,4 +1,4 @@
-"""What a removal costs, against networks that are run layer by layer with the heads' values at zero."""
+"""Costs of a removal, against networks that are run layer by layer with values at zero."""
 
 import itertools
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.pruning import every_removal, greedy_order, taylor_importance
 from statmech_attention import pruning
 
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
@@ -61,7 +62,7 @@ def test_greedy_order_takes_the_best_step_each_time():
                 shares[head] = right_answers(parameters, inputs, labels, trial).mean()
         best = max(shares.values())
         removed.append(min(head for head, share in shares.items() if share == best))
-    found = pruning.greedy_order(contributions_of(parameters, inputs), labels, layers=heads)
+    found = greedy_order(contributions_of(parameters, inputs), labels, layers=heads)
     np.testing.assert_array_equal(found, removed)
 
 
@@ -78,7 +79,7 @@ def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
         assert drops.mean[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
     # The only layer that must keep a head is the first.
     assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], layers=CHAIN).tolist() == [1, 2, 3]
-    order = pruning.greedy_order(contributions, labels, layers=CHAIN)
+    order = greedy_order(contributions, labels, layers=CHAIN)
     assert len(order) == 3 and {2, 3} < set(order.tolist())
     curve = pruning.pruning_curve(contributions, labels, order, layers=CHAIN)
     assert curve.mean[-1] == pytest.approx(right(order).mean(), abs=1e-12)
@@ -89,16 +90,16 @@ def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
         return jnp.sum((sma.forward(gated, inputs, matrices, layers=CHAIN) - labels) ** 2, axis=1)
 
     slope = jax.jacobian(errors)(jnp.ones((2, 2))).reshape(EXAMPLES, 4)
-    found = pruning.taylor_importance(contributions, labels, layers=CHAIN)
+    found = taylor_importance(contributions, labels, layers=CHAIN)
     np.testing.assert_allclose(found, jnp.mean(jnp.abs(slope), axis=0), rtol=1e-9)
 
 
 def test_every_removal_tries_all_choices_that_leave_a_network():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
-    found = pruning.every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=2)
+    found = every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=2)
     assert found.removed.tolist() == [pair for pair in map(list, itertools.combinations(range(5), 2)) if pair != [0, 1]]
     wanted = [right_answers(parameters, inputs, labels, pair).mean() for pair in found.removed.tolist()]
     np.testing.assert_allclose(found.accuracy, wanted, atol=1e-12)
     with pytest.raises(ValueError, match="count: wanted so few heads"):
-        pruning.every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=4)
+        every_removal(contributions_of(parameters, inputs), labels, layers=heads, count=4)

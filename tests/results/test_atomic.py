@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from statmech_attention.results.atomic import replacing
+from statmech_attention.files import replacing
 
 SOURCE = Path(__file__).parents[2] / "src"
 HANG = """
 import sys, time
 from pathlib import Path
-from statmech_attention.results.atomic import replacing
+from statmech_attention.files import replacing
 with replacing(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     print("there", flush=True)

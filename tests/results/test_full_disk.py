@@ -17,8 +17,8 @@ WRITE = f"""
 import gc, resource, sys
 from pathlib import Path
 import numpy as np, xarray as xr
-from statmech_attention import results
-from statmech_attention.results.checkpoint import load_state, save_state
+from attention_book import results
+from statmech_attention.files import load_state, save_state
 
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 numbers = np.random.default_rng(0).random

@@ -9,6 +9,7 @@ import pytest
 import reference
 
 import statmech_attention as sma
+from attention_book.measures import centred_alignment, principal_overlaps
 from statmech_attention import pruning
 
 
@@ -56,7 +57,7 @@ def test_principal_overlaps_of_a_kernel_built_from_known_components():
     basis, _ = np.linalg.qr(rng.normal(size=(5, 5)))
     eigenvalues = np.array([4.0, 2.5, 1.0, 0.3, 0.0])
     labels = basis @ np.array([3.0, 0.0, -4.0, 0.0, 0.0])
-    found, overlaps = sma.theory.principal_overlaps(basis @ np.diag(eigenvalues) @ basis.T, labels)
+    found, overlaps = principal_overlaps(basis @ np.diag(eigenvalues) @ basis.T, labels)
     np.testing.assert_allclose(found, eigenvalues, atol=1e-12)
     np.testing.assert_allclose(overlaps, [0.6, 0.0, 0.8, 0.0, 0.0], atol=1e-12)
 
@@ -68,20 +69,20 @@ def test_centred_alignment_by_explicit_centring():
     centring = np.eye(6) - np.ones((6, 6)) / 6
     centred, target = centring @ kernel @ centring, centring @ np.outer(labels, labels) @ centring
     wanted = np.sum(centred * target) / (np.linalg.norm(centred) * np.linalg.norm(target))
-    assert sma.theory.centred_alignment(kernel, labels) == pytest.approx(wanted, rel=1e-12)
+    assert centred_alignment(kernel, labels) == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.3])
 def test_a_constant_kernel_aligns_with_nothing(constant):
     labels = np.array([1.0, -1, -1, 1, 1, -1, 1])
-    assert sma.theory.centred_alignment(np.full((7, 7), constant), labels) == 0.0
+    assert centred_alignment(np.full((7, 7), constant), labels) == 0.0
     barely = np.full((7, 7), constant) + 1e-9 * np.outer(labels, labels)
-    assert sma.theory.centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
+    assert centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
 
 
 def test_centred_alignment_is_one_for_the_labels_own_kernel():
     labels = np.array([1.0, 1, -1, 1, -1, -1])
-    assert sma.theory.centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
+    assert centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
 
 
 XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))

@@ -1,4 +1,4 @@
-"""What a solution tells of itself, and what is written of it."""
+"""Summaries of a solution, and its file."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from statmech_attention import pruning
 from statmech_attention.layers import Linear
 
@@ -110,7 +111,7 @@ def test_another_record_is_not_taken_for_a_solution(tmp_path, sweep):
     with pytest.raises(FileNotFoundError, match="no recorded result"):
         sma.Solution.load(tmp_path / "none.nc")
     short = sweep.to_xarray().drop_vars(["energy", "labels"])
-    path = sma.results.save(short, tmp_path / "short.nc", parameters={})
+    path = results.save(short, tmp_path / "short.nc", parameters={})
     with pytest.raises(ValueError, match=r"short\.nc: wanted a solution, got a result without energy, labels"):
         sma.Solution.load(path)
     with pytest.raises(ValueError, match="solution: wanted known numbers, got traced ones"):

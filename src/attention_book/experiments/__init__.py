@@ -7,6 +7,7 @@ the Snakefile puts in order; all others by themselves. The notebooks of `book/ru
 import os
 from pathlib import Path
 
+from attention_book import results
 from attention_book.experiments.calibration import Calibration
 from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
@@ -21,7 +22,6 @@ from attention_book.experiments.skips import Skips
 from attention_book.experiments.theory import NarrowHeads, Theory
 from attention_book.experiments.trained import Trained
 from attention_book.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
-from statmech_attention import results
 
 
 def experiment_of(path: str | os.PathLike) -> Experiment:
@@ -30,28 +30,3 @@ def experiment_of(path: str | os.PathLike) -> Experiment:
     if made["maker"] not in makers:
         raise ValueError(f"{path}: wanted a record of {', '.join(makers)}, got one of {made['maker']}.")
     return makers[made["maker"]](folder=Path(path).parent, **made["parameters"])
-
-
-__all__ = [
-    "Calibration",
-    "Diagram",
-    "EncodedHeads",
-    "EncodedPoints",
-    "EvidenceLost",
-    "Evidences",
-    "Experiment",
-    "HiddenMarkovWeights",
-    "MaskedEncoder",
-    "NarrowHeads",
-    "Pruning",
-    "Samples",
-    "Skips",
-    "Theory",
-    "Trained",
-    "experiment_file",
-    "experiment_of",
-    "marked",
-    "pruning_samples",
-    "recorded_sampling",
-    "sampling_trial",
-]

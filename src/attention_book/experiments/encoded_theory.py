@@ -11,19 +11,19 @@ from jaxtyping import Float, Int8
 
 from attention_book.comparison import block_share
 from attention_book.experiments.encoded_inputs import EncodedProblem
+from attention_book.measures import centred_alignment
+from attention_book.pruning import greedy_order, normalised_by_layer, path_covariance, taylor_importance
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import predictor_contributions, predictor_vectors
 from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
 from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.importance import normalised_by_layer, path_covariance, taylor_importance
 from statmech_attention.pruning.removal import (
-    greedy_order,
     head_drops,
     path_contributions,
     pruning_curve,
     removal_order,
 )
-from statmech_attention.theory.kernels import centred_alignment, kernel
+from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import DEFINITIONS, head_scores, path_heads
@@ -96,9 +96,8 @@ def score_of_heads(
 ) -> dict[str, Float[np.ndarray, " heads"]]:
     """All scores of heads, the largest for the head that is kept longest.
 
-    The last three use the labels of validation sentences; "greedy" is the step of removal. `norms`
-    are those of a trained network's values; `encoder_layers` are the encoder's numbers of heads, within
-    which Taylor importances are normalised.
+    The last three use labels of validation sentences. Taylor importances are normalised within
+    `encoder_layers`, the encoder's numbers of heads.
     """
     train, layers, overlap = problem.train, problem.train.layers, solution.order_parameter
     on_train, on_validation = (
@@ -139,10 +138,8 @@ def selected(
 ) -> xr.Dataset:
     """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
 
-    `learned` is the accuracy of the theory solved again on the heads kept, `sizes` of them;
-    `masked` that with the other heads cut out of the theory's predictor, and `trained_masked` of a
-    network that gradient descent trained, at any number of heads. The evidence lost is not computed
-    if it is `known`.
+    `learned` is that of the theory solved again on the heads kept, `masked` with the other heads
+    cut out of its predictor, `trained_masked` with them cut out of a trained network.
     """
     layers = problem.train.layers
     learned = Problem(problem.train, problem.labels, width=width, temperature=temperature)

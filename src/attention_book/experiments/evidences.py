@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.weights import sampling_trial
-from statmech_attention import results
 from statmech_attention.sampling import evidence_by_temperature
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.predictor import accuracy
@@ -21,12 +21,7 @@ from statmech_attention.theory.saddle_point import solve
 
 @dataclass(frozen=True, kw_only=True)
 class Evidences(Experiment):
-    r"""Evidence and test accuracy over draws of data, widths and temperatures.
-
-    The record has over `draw`, `width` and `temperature` the result of
-    `sampling.evidence_by_temperature` and the test `accuracy` of the saddle point; over `draw` and
-    `temperature` the same of the GP limit, `gp_log_evidence` and `gp_accuracy`.
-    """
+    """Evidence and test accuracy over draws of data, widths and temperatures, and of the GP limit."""
 
     seed: int = parameter("seed of the first draw of data and heads; the others have the numbers that follow")
     draws: int = parameter("draws of data and heads", ge=1)

@@ -9,15 +9,17 @@ import jax
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.networks import OnNetwork, Sequences, draw_of, seen_by
 from attention_book.experiments.pruning_measures import Contributions, Hits, by_criterion, by_theory, costs, predictors
+from attention_book.pruning import head_confidence, path_covariance
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite
 from attention_book.training.network import TrainedNetwork
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers.chains import chain
-from statmech_attention.pruning import head_confidence, head_drops, path_contributions, path_covariance
+from statmech_attention.pruning import head_drops, path_contributions
 
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
@@ -27,9 +29,6 @@ _COVARIANCE_EXAMPLES = 1000
 class Pruning(OnNetwork):
     """Scores of the heads of a trained network in several ways, and the cost of their removal.
 
-    Scores come from the theory's order parameters, from the network's weights, and from sequences
-    of the validation classes; costs are measured on the test sets, for the trained network and for
-    the theory's own predictor. A run takes a few minutes, and an interrupted one starts again.
     Variables whose names begin with `theory_` are over definitions of the score, draws of the
     theory's training sequences and widths; the others are over criteria.
     """

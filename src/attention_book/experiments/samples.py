@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnTheory
-from statmech_attention import results
+from attention_book.measures import mean_accuracy
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling import (
     Chains,
     effective_size,
     estimate,
-    mean_accuracy,
     posterior,
     predictors,
     r_hat,
@@ -41,10 +41,7 @@ _KEPT = ("steps", "acceptance", "diverging", "potential")
 class Samples(OnTheory):
     """The posterior at the theory's best temperature of each width, on the theory's sequences.
 
-    The record has over widths in rising order means, errors and diagnostics of the order parameter
-    and of the outputs on every test set, the accuracy of the mean output, and the sampler's report
-    of every draw; and the `opening`, a few draws after hardly any warm-up, which can be drawn again
-    in no time.
+    The `opening`, a few draws after hardly any warm-up, can be drawn again in no time.
     """
 
     widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)

@@ -56,7 +56,7 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 
 
 def in_powers(value: float, digits: int = 2) -> str:
-    """A number in powers of ten for the running text, such as "5.5 × 10⁻⁴"; one digit of 1 is left out."""
+    """A number in powers of ten for the running text, such as "5.5 × 10⁻⁴"."""
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return power if mantissa == "1" else f"{mantissa} × {power}"
@@ -80,7 +80,7 @@ def made(*paths: str | os.PathLike) -> "Markdown":
     """Return a line on dates, versions and machines of records; of several, with a folded list."""
     from IPython.display import Markdown
 
-    from statmech_attention import results
+    from attention_book import results
 
     found = {path: results.record(path) for path in map(Path, paths) if path.is_file()}
     if not found:
@@ -123,7 +123,7 @@ def images_at_hand() -> bool:
 def versions() -> dict[str, str]:
     """Versions of package, Python and libraries, platform and device, for a table."""
     # Only here: what reads records is slow to import, and most pages read none.
-    from statmech_attention.results.store import provenance
+    from attention_book.results import provenance
 
     return {_LABELS.get(name, name): fact for name, fact in provenance().items()}
 

@@ -1,14 +1,6 @@
 """Figure panels of the book, beside those of the library."""
 
-from attention_book.plotting.dynamics import (
-    against_sites,
-    overlap_series,
-    phase_portrait,
-    portrait_slider,
-    predicted_and_measured,
-    spectrum,
-    token_raster,
-)
+from attention_book.plotting.dynamics import overlap_series, phase_portrait, portrait_slider, spectrum
 from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
@@ -16,15 +8,19 @@ from attention_book.plotting.panels import (
     REGIMES,
     attention_matrix,
     chain_order_parameter,
+    groups,
+    kernel_matrix,
     label_panels,
     legend_above,
+    new_figure,
     output_order_parameter,
     path_blocks,
     path_correlations,
     principal_overlaps,
+    reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
-from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map, regime_ribbon
+from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map
 from attention_book.plotting.sampling import (
     SAMPLERS,
     approach,

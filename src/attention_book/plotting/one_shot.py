@@ -9,10 +9,11 @@ from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator, PercentFormatter
 
+from attention_book.plotting.panels import new_figure
 from attention_book.plotting.sliders import Panel, Slider, slider
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import path_indices
-from statmech_attention.plotting.panels import against_width, mean_and_error, new_figure
+from statmech_attention.plotting.panels import against_width, mean_and_error
 from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
 
 _GROUPS = ("same path", "same head in layer 1", "other pairs")
@@ -92,11 +93,7 @@ def entries_compared(matrix: ArrayLike, other: ArrayLike, *, layers: Layers, axe
 def accuracy_slider(
     widths: ArrayLike, temperatures: ArrayLike, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
-    """Accuracy against temperature per test set, behind a slider for the width.
-
-    `values` has `(widths, temperatures)` per test set, `limits` `(temperatures,)`; the picture has
-    all widths.
-    """
+    """Accuracy `(widths, temperatures)` per test set and limits, behind a slider for the width."""
     widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
     values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
     drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])

@@ -1,9 +1,10 @@
-"""Panels of results that pages use beside those of the library, and the names and colours of the book's tasks."""
+"""Panels of results beside those of the library, and the names and colours of the book's tasks."""
 
 import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from statmech_attention.layers import Kind, chain
 from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
 from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name, without_frame
 
 # One colour per stored pattern.
 FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
@@ -41,16 +42,12 @@ def chain_order_parameter(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    """Order parameter of layer `layer` as colours, one row per pair (partial path, output), a dot where a path skips.
+    """Order parameter of a layer as colours, one row per (partial path, output), a dot for a skip.
 
     The block that a skip keeps from the layer above is framed.
     """
     chained, matrix = chain(layers), np.asarray(matrix)
-    if layer not in range(1, len(chained.kinds) + 1):
-        raise ValueError(f"layer: wanted a whole number from 1 to {len(chained.kinds)}, got {layer!r}.")
     names = _partial_paths(chained, layer)
-    if matrix.shape != (len(names),) * 2:
-        raise ValueError(f"matrix: wanted shape {(len(names),) * 2} for layer {layer}, got {matrix.shape}.")
     axes = coloured(matrix, names, limit, axes, annotate)
     kind = chained.kinds[layer - 1]
     if kind.keeps:
@@ -64,8 +61,6 @@ def output_order_parameter(
     """Order parameter over pairs (path, output) as colours; lines part the paths."""
     matrix, chained = np.asarray(matrix), chain(layers)
     size, outputs = chained.paths * chained.outputs, chained.outputs
-    if matrix.shape != (size, size):
-        raise ValueError(f"matrix: wanted shape {(size, size)} for layers {chained.spelled}, got {matrix.shape}.")
     axes = axes_or_new(axes, figsize=(4.2, 3.8))
     coloured(matrix, [""] * size, limit, axes, annotate=False)
     for border in outputs * np.arange(1, chained.paths) - 0.5:
@@ -83,7 +78,7 @@ def path_blocks(
     axes: Axes | None = None,
     title: str = "",
 ):
-    """Order parameter as colours, with a frame around the paths through each head, or skip, of layer 1."""
+    """Order parameter as colours, framed by the heads, or the skip, of layer 1."""
     axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
     blocks = chain(layers).branches[0]
     side = len(np.asarray(matrix)) // blocks
@@ -101,19 +96,15 @@ def path_correlations(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours, the diagonal blank."""
+    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours."""
     matrix = np.asarray(matrix, float)
-    if matrix.ndim != 2 or not (np.diagonal(matrix) > 0).all():
-        raise ValueError(
-            f"matrix: wanted a positive diagonal, got {np.diagonal(matrix) if matrix.ndim > 1 else matrix}."
-        )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
     return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)
 
 
 def attention_matrix(matrix: ArrayLike, *, axes: Axes | None = None, title: str = ""):
-    """Attention matrix `(keys, queries)` from 0 in white to 1 in black, on the scale of the square root."""
+    """Attention matrix `(keys, queries)`, 0 in white to 1 in black, on a square-root scale."""
     axes = axes_or_new(axes, figsize=(3.2, 3.2))
     axes.imshow(np.asarray(matrix), cmap="Greys", norm=PowerNorm(0.5, vmin=0, vmax=1))
     axes.spines[["top", "right"]].set_visible(True)
@@ -129,7 +120,7 @@ def principal_overlaps(
     count: int = 20,
     axes: Axes | None = None,
 ):
-    """Overlap `(draws, examples)` of the first `count` principal components with the labels, against their rank."""
+    """Overlap `(draws, examples)` of the first principal components with the labels, by rank."""
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
     rank = np.arange(1, len(mean) + 1)
@@ -137,6 +128,59 @@ def principal_overlaps(
     axes.set(xlabel="rank of the principal component", ylabel=r"overlap $|v_i \cdot Y|/|Y|$", ylim=(0, None))
     axes.locator_params("x", integer=True)
     return axes
+
+
+def kernel_matrix(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    *,
+    limits: tuple[float, float] | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+):
+    """Training kernel `(examples, examples)` as a matrix of colours, examples sorted by class."""
+    kernel, labels = np.asarray(kernel), np.asarray(labels)
+    axes = axes_or_new(axes, figsize=(3.4, 3.2))
+    order = np.argsort(-labels, kind="stable")
+    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
+    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
+    border = np.sum(labels > 0) - 0.5
+    for line in (axes.axhline, axes.axvline):
+        line(border, color="white", linewidth=1.2)
+    middles = [border / 2, (border + len(labels)) / 2]
+    axes.set_xticks(middles, ["$+$", "$-$"])
+    axes.set_yticks(middles, ["$+$", "$-$"])
+    without_frame(axes)
+    axes.set_title(title)
+    return axes
+
+
+def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
+    """Quantity `(draws,)` that does not depend on the width: a horizontal line with a band of one standard error."""
+    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    mean, error = mean_and_error(np.asarray(values)[:, None])
+    axes.axhline(mean[0], linestyle=style, color=colour, label=label)
+    axes.axhspan(mean[0] - error[0], mean[0] + error[0], color=colour, alpha=0.12, linewidth=0)
+    return axes
+
+
+def groups(values: ArrayLike, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None):
+    """One column of dots per group of `values` `(draws, groups)`, line `2 g`, with the mean and its standard error."""
+    values = np.asarray(values, float)
+    axes, (mean, error) = axes_or_new(axes), mean_and_error(values)
+    for place, colour in enumerate(["neutral"] * len(names) if colours is None else colours):
+        colour, across = COLOURS.get(colour, colour), place + np.linspace(-0.2, 0.2, len(values))
+        axes.plot(across, values[:, place], "o", markersize=4, color=colour, alpha=0.45)
+        axes.errorbar(
+            place, mean[place], error[place], fmt="_", markersize=28, color=colour, capsize=5, markeredgewidth=2
+        )
+    axes.set_xticks(range(len(names)), names)
+    return axes
+
+
+def new_figure(rows: int = 1, columns: int = 1, **options: Any):
+    """Return `plt.subplots` with constrained layout."""
+    return plt.subplots(rows, columns, layout="constrained", **options)
 
 
 def legend_above(axes: Axes, columns: int = 2) -> None:
@@ -162,7 +206,7 @@ def _frame(axes, first: int, side: int, **look) -> None:
 
 
 def _partial_paths(chained, first: int) -> list[str]:
-    """Names of the rows of $U^{(l)}$, the first layer's branch being the slowest index and the output the fastest."""
+    """Names of the rows of $U^{(l)}$; the first layer's branch is slowest, the output fastest."""
     heads = [
         [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in chained.layers[first - 1 :]
     ]

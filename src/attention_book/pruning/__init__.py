@@ -1,4 +1,13 @@
-"""Shares of paths and heads in an order parameter, and rank correlations with random orders."""
+"""Shares of paths and heads in an order parameter, rank correlations, and other ways to choose heads."""
 
+from attention_book.pruning.baselines import (
+    Removals,
+    every_removal,
+    greedy_order,
+    head_confidence,
+    normalised_by_layer,
+    taylor_importance,
+    without_layers,
+)
 from attention_book.pruning.random_orders import Ordering, RankCorrelation, ordering, rank_correlation
-from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_weights
+from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_covariance, path_weights

@@ -1,16 +1,17 @@
-r"""Shares of a kernel: those of a head, of a layer, of all skips.
+"""Shares of a kernel: those of a head, of a layer, of all skips.
 
-A pair of paths adds $c_\pi c_{\pi'} U^{\pi\pi'}$ times the size of its path-path kernel to the
-kernel. Beside a skip there are pairs without any head of a layer, and normalised head scores are
-silent about them; shares are not.
+Beside a skip there are pairs of paths without any head of a layer: normalised head scores are
+silent about them, shares are not.
 """
 
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers, chain
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import head_indices
 from statmech_attention.theory.kernels import check_semi_definite
 
@@ -42,11 +43,23 @@ def head_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarr
     return np.array([1 - size[np.ix_(kept, kept)].sum() / size.sum() for kept in left])
 
 
-def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
-    """Divide the output's variance among all skips, heads in every layer, and the rest.
+def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
+    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
 
-    `weights` are those of `path_weights`, `covariance` is that of `path_covariance`. The shares sum
-    to 1; the last one can be negative.
+    A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10): `head_scores` of this
+    product measures a head's effect on the kernel.
+    """
+    examples, _, features = attentioned.values.shape
+    if examples < 2:
+        raise ValueError(f"attentioned: wanted at least two examples, got {examples}.")
+    centred = attentioned.values - jnp.mean(attentioned.values, axis=0, keepdims=True)
+    return jnp.einsum("epi,eqi->pq", centred, centred) / (examples * features)
+
+
+def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
+    """Divide the output's variance among skips, heads and the rest.
+
+    The shares sum to 1; the last one can be negative.
     """
     layers = chain(layers)
     parts, wanted = (

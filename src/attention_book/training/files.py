@@ -8,27 +8,16 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from attention_book import results
 from attention_book.training.network import CURVE, TrainedNetwork
-from statmech_attention import checks, results
+from statmech_attention import checks
 from statmech_attention.layers.chains import Stage, chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
 
 
 @checks.objects
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any) -> Path:
-    """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
-
-    Args:
-        network: a `TrainedNetwork`.
-        path: where to, ending in `.nc`.
-        record: how it was made, as for `results.save`: at least `parameters`, what the training was asked to do.
-
-    Returns:
-        The path.
-
-    Raises:
-        ValueError: as `results.save`; a kind of layer that cannot be recorded.
-    """
+    """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128."""
     return results.save(network_dataset(network), path, **record)
 
 
@@ -60,17 +49,7 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
 
 
 def load_network(path: str | os.PathLike) -> TrainedNetwork:
-    """Read a trained network.
-
-    Args:
-        path: a file that `save_network` wrote.
-
-    Returns:
-        `TrainedNetwork`.
-
-    Raises:
-        FileNotFoundError, ValueError: as `results.load`; a file of something else.
-    """
+    """Read a trained network that `save_network` wrote."""
     dataset = results.load(path)
     if "queries_1" not in dataset or not set(CURVE) <= set(dataset):
         raise ValueError(
@@ -91,11 +70,16 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
     read = layers_from_json(written)
+    keys, vectors = each("keys"), dataset["vectors"].values
+    if [one.shape for one in keys] != [one.shape for one in queries]:
+        raise ValueError(f"keys of shapes {[one.shape for one in keys]}, queries {[one.shape for one in queries]}")
+    if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
+        raise ValueError("NaN or infinity among its weights")
     overlaps = (dataset[_overlap_name(stage)].values for stage in chain(read).stages[:-1])
     return TrainedNetwork(
         queries,
-        each("keys"),
-        dataset["vectors"].values,
+        keys,
+        vectors,
         (*overlaps, dataset["readout_order_parameter"].values),
         each("value_norms"),
         int(dataset.attrs["width"]),

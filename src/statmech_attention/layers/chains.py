@@ -66,7 +66,8 @@ class Chain:
             raise ValueError(f"layers: wanted outputs at the end of the chain alone, got {layers!r}.")
         if not all(isinstance(layer, Layer) or checks.is_whole(layer, 1) for layer in layers):
             raise ValueError(
-                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, SkipHeads(2), Outputs(3))."
+                f"layers: wanted whole numbers of at least 1, got {layers!r}. Or layers, as in (2, "
+                "SkipHeads(2), Outputs(3))."
             )
         return cls(tuple(layer if isinstance(layer, Layer) else Heads(int(layer)) for layer in layers), readout)
 
@@ -157,7 +158,8 @@ class Chain:
             if len(chosen) < layer.fewest or len(set(chosen)) != len(chosen) or not there:
                 least = ", at least one" if layer.fewest else ""
                 raise ValueError(
-                    f"kept, layer {number}: wanted different heads out of 0..{layer.heads - 1}{least}, got {tuple(chosen)}."
+                    f"kept, layer {number}: wanted different heads out of 0..{layer.heads - 1}{least}, got "
+                    f"{tuple(chosen)}."
                 )
         parts = tuple(layer.keep(chosen) for layer, chosen in zip(self.layers, kept, strict=True))
         return Chain(tuple(part.layer for part in parts), self.readout), parts

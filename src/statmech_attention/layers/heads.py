@@ -36,7 +36,8 @@ class ValueDimension:
 
 @dataclass(frozen=True, repr=False)
 class Heads(ValueDimension, Layer):
-    r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in `layers` stands for it.
+    r"""$x^l = \frac{1}{\sqrt{N_l H}} \sum_h V^{(h)} x^{l-1} \Omega^{(h)}$, (2); a whole number in
+    `layers` stands for it.
 
     With a value dimension $d$, as in `Heads(4, values=32)`, the layer is
     $x^l = \frac{1}{\sqrt{N_l d H}} \sum_h O^{(h)} V^{(h)} x^{l-1} \Omega^{(h)}$ with $V^{(h)}$ of

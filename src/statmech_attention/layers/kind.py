@@ -1,47 +1,56 @@
 r"""The interface of a kind of layer, from which the package derives everything else.
 
-A chain is the input projection (1), layers $l = 1..L$, and a readout. Layer $l$ takes tokens of width $N_l$ to tokens of
-width $N_{l+1}$. The theory reads the chain from above. Let $w^p \in \mathbb R^{N_{l+1}}$ be the effective weights of the partial
-paths $p$ through the layers above, $(h_{l+1}, .., h_L)$ and the output. The layer makes several rows of each, its *branches*:
+A chain is the input projection (1), layers $l = 1..L$, and a readout. Layer $l$ takes tokens of
+width $N_l$ to tokens of width $N_{l+1}$. The theory reads the chain from above. Let
+$w^p \in \mathbb R^{N_{l+1}}$ be the effective weights of the partial paths $p$ through the layers
+above, $(h_{l+1}, .., h_L)$ and the output. The layer makes several rows of each, its *branches*:
 
     w^{bp} = sum_s M_bs g^{sp}  in R^{N_l},        b = 1..branches, s = 1..seeds.
 
-The *seeds* $g^{sp}$ are $w^p V_s / (\sigma_l \sqrt{N_{l+1}})$, one for every value matrix $V_s$, whose entries are
-$\mathcal N(0, \sigma_l^2)$ independently; a kind that `keeps` has one seed more, the first, which is $w^p$ itself. The *mixing* $M$
-holds numbers alone. A kind gives
+The *seeds* $g^{sp}$ are $w^p V_s / (\sigma_l \sqrt{N_{l+1}})$, one for every value matrix $V_s$,
+whose entries are $\mathcal N(0, \sigma_l^2)$ independently; a kind that `keeps` has one seed more,
+the first, which is $w^p$ itself. The *mixing* $M$ holds numbers alone. A kind gives
 
-(a) its forward map, `forward`, and the map of the readout's columns through its attention matrices, `attended`: (2), (7);
-(b) `seeds`, `keeps` and `mixing`: with $U^{(l+1)} = A_{l+1} A_{l+1}^\top$ they give the order parameter,
+(a) its forward map, `forward`, and the map of the readout's columns through its attention matrices,
+    `attended`: (2), (7);
+(b) `seeds`, `keeps` and `mixing`: with $U^{(l+1)} = A_{l+1} A_{l+1}^\top$ they give the order
+    parameter,
 
         U^(l) = A_l A_l^T,      A_l = (M (x) A_{l+1}) F_l,
 
-    with a lower triangular $F_l$ of one row for every seed and column of $A_{l+1}$. A kept seed has its rows in the span of $w$, where
-    $F_l$ is known: its first rows are $[I\ 0]$, and stay so;
+    with a lower triangular $F_l$ of one row for every seed and column of $A_{l+1}$. A kept seed has
+    its rows in the span of $w$, where $F_l$ is known: its first rows are $[I\ 0]$, and stay so;
 (c) from (b) alone, its entropy $|F_l|^2 - 2 \sum_i \ln F_{l,ii}$ over the rows that are not kept;
-(d) from (b) alone, its exact law at finite width: entry $i$ of the diagonal, counted from 0 over all columns, is
-    $\chi_{N_l - i} / \sqrt{N_l}$, what lies below is $\mathcal N(0, 1/N_l)$, and $F_l$ has as many columns as it has rows, but $N_l$ at
-    most;
-(e) the factor that a path takes from every branch, `gains` over the root of `divisor`: what all branches share goes into
-    the divisor, so that plain heads have gains of 1; beside a skip, which has no $1/\sqrt H$, it stands in the gains;
-(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or in two, see below; all are Gaussian;
-(g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it needs; `with_heads`,
-    the layer without the others.
+(d) from (b) alone, its exact law at finite width: entry $i$ of the diagonal, counted from 0 over
+    all columns, is $\chi_{N_l - i} / \sqrt{N_l}$, what lies below is $\mathcal N(0, 1/N_l)$, and
+    $F_l$ has as many columns as it has rows, but $N_l$ at most;
+(e) the factor that a path takes from every branch, `gains` over the root of `divisor`: what all
+    branches share goes into the divisor, so that plain heads have gains of 1; beside a skip, which
+    has no $1/\sqrt H$, it stands in the gains;
+(f) for weights: `value_matrices`, how many there are, in one array `(matrices, N_{l+1}, N_l)`, or
+    in two, see below; all are Gaussian;
+(g) for pruning: `branch_heads`, the head that a branch passes through; `fewest`, how many heads it
+    needs; `with_heads`, the layer without the others.
 
-A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ with $O_s$ of `inner` $= d$ columns, has an
-*inner stage* of parallel blocks. The seeds are made in two steps,
+A kind whose values pass through a narrow space on their way, $V_s \to O_s V_s$ with $O_s$ of
+`inner` $= d$ columns, has an *inner stage* of parallel blocks. The seeds are made in two steps,
 
     g^{sp} = O_s^T w^p / sqrt(N_{l+1})  in R^d,      V_s^T g^{sp} / sqrt(d)  in R^{N_l},
 
-and every block has an order parameter of its own, $G_s = g^s \cdot g^s / d$; $g$ of different blocks live in different spaces.
+and every block has an order parameter of its own, $G_s = g^s \cdot g^s / d$; $g$ of different
+blocks live in different spaces.
 
-(h) From `inner` alone: entries of $O_s$ and of $V_s$ are $\mathcal N(0, \sigma_l)$, so that their product has the variance
-    $\sigma_l^2$ that a matrix $V_s$ without an inner stage would have. With $C_s = \sigma_l^{1/2} A_{l+1} F_s$,
+(h) From `inner` alone: entries of $O_s$ and of $V_s$ are $\mathcal N(0, \sigma_l)$, so that their
+    product has the variance $\sigma_l^2$ that a matrix $V_s$ without an inner stage would have.
+    With $C_s = \sigma_l^{1/2} A_{l+1} F_s$,
 
         G_s = C_s C_s^T,      A_l = (sum over seeds of M_bs C_s side by side) F_l,
 
-    where $C_s = A_{l+1}$ for a kept seed, $M$ has $\sigma_l^{1/2}$ in place of $\sigma_l$ in it, and the $F_s$ are factors as $F_l$ is, of width $d$ in place of $N_l$, in (c) and (d).
+    where $C_s = A_{l+1}$ for a kept seed, $M$ has $\sigma_l^{1/2}$ in place of $\sigma_l$ in it,
+    and the $F_s$ are factors as $F_l$ is, of width $d$ in place of $N_l$, in (c) and (d).
 
-A readout gives (b), and `axes`, the axes of a label. Nothing else in the package knows one kind from another.
+A readout gives (b), and `axes`, the axes of a label. Nothing else in the package knows one kind
+from another.
 """
 
 from abc import ABC, abstractmethod
@@ -153,7 +162,8 @@ class Layer(Kind):
 
     def with_heads(self, heads: Sequence[int]) -> "Layer":
         """The layer with some heads, in the order given; by default only its `count` changes."""
-        return replace(self, count=len(heads)) if self.heads else self  # type: ignore[type-var]  # kinds are dataclasses
+        kind: Any = self  # a dataclass
+        return replace(kind, count=len(heads)) if self.heads else self
 
     def keep(self, heads: Sequence[int]) -> "Part":
         """The rest of the layer with only some of its heads, in the order given."""
@@ -210,7 +220,9 @@ class Narrow(NamedTuple):
 def seeds_from(
     rows: Float[Array, "partial width_out"], weights: Float[Array, "matrices width_out width_in"] | Narrow, root=root
 ) -> tuple[Float[Array, "..."], ...]:
-    r"""The seeds $V_s^\top w / \sqrt{N_{l+1}}$, `(matrices, partial, N_l)`, then those of an inner stage, `(matrices, partial, d)`."""
+    r"""The seeds $V_s^\top w / \sqrt{N_{l+1}}$, `(matrices, partial, N_l)`, then those of an inner
+    stage, `(matrices, partial, d)`.
+    """
     if not isinstance(weights, Narrow):
         return (jnp.einsum("dm,hmn->hdn", rows, weights) / root(weights.shape[1]),)
     inner = jnp.einsum("dm,hmk->hdk", rows, weights.outputs) / root(rows.shape[1])

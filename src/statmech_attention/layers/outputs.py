@@ -23,7 +23,8 @@ class OneOutput(Readout):
 
 @dataclass(frozen=True)
 class Outputs(Readout):
-    r"""$f_c(x) = a_c \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, $c = 1..C$: the last of `layers`. $U^{(L+1)}$ is a $C \times C$ matrix.
+    r"""$f_c(x) = a_c \cdot x^L_{t^*} / \sqrt{N_{L+1}}$, $c = 1..C$: the last of `layers`.
+    $U^{(L+1)}$ is a $C \times C$ matrix.
 
     Labels are `(examples, C)`. In $U$ the output is the fastest index of a path.
 

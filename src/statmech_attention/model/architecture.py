@@ -16,7 +16,9 @@ from statmech_attention.layers.kind import Kind
 
 @dataclass(frozen=True)
 class Architecture:
-    """Layers as `layers` spells them, widths $(N_1..N_{L+1})$, prior variances $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$."""
+    """Layers as `layers` spells them, widths $(N_1..N_{L+1})$, prior variances
+    $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$.
+    """
 
     layers: tuple[int | Kind, ...]
     widths: tuple
@@ -48,7 +50,9 @@ class Architecture:
 
     @property
     def stage_variances(self) -> tuple:
-        r"""The prior variance of every array of weights, the projection's first; $\sigma_l$ each where a layer has two."""
+        r"""The prior variance of every array of weights, the projection's first; $\sigma_l$ each
+        where a layer has two.
+        """
         pairs = ((self.variances[1 + stage.place], stage.kind.inner) for stage in self.chain.stages)
         return (self.variances[0], *(variance if inner is None else variance**0.5 for variance, inner in pairs))
 
@@ -70,7 +74,8 @@ class Architecture:
 
     @property
     def shares(self) -> tuple:
-        """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1 for an infinite width.
+        """$N_l / N_{max}$, the weight of every stage's entropy, $d / N_{max}$ for an inner one; 1
+        for an infinite width.
 
         A stage of infinite width stays where its entropy is smallest, whatever the weight.
         """

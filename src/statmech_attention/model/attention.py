@@ -44,7 +44,8 @@ class ProductAttention:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class QueryKeyAttention:
-    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3), the result of `attention_from_queries_and_keys`.
+    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3), the result of
+    `attention_from_queries_and_keys`.
 
     Call it as `ProductAttention`.
     """
@@ -181,7 +182,8 @@ def _finite(matrices: tuple) -> tuple:
     for layer, matrix in enumerate(matrices, start=1):
         if checks.concrete(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
             raise ValueError(
-                f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. Scale inputs, "
+                f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. "
+                "Scale inputs, "
                 "queries or keys down."
             )
     return matrices

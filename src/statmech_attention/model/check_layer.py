@@ -58,7 +58,8 @@ def _check_numbers(layer: Layer) -> None:
     factors = np.array([1.0] * layer.keeps + [2.0] * layer.value_matrices)
     if not np.allclose(doubled, mixing * factors, **_TOLERANCE):
         raise ValueError(
-            f"{layer}, mixing: wanted the standard deviation as a factor in the columns of the value matrices, and not in "
+            f"{layer}, mixing: wanted the standard deviation as a factor in the columns of the value "
+            "matrices, and not in "
             f"that of a kept seed, got {mixing.tolist()} for 1 and {doubled.tolist()} for 2."
         )
     count = len(mixing)
@@ -96,7 +97,8 @@ def _check_forms(layer: Layer, rng) -> None:
         by_paths = forward_paths(weights, attentioned_inputs(inputs, matrices, layers=heads))
         if not np.allclose(by_layers, by_paths, **_TOLERANCE):
             raise ValueError(
-                f"{layer}: `forward` and the sum over paths differ by up to {float(jnp.abs(by_layers - by_paths).max()):.1e} "
+                f"{layer}: `forward` and the sum over paths differ by up to "
+                f"{float(jnp.abs(by_layers - by_paths).max()):.1e} "
                 f"in the chain {heads}. One of `forward`, `attended`, `mixing`, `gains` and `divisor` is wrong."
             )
 
@@ -119,7 +121,8 @@ def _check_pruned(layer: Layer, left: tuple[int, ...], rng) -> None:
     _check_numbers(small)
     if len(branches) != small.branches or len(matrices) != small.value_matrices:
         raise ValueError(
-            f"{said}wanted {small.branches} branches and {small.value_matrices} value matrices, those of the small one.{write}"
+            f"{said}wanted {small.branches} branches and {small.value_matrices} value matrices, those of the "
+            f"small one.{write}"
         )
     place = {head: number for number, head in enumerate(left)}
     if tuple(place.get(layer.branch_heads[branch], -1) for branch in branches) != tuple(small.branch_heads):

@@ -117,7 +117,8 @@ def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queri
     if padding.any():
         example, token = np.argwhere(padding)[0]
         raise ValueError(
-            f"{where}: wanted attention from every token that counts, got zeros alone from token {token} of example {example}, as "
+            f"{where}: wanted attention from every token that counts, got zeros alone from token {token} of "
+            f"example {example}, as "
             f"on padding. Pass mask=, false on padding.{let}"
         )
 
@@ -127,6 +128,7 @@ def _check_padding(where: str, matrix, mask) -> None:
     if not leaked.max() <= _SUM:  # NaN is none
         example = int(np.argmax(leaked.max(axis=(1, 2, 3))))
         raise ValueError(
-            f"{where}: wanted no attention from a token to padding, got {leaked[example].max():.3g} in example {example}. "
+            f"{where}: wanted no attention from a token to padding, got {leaked[example].max():.3g} in "
+            f"example {example}. "
             "Compute the attention with the mask; without one, padding counts as tokens: leave mask out."
         )

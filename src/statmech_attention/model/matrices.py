@@ -51,7 +51,8 @@ def attention_matrices(
     for layer, matrix in enumerate(matrices, start=1):
         if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
             raise ValueError(
-                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {matrix.shape}. "
+                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got "
+                f"{matrix.shape}. "
                 "Matrices belong to the inputs they were computed from."
             )
     return matrices

@@ -51,7 +51,8 @@ def sample_weights(
     layers: Layers,
     features: int,
 ) -> Weights:
-    r"""Draw weights from the prior: entries $\mathcal N(0, \sigma_l^2)$; in $V$ and $O$ of narrow heads $\mathcal N(0, \sigma_l)$.
+    r"""Draw weights from the prior: entries $\mathcal N(0, \sigma_l^2)$; in $V$ and $O$ of narrow
+    heads $\mathcal N(0, \sigma_l)$.
 
     Args:
         key: a JAX random key.
@@ -153,7 +154,8 @@ def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Floa
 
 @checks.objects
 def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
-    r"""The network's output in path form, $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
+    r"""The network's output in path form,
+    $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
 
     Args:
         weights: `Weights`.
@@ -228,7 +230,8 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
         raise ValueError(
-            f"weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, {'(N, outputs)' if axes else '(N,)'}, "
+            "weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, "
+            f"{'(N, outputs)' if axes else '(N,)'}, "
             f"got axes {ranks}."
         )
     wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)
@@ -241,7 +244,8 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
         inner = (values.values.shape[1], values.outputs.shape[2]) if isinstance(values, Narrow) else (None, None)
         if inner != (layer.inner, layer.inner):
             raise ValueError(
-                f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got {inner[0]} into {inner[1]} "
+                f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got "
+                f"{inner[0]} into {inner[1]} "
                 "(None: full matrices). Say it in layers, as in Heads(2, values=8)."
             )
     if weights.readout.shape[1:] != axes:

@@ -27,7 +27,8 @@ def normalisation_scales(
     layout: str = "key_query",
     mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
-    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: one over the divisors of a network's norms.
+    r"""$r^l_t(x) = \big(\frac1N \sum_i (z^l_{it})^2 + \epsilon\big)^{-1/2}$: one over the divisors
+    of a network's norms.
 
     $z^l$ enters the norm of layer $l$ in the network with the norms below applied: the layer's
     output with post-norm; its input with pre-norm, and at last the input of the readout. With these
@@ -74,7 +75,8 @@ def normalisation_scales(
 
 @checks.objects
 def mean_free(weights: Weights) -> Weights:
-    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer norm's subtraction of the mean, in the weights.
+    r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer
+    norm's subtraction of the mean, in the weights.
 
     A network that subtracts the mean over its $N$ neurons at every norm, the embedding's on $x^0$
     and with pre-norm one before the readout among them, has the outputs of these weights without

@@ -69,7 +69,8 @@ def attention_from_torch(
         model(*(inputs,) * (3 if own else 1), **options)
     if not heard.calls:
         raise ValueError(
-            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, which does not. Its own "
+            f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
+            "which does not. Its own "
             "attention goes to attentioned_inputs, with layout='query_key'."
         )
     tokens, padding = heard.calls[0].query, heard.calls[0].padding
@@ -158,7 +159,8 @@ def _listening(torch, model) -> Iterator[SimpleNamespace]:
             raise ValueError(f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)}.")
         if matrix.shape[-1] != matrix.shape[-2]:
             raise ValueError(
-                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv and add_zero_attn add keys."
+                f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv and "
+                "add_zero_attn add keys."
             )
         heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
 

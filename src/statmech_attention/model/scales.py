@@ -3,8 +3,9 @@ r"""Scales of tokens, the frozen statistics of normalisation layers: their effec
 A layer of a chain is a linear map of tokens, $x^l = \Lambda_l(x^{l-1})$, as (2). With a scale
 $r^l_t(x) > 0$ a token and layer
 
-    post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                                                (F1)
-    pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix, and x^{l-1} for the skip   (F2)
+    post-norm  x^l = Lambda_l(x^{l-1}) diag(r^l)                                             (F1)
+    pre-norm   x^l = Lambda_l with x^{l-1} diag(r^l) for what passes a value matrix,         (F2)
+               and x^{l-1} for the skip
 
 so the branches' matrices are $\Omega^{(h)} \mathrm{diag}(r)$ and $\mathrm{diag}(r)$ for the skip,
 or $\mathrm{diag}(r) \Omega^{(h)}$ and the identity. Both follow from `forward` and `attended` of a
@@ -48,7 +49,8 @@ def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples
     wanted = (count, count + 1) if norm == "pre" else (count,)
     if len(scales) not in wanted:
         raise ValueError(
-            f"scales: wanted {' or '.join(map(str, wanted))} arrays for {count} layers and norm={norm!r}, got {len(scales)}. "
+            f"scales: wanted {' or '.join(map(str, wanted))} arrays for {count} layers and norm={norm!r}, "
+            f"got {len(scales)}. "
             "Pre-norm takes one more for the norm before the readout; a norm below the first layer scales the inputs."
         )
     found = [_checked(number, one, inputs) for number, one in enumerate(scales, start=1)]
@@ -85,7 +87,8 @@ def skips(layer: Layer) -> Bool[np.ndarray, " branches"]:
     beside, through = mixing[:, :kept].any(axis=1), mixing[:, kept:].any(axis=1)
     if (beside & through).any():
         raise ValueError(
-            f"norm: {layer} has branches that mix its skip with value matrices, and 'pre' scales the input of the one alone. "
+            f"norm: {layer} has branches that mix its skip with value matrices, and 'pre' scales the input "
+            "of the one alone. "
             "Take norm='post'."
         )
     return beside
@@ -101,7 +104,8 @@ def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | No
         )
     if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
         raise ValueError(
-            f"scales of layer {number}: wanted positive numbers, got {float(scale.min())}. A scale is one over a token's "
+            f"scales of layer {number}: wanted positive numbers, got {float(scale.min())}. A scale is one "
+            "over a token's "
             "standard deviation, as from normalisation_scales; a layer without a norm has None."
         )
     return scale.astype(inputs.dtype)

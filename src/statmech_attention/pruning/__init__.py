@@ -9,22 +9,12 @@ from statmech_attention.pruning.evidence import (
     without_head,
 )
 from statmech_attention.pruning.heads import head_indices, heads_left, prune
-from statmech_attention.pruning.importance import (
-    head_confidence,
-    normalised_by_layer,
-    path_covariance,
-    taylor_importance,
-)
 from statmech_attention.pruning.removal import (
-    Removals,
-    every_removal,
-    greedy_order,
     head_drops,
     masked_outputs,
     path_contributions,
     pruning_curve,
     removal_order,
-    without_layers,
 )
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.theory.predictor import predictor_contributions, predictor_vectors
@@ -34,11 +24,7 @@ __all__ = [
     "COEFFICIENTS",
     "DEFINITIONS",
     "HeadEvidence",
-    "Removals",
     "SelectedHeads",
-    "every_removal",
-    "greedy_order",
-    "head_confidence",
     "head_drops",
     "head_evidence",
     "head_indices",
@@ -46,17 +32,13 @@ __all__ = [
     "heads_left",
     "log_evidence",
     "masked_outputs",
-    "normalised_by_layer",
     "order_parameters_left",
     "path_contributions",
-    "path_covariance",
     "predictor_contributions",
     "predictor_vectors",
     "prune",
     "pruning_curve",
     "removal_order",
     "select_heads",
-    "taylor_importance",
     "without_head",
-    "without_layers",
 ]

@@ -5,10 +5,9 @@ $c^\pi$ and $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ th
 $l$, 0 where it is not. Along a skip connection the factor is 1.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,15 +20,6 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import different_heads, head_indices, path_gates, whole_and_without_each
-
-_AT_ONCE = 100  # networks; their outputs are in memory together
-
-
-class Removals(NamedTuple):
-    """Numbers of the heads that are removed together, and the accuracies without them."""
-
-    removed: Int[np.ndarray, "choices removals"]
-    accuracy: Float[np.ndarray, " choices"]
 
 
 @checks.objects
@@ -121,34 +111,6 @@ def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " rem
     return np.array(order, int)
 
 
-def greedy_order(
-    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
-) -> Int[np.ndarray, " removals"]:
-    """Order of removal that costs least accuracy at every step, the first of equal heads first.
-
-    Args:
-        contributions, labels, layers, bias: as in `head_drops`.
-
-    Returns:
-        Numbers of heads: all but one of every layer, and all of a layer with a skip.
-
-    Raises:
-        ValueError: as `head_drops`.
-    """
-    contributions, layers = checked_contributions(contributions, layers)
-    labels, fewest = _labels(labels, len(contributions), layers), np.array([layer.fewest for layer in layers.layers])
-    layer, kept, order = head_indices(layers)[:, 0], np.ones(sum(layers.heads), bool), []
-    for _ in range(len(kept) - fewest.sum()):
-        left = np.bincount(layer[kept], minlength=len(fewest))
-        candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
-        trials = np.repeat(kept[None], len(candidates), axis=0)
-        trials[np.arange(len(candidates)), candidates] = False
-        accuracy = right(_gated(contributions, layers, trials, bias), labels).mean(axis=1)
-        order.append(candidates[np.argmax(accuracy)])
-        kept[order[-1]] = False
-    return np.array(order, int)
-
-
 def pruning_curve(
     contributions: ArrayLike, labels: ArrayLike, order: ArrayLike | Sequence[int], *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
@@ -170,61 +132,6 @@ def pruning_curve(
     for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False
     return _estimate(right(_gated(contributions, layers, kept, bias), labels))
-
-
-def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers) -> Estimate:
-    """Accuracy of the whole network, and without all heads of one layer or of all layers.
-
-    Args:
-        contributions: as in `masked_outputs`, of one output.
-        labels: `(examples,)`, +1 or -1.
-        layers: number of heads in every layer; without a skip nothing passes a layer without heads.
-
-    Returns:
-        `Estimate`, each `(layers + 2,)`: whole, without the heads of layer 1, 2, .., without any.
-
-    Raises:
-        ValueError: as `pruning_curve`.
-    """
-    layer = head_indices(layers)[:, 0]
-    orders: list[Any] = [
-        [],
-        *(np.flatnonzero(layer == number) for number in range(layer.max() + 1)),
-        np.arange(len(layer)),
-    ]
-    curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
-    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
-
-
-def every_removal(
-    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
-) -> Removals:
-    """Accuracy without any `count` heads, for all choices.
-
-    Args:
-        contributions, labels, layers, bias: as in `head_drops`.
-        count: heads removed together; the number of choices is a binomial coefficient.
-
-    Returns:
-        `Removals` without the choices that leave a layer too few heads.
-
-    Raises:
-        ValueError: as `head_drops`; more heads than may be removed.
-    """
-    contributions, layers = checked_contributions(contributions, layers)
-    labels, layer = _labels(labels, len(contributions), layers), head_indices(layers)[:, 0]
-    fewest = np.array([one.fewest for one in layers.layers])
-    subsets = itertools.combinations(range(len(layer)), checks.whole("count", count, 1, max(1, len(layer))))
-    chosen = np.array(list(subsets), int)
-    kept = np.ones((len(chosen), len(layer)), bool)
-    kept[np.arange(len(chosen))[:, None], chosen] = False
-    left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
-    allowed = np.all(left >= fewest, axis=1)
-    if not np.any(allowed):
-        raise ValueError(f"count: wanted so few heads that a network is left of {layers.spelled}, got {count}.")
-    parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
-    accuracy = [right(_gated(contributions, layers, part, bias), labels).mean(axis=1) for part in parts]
-    return Removals(chosen[allowed], np.concatenate(accuracy))
 
 
 def _gated(contributions, layers, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:

@@ -7,20 +7,21 @@ from statmech_attention.installed import need as _need
 _need("sampling", "sampling")
 
 with _warnings.catch_warnings():
-    # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of. Ours are of text.
+    # NumPyro asks for progress bars made of widgets, and in a notebook without ipywidgets that is warned of.
+    # Ours are of text.
     _warnings.filterwarnings("ignore", message="IProgress not found")
     import tqdm.auto as _  # noqa: F401
 
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.sampling._arguments import Chains
 from statmech_attention.sampling._outputs import predictors
+from statmech_attention.sampling.attention import attention_posterior
 from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import (
     MixingWarning,
     effective_size,
     estimate,
     inference_data,
-    mean_accuracy,
     prediction,
     r_hat,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Estimate",
     "Importance",
     "MixingWarning",
+    "attention_posterior",
     "corrected",
     "effective_size",
     "estimate",
@@ -41,7 +43,6 @@ __all__ = [
     "gibbs_posterior",
     "importance",
     "inference_data",
-    "mean_accuracy",
     "posterior",
     "prediction",
     "predictors",

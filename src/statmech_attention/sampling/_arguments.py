@@ -71,7 +71,8 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
     for width in architecture.widths:
         if not checks.concrete(width) or not checks.is_whole(width, 1):
             raise ValueError(
-                f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there is nothing to "
+                f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there "
+                "is nothing to "
                 "sample: use statmech_attention.solve and predict."
             )
     for stage in architecture.chain.stages:

@@ -15,7 +15,7 @@ from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
 from statmech_attention import checks
-from statmech_attention.results.checkpoint import load_state, save_state
+from statmech_attention.files import load_state, save_state
 
 _BLOCK = 50  # draws between two looks at the progress bar and two writes of the checkpoint
 

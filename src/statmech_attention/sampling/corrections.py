@@ -73,7 +73,8 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
     for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
         if places.size and width <= places[-1]:
             raise ValueError(
-                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = {width:g} for {places[-1] + 1}. Use sampling.posterior."
+                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = "
+                f"{width:g} for {places[-1] + 1}. Use sampling.posterior."
             )
     data = posterior_density(problem)
     test = checked_test(test, inputs)

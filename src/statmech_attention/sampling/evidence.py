@@ -161,7 +161,8 @@ def _averaged(
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
         warnings.warn(
             f"The weights of {count} points are worth {size:.0f} independent draws at N = {architecture.widest:g}, "
-            f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from sampling.posterior.",
+            f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from "
+            "sampling.posterior.",
             MixingWarning,
             stacklevel=3,
         )

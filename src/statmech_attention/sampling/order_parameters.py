@@ -44,7 +44,8 @@ def posterior(
     test: AttentionedInputs | ArrayLike | None = None,
     chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
-    r"""Draws from $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
+    r"""Draws from the posterior of the order parameters,
+    $p(U^{(1)}, .., U^{(L+1)} | D) \propto \prod_l \mathcal W_{d_l}(U^{(l)}; N_l, \Sigma_l / N_l)\, e^{-P E(U) / 2}$.
 
     The law of the order parameters (13) under the posterior (8) of all weights, at any width; the
     saddle point (11) is its limit. Given $U$ the output is Gaussian with mean (9) and variance

@@ -60,7 +60,8 @@ def weights_posterior(
     keep_weights: bool = False,
     chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
-    r"""Draws from $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$, (8), by NUTS.
+    r"""Draws by NUTS from (8),
+    $p(\Theta | D) \propto e^{-\frac{1}{2T} \sum_\mu (f(x_\mu) - y_\mu)^2 - \sum_l |\Theta_l|^2 / 2\sigma_l^2}$.
 
     Args:
         problem, chains: as in `posterior`.
@@ -115,7 +116,8 @@ def gibbs_posterior(
     keep_weights: bool = False,
     chains: Chains = Chains(),  # noqa: B008
 ) -> xr.Dataset:
-    r"""Draws from (8), one layer at a time: $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
+    r"""Draws from (8), one layer at a time:
+    $\theta = \theta_0 + \sigma^2 \Phi^\top (\sigma^2 \Phi \Phi^\top + T I)^{-1} (Y - \Phi \theta_0 - \epsilon)$.
 
     With $\theta_0$ from the layer's prior and $\epsilon \sim \mathcal N(0, T I)$, $\theta$ is a
     draw from its posterior given the other layers. A sweep over all layers costs $P^2$ operations

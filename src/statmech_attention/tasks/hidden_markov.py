@@ -1,7 +1,7 @@
 """Hidden Markov chains: classify noisy chains by the steps that their hidden states take.
 
-Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by their
-query-key products.
+Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by
+their query-key products.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Num
 
 from statmech_attention import checks
@@ -28,7 +27,8 @@ class HiddenMarkovSample(NamedTuple):
         inputs: `(examples, tokens, features)`, the beginning-of-sequence token first.
         labels: `(examples,)`, +1 for slow chains and -1 for fast ones; of more than two classes
             `(examples, classes)`, one-hot minus their mean, $y_{\mu c} = \delta_{c c_\mu} - 1/C$.
-        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 .. $C - 1$.
+        hidden: `(examples, length)`, the hidden states, +1 and -1; of more than two classes 0 ..
+            $C - 1$.
     """
 
     inputs: Float[Array, "examples tokens features"]
@@ -56,16 +56,17 @@ class HiddenMarkovTrial(NamedTuple):
 class HiddenMarkov:
     r"""Hidden chains on a ring of $C$ states, $s_{t+1} = s_t + k_t \bmod C$; the class $c$ is the likeliest step.
 
-    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$ with
-    probability `fast`; all other steps are equally likely. Two classes are slow and fast chains
-    $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do not depend on
-    the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a beginning-of-sequence
-    token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1 features.
+    In class 0 the state stays with probability 1 - `slow`; in class $c \ge 1$ it takes step $c$
+    with probability `fast`; all other steps are equally likely. Two classes are slow and fast
+    chains $s_t = \pm 1$. The first state is uniform, and so is every later one: single tokens do
+    not depend on the class. Tokens are $x_t = v_{s_t} + \eta_t$ with a one-hot position, after a
+    beginning-of-sequence token of zeros: `length` + 1 tokens of $N_0$ = `token_size` + `length` + 1
+    features.
 
     Attributes:
         length: number of visible states of a chain, at least 2.
-        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on the
-            $s$-th part of them ($v_+$ before $v_-$).
+        token_size: entries of a token before the position, a multiple of $C$. $v_s$ is $\sqrt C$ on
+            the $s$-th part of them ($v_+$ before $v_-$).
         slow: probability to change the hidden state in class 0.
         fast: probability of step $c$ in class $c \ge 1$.
         parallel_noise: $\sigma_\parallel$, noise within the space of the $v_s$.
@@ -91,7 +92,8 @@ class HiddenMarkov:
             checks.whole(name, getattr(self, name), 2)
         if self.token_size % self.classes:
             raise ValueError(
-                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got {self.token_size}."
+                f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got "
+                f"{self.token_size}."
             )
         for name in ("parallel_noise", "perpendicular_noise"):
             checks.at_least(name, getattr(self, name), 0)
@@ -166,27 +168,6 @@ class HiddenMarkov:
         attention = attention_from_products(self.heads(heads_key) if products is None else products)
         seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
-
-    def class_probabilities(self, inputs: ArrayLike) -> Float[Array, "examples classes"]:
-        r"""Return $p(c \mid x)$ by the forward algorithm, $p(x|c) = \sum_s a_T(s)$.
-
-        $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$. No predictor can be more accurate.
-
-        Args:
-            inputs: `(examples, tokens, features)`, as drawn by `sample`.
-
-        Raises:
-            ValueError: inputs of another shape.
-        """
-        inputs = checks.array("inputs", inputs, "examples tokens features")
-        if inputs.shape[1:] != (self.tokens, self.features):
-            raise ValueError(
-                f"inputs: wanted {self.tokens} tokens of {self.features} features, got {inputs.shape[1:]}."
-            )
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.transitions)
-        states = self.states / max(self.parallel_noise, 1e-6) ** 2
-        return _class_probabilities(inputs[:, 1:, : self.token_size], states, logs)
 
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
         """Draw two layers: `step_head` of steps 0 .. C - 2 and a random head; the uniform head and a random head.
@@ -276,19 +257,3 @@ def _with_random(key, designed, uniform, hardness, scale):
 @quick_jit(effort=0)
 def _random_head(key, hardness, scale):
     return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
-
-
-@quick_jit()
-def _class_probabilities(tokens, states, logs):
-    """Run the forward algorithm on feature vectors over the noise's variance and log transition matrices."""
-    # Up to a term common to all states; noise outside the space of states does not depend on them.
-    fit = tokens @ states.T
-    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
-
-    def step(forward, seen):
-        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
-        return arrived + seen[:, None], None
-
-    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
-    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
-    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)

@@ -3,7 +3,7 @@
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
-from statmech_attention.theory.kernels import centred_alignment, kernel, path_kernel, principal_overlaps
+from statmech_attention.theory.kernels import kernel, path_kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
@@ -21,7 +21,6 @@ __all__ = [
     "Solution",
     "accuracy",
     "action",
-    "centred_alignment",
     "energy",
     "entropy",
     "evidence_slopes",
@@ -32,7 +31,6 @@ __all__ = [
     "log_evidence",
     "path_kernel",
     "predict",
-    "principal_overlaps",
     "restrict_paths",
     "solve",
     "solve_sweep",

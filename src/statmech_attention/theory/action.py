@@ -23,9 +23,10 @@ def entropy(
     variance: ArrayLike | Sequence[ArrayLike] = 1.0,
     layers: Layers,
 ) -> Float[Array, ""]:
-    r"""$\mathcal L = \sum_{l=1}^{L+1} \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$, (11).
+    r"""The entropy of (11),
+    $\mathcal L = \sum_l \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$.
 
-    $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The
+    $l = 1 .. L+1$, $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The
     smallest value, $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other
     kinds see `statmech_attention.layers.kind`. Heads with a value dimension $d$ have
     $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and each adds
@@ -79,7 +80,8 @@ def _energy(gram, labels, temperature):
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:
-    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, (11); $P / d_{max}$ for narrow heads in infinitely wide networks.
+    r"""$S = \mathcal L + \alpha E$ with $\alpha = P / N_{max}$, (11); $P / d_{max}$ for narrow
+    heads in infinitely wide networks.
 
     Args:
         problem: a `Problem` with width and temperature.
@@ -99,7 +101,8 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
 def gp_order_parameters(
     layers: Layers, *, variance: ArrayLike | Sequence[ArrayLike] = 1.0
 ) -> tuple[Float[Array, "..."], ...]:
-    r"""The Gaussian-process limit $\alpha \to 0$ of the order parameters: $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
+    r"""The Gaussian-process limit $\alpha \to 0$ of the order parameters:
+    $U^{(l)} = \sigma_a^2 \prod_{m \ge l} \sigma_m^2\, I$.
 
     In general $U^{(l)} = M_l M_l^\top \otimes U^{(l+1)}$ with the mixing $M_l$ of the layer's kind.
 

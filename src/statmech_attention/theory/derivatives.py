@@ -21,6 +21,7 @@ import numpy as np
 from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import (
     Factors,
@@ -99,14 +100,15 @@ def action_on(data: Reduced, pairs, problem: Problem) -> ActionProblem:
     numbers = (problem.temperature, kernel_scale(inputs, architecture.variances), count, data.outside)
     temperature, scale, examples, outside = (jnp.asarray(number, float) for number in numbers)
     alpha, shares, finite = width_numbers(count, architecture)
-    seen = jnp.swapaxes(data.inputs, 1, 2)
+    known = checks.concrete(data.inputs)  # then nothing is compiled
+    seen = jnp.asarray(np.swapaxes(np.asarray(data.inputs), 1, 2)) if known else jnp.swapaxes(data.inputs, 1, 2)
     return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, finite, examples, outside)
 
 
 def width_numbers(examples: int, architecture: Architecture):
     """The fields of `ActionProblem` that depend on the widths: `alpha`, `shares`, `finite`."""
-    finite = jnp.isfinite(stacked(architecture.stage_widths)).astype(float)
-    return jnp.asarray(examples / architecture.unit, float), stacked(architecture.shares), finite
+    finite = [(np if checks.concrete(width) else jnp).isfinite(width) for width in architecture.stage_widths]
+    return jnp.asarray(examples / architecture.unit, float), stacked(architecture.shares), stacked(finite)
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:

@@ -1,5 +1,7 @@
 """The evidence of a saddle point: how likely the labels are before they are seen."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +9,10 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
@@ -27,20 +31,22 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     Returns:
         A scalar, or one number per solution of a batch.
     """
+    chain, numbers = solution.attentioned.chain, (solution.width, solution.entropy, solution.energy)
+    known = checks.concrete(*jax.tree.leaves(numbers))
+    xp: Any = np if known else jnp  # known numbers compile nothing
+    width, entropy, energy = jax.tree.map(xp.asarray, numbers)
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
-    chain = solution.attentioned.chain
-    architecture = Architecture(chain.spelled, tuple(map(jnp.asarray, solution.width)), solution.variance)
-    widths = jnp.stack(jnp.broadcast_arrays(*architecture.stage_widths))
-    widest, finite = jnp.max(jnp.stack(architecture.widths), axis=0), jnp.isfinite(widths)
+    architecture = Architecture(chain.spelled, width, solution.variance)
+    widths = xp.stack(xp.broadcast_arrays(*architecture.stage_widths))
+    widest, finite = xp.max(xp.stack(width), axis=0), xp.isfinite(widths)
     # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
-    unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
-    counts = full_rank(architecture).counts
-    diagonals = np.array([diagonal for diagonal, _ in counts], float)
+    unit = xp.where(xp.isfinite(widest), widest, xp.max(xp.where(finite, widths, 0.0), axis=0))
+    diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
     # Entropy and energy apart, since N S has no value at infinite width.
-    excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)
+    excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
     examples = solution.attentioned.values.shape[-3]
     labels = examples * chain.outputs
-    return -0.5 * (excess + examples * solution.energy + labels * np.log(2 * np.pi))
+    return jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
 
 
 def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
@@ -74,3 +80,17 @@ def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))
     ends = np.cumsum([sum(count) for count in factors.counts])
     return jnp.stack([jnp.sum(part) for part in jnp.split(each, ends[:-1])])
+
+
+def label_nats(inputs: AttentionedInputs, labels, temperature, variance, order_parameter) -> Float[Array, ""]:
+    r"""$P E(U)$, (12), from the smaller of $K$ and the matrix of features."""
+    rows = kernel_inputs(inputs)
+    weighted = jnp.einsum("epi,pq->eqi", rows, jnp.linalg.cholesky(order_parameter)).reshape(len(rows), -1)
+    seen, labels = jnp.sqrt(kernel_scale(inputs, variance)) * weighted, labels.reshape(-1)
+    count, features = seen.shape
+    few = count <= features
+    gram = (seen @ seen.T if few else seen.T @ seen) + temperature * jnp.eye(min(count, features))
+    chol = jnp.linalg.cholesky(gram)
+    white = jax.scipy.linalg.solve_triangular(chol, labels if few else seen.T @ labels, lower=True)
+    misfit = white @ white if few else (labels @ labels - white @ white) / temperature
+    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (count - len(gram)) * jnp.log(temperature) + misfit

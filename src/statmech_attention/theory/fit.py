@@ -113,7 +113,8 @@ def fit(
         problem = problem.replace(temperature=0.1)
     if not checks.concrete(*jax.tree.leaves(problem)):
         raise ValueError(
-            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. Differentiate "
+            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX "
+            "transformation. Differentiate "
             "solve(problem, throw=False).log_evidence() there."
         )
     architecture, heat = problem.architecture, problem.temperature
@@ -145,7 +146,8 @@ def fit(
     free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
     if np.max(np.abs(free)) > _STEEPEST_LEFT:
         raise NotConverged(
-            f"The maximum of the evidence was not reached in {found.nit} steps: slope {np.max(np.abs(free)):.1e} nats for a factor of e at "
+            f"The maximum of the evidence was not reached in {found.nit} steps: slope "
+            f"{np.max(np.abs(free)):.1e} nats for a factor of e at "
             f"T = {heat:g}. Raise max_steps, or start from there. The .solution of this exception is the theory there.",
             evidence.solution,
         )
@@ -186,7 +188,8 @@ class _Evidence:
             heat, variances = self.numbers(logs)
             scale = self.action.scale * (variances[0] / architecture.variances[0])
             action = self.action._replace(temperature=jnp.asarray(heat, float), scale=scale)
-            # The first one is in the scale. What is not traced stays a Python float, as in `solve`, whose program this is.
+            # The first one is in the scale. What is not traced stays a Python float, as in `solve`, whose
+            # program this is.
             _, *stages = replace(architecture, variances=variances).stage_variances
             factors = replace(self.factors, variances=(self.factors.variances[0], *stages))
             found = minimise_action(action, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)

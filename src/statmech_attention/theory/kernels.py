@@ -82,52 +82,6 @@ def path_kernel(
     return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
 
 
-def principal_overlaps(
-    kernel: ArrayLike, labels: ArrayLike
-) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
-    r"""Principal components of a training kernel and their overlaps $|v_i \cdot Y| / |Y|$ with the labels.
-
-    Args:
-        kernel: `(examples, examples)`, symmetric.
-        labels: $Y$, `(examples,)`.
-
-    Returns:
-        Eigenvalues, largest first, and the overlap of each eigenvector; squares of overlaps sum to
-        one.
-    """
-    kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
-    eigenvalues, vectors = jnp.linalg.eigh(kernel)
-    overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
-    return eigenvalues[::-1], overlaps[::-1]
-
-
-def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
-    r"""Centred kernel alignment $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$, between 0 and 1, in Frobenius norms.
-
-    Args:
-        kernel: `(examples, examples)`, symmetric and positive semi-definite.
-        labels: $Y$, `(examples,)`, not all equal.
-
-    Returns:
-        A scalar, 0 for a constant kernel, as of a head with the same output for all inputs.
-
-    Raises:
-        ValueError: wrong shapes, NaN or infinity, float32, labels that are all equal.
-
-    Source: Cortes, Mohri, Rostamizadeh, JMLR 13 (2012).
-    """
-    kernel, labels = _square(kernel), checks.labels(labels, kernel.shape[0])
-    if checks.concrete(labels) and jnp.all(labels == labels[0]):
-        raise ValueError("labels: wanted at least two different values, got one: nothing is left after centring.")
-    labels = labels - labels.mean()
-    rows = kernel.mean(axis=0, keepdims=True)
-    centred = kernel - rows - rows.T + kernel.mean()
-    size = jnp.linalg.norm(centred)
-    # What rounding leaves of a constant kernel points anywhere.
-    nothing = size <= len(labels) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(kernel)
-    return jnp.where(nothing, 0.0, labels @ centred @ labels / (jnp.where(nothing, 1.0, size) * (labels @ labels)))
-
-
 def kernel_scale(attentioned: AttentionedInputs, variance):
     r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
     chain = attentioned.chain
@@ -263,9 +217,3 @@ def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs
     value = as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else train.layers)
     check_pair(train, value, name)
     return value
-
-
-def _square(kernel) -> Float[Array, "examples examples"]:
-    kernel = checks.array("kernel", kernel, "examples examples", double=True)
-    checks.same("kernel", "rows", kernel.shape[0], "columns", kernel.shape[1])
-    return kernel

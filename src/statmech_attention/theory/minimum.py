@@ -87,7 +87,8 @@ def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: boo
 
     else:
         derivatives = partial(factored_derivatives, problem=problem, factors=factors)
-        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
+        # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in
+        # double precision.
         large = problem.inputs.size > _LARGEST_DOUBLE
         rough = problem._replace(inputs=problem.inputs.astype(jnp.float32)) if large else problem
 

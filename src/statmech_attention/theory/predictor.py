@@ -90,7 +90,8 @@ def predict(
     paths: ArrayLike | None = None,
     joint: bool = False,
 ) -> Prediction | JointPrediction:
-    r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
+    r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and
+    $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
 
     Args:
         problem: a `Problem` with a temperature; its width does not matter.
@@ -150,7 +151,8 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
 
 
 def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
-    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, without kernels of test inputs.
+    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$,
+    without kernels of test inputs.
 
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
 
@@ -179,7 +181,8 @@ def _vectors(problem: Problem, order_parameter):
 def predictor_contributions(
     problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
 ) -> Float[Array, "examples paths"]:
-    r"""Contribution of each path to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the vectors of `predictor_vectors`.
+    r"""Contribution of each path to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the
+    vectors of `predictor_vectors`.
 
     Args:
         problem: as in `predictor_vectors`.
@@ -240,24 +243,13 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
         ValueError: unequal shapes, NaN or infinity, labels other than +1 and -1, or without a
             single largest one.
     """
-    if getattr(labels, "ndim", 1) == 2:
-        return _class_accuracy(mean, labels)
-    mean = checks.array("mean", mean, "examples", double=True)
-    labels = checks.labels(labels, mean.shape[0], signs=True)
-    return _mean_right(mean, labels)
-
-
-def _class_accuracy(mean, labels) -> Float[Array, ""]:
-    mean = checks.array("mean", mean, "examples outputs", double=True)
-    labels = checks.labels(labels, mean.shape[0], axes=mean.shape[1:])
-    if checks.concrete(labels):
+    several = getattr(labels, "ndim", 1) == 2
+    mean = checks.array("mean", mean, "examples outputs" if several else "examples", double=True)
+    labels = checks.labels(labels, mean.shape[0], signs=not several, axes=mean.shape[1:])
+    if several and checks.concrete(labels):
         known = np.asarray(labels)
         if np.any(np.sum(known == known.max(axis=1, keepdims=True), axis=1) != 1):
             raise ValueError("labels: wanted one largest label per example, got several of the same size.")
-    return _mean_right(mean, labels)
-
-
-def _mean_right(mean, labels) -> Float[Array, ""]:
     if not checks.concrete(mean, labels):
         return jnp.mean(right(mean, labels))
     # With nothing to compile: JAX would convert a NumPy scalar by a function of its own, but takes an array as it is.

@@ -13,7 +13,8 @@ need("io", "saving and loading")
 
 import xarray as xr
 
-from statmech_attention import checks, results
+from statmech_attention import checks
+from statmech_attention.files import read_netcdf, write_netcdf
 from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.solution import Solution
@@ -48,12 +49,12 @@ def to_dataset(solution: Solution) -> xr.Dataset:
 
 def save(solution: Solution, path) -> Path:
     """Write a solution; see `Solution.save`."""
-    return results.save(to_dataset(solution), path, parameters={}, maker="solution")
+    return write_netcdf(to_dataset(solution), path)
 
 
 def load(path) -> Solution:
     """Read a solution; see `Solution.load`."""
-    dataset = results.load(path)
+    dataset = read_netcdf(path)
     missing = {*_NUMBERS, "order_parameter", "width", "variance", "attentioned", "labels"} - set(dataset)
     written = dataset.attrs.get("layers", dataset.attrs.get("heads"))  # the name until 0.1.0
     if missing or written is None:

@@ -129,10 +129,10 @@ def solve_sweep(
         points = _extrapolated(track, architectures[index].widest, points)
         found[index] = _minimise_batch(at_width, points, tolerance, max_steps, factors, dense)
         track.append((architectures[index].widest, found[index].minimum.point))
-    grid = jnp.broadcast_to(heat, (len(widths), len(temperatures)))
-    rows = jnp.stack([stacked(architecture.widths) for architecture in architectures], axis=1)
-    width = tuple(jnp.broadcast_to(row[:, None], grid.shape) for row in rows)
-    solution = solution_of(_stacked(found), problem, grid, width)
+    shape = (len(widths), len(temperatures))
+    each = zip(*(architecture.widths for architecture in architectures), strict=True)
+    width = tuple(_spread(stacked(one), shape[::-1]).T for one in each)
+    solution = solution_of(_stacked(found), problem, _spread(heat, shape), width)
     if throw:
         raise_unless_converged(solution)
     return solution
@@ -163,6 +163,11 @@ def _stacked(found: list) -> ActionMinimum:
     return jax.tree.map(stack, *found)
 
 
+def _spread(numbers, shape: tuple[int, ...]):
+    """Numbers broadcast to a shape; known ones compile nothing."""
+    return (np if checks.concrete(numbers) else jnp).broadcast_to(numbers, shape)
+
+
 def _extrapolated(track: list, width, points):
     """Start at a width: on the line in ln N through the two next larger widths, or at the next larger one."""
     if not track:
@@ -184,7 +189,7 @@ def _check_options(tolerance, max_steps, method) -> None:
 
 def _start(start, factors: Factors):
     if start is None:
-        return jnp.zeros(factors.coordinates)
+        return np.zeros(factors.coordinates)
     try:
         return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
     except ValueError as error:  # by the name that it has here
@@ -194,6 +199,7 @@ def _start(start, factors: Factors):
 def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> Solution:
     """The minimum together with the problem that it solves, at this temperature and width."""
     minimum = found.minimum
+    variance = tuple(_spread(jnp.asarray(number, float), temperature.shape) for number in problem.variance)
     return Solution(
         found.order_parameters,
         minimum.value,
@@ -204,7 +210,5 @@ def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> S
         minimum.outcome,
         problem.attentioned,
         problem.labels,
-        temperature,
-        width,
-        tuple(jnp.broadcast_to(jnp.asarray(number, float), temperature.shape) for number in problem.variance),
+        *jax.tree.map(jnp.asarray, (temperature, width, variance)),
     )

@@ -48,7 +48,8 @@ def head_scores(
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
     if order_parameter.shape != (len(through),) * 2:
         raise ValueError(
-            f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got {order_parameter.shape}."
+            f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got "
+            f"{order_parameter.shape}."
         )
     check_semi_definite("order_parameter", order_parameter)
     gains = np.repeat(layers.path_gains, layers.outputs)

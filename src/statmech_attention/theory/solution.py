@@ -21,8 +21,8 @@ from statmech_attention.theory.trust_region import Outcome
 _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
     "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
-    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel is "
-    "nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a larger tolerance.",
+    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel "
+    "is nearly singular at this temperature. Raise it, or accept the gradient norm with a larger tolerance.",
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }
@@ -243,7 +243,8 @@ def raise_unless_converged(solution: Solution) -> None:
     )
     raise NotConverged(
         f"The saddle point was not reached at {where} ({len(bad)} of {solution.outcome.size} solves): gradient norm "
-        f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. {_EXPLANATIONS[outcome]} "
+        f"{float(solution.gradient_norm[worst]):.1e} after {int(solution.steps[worst])} steps. "
+        f"{_EXPLANATIONS[outcome]} "
         "The solution so far is the .solution of this exception; throw=False returns it.",
         solution,
     )
@@ -275,7 +276,9 @@ def _screen(solution) -> str:
         "temperature": f"{_range(solution.temperature)} (T)",
         "variance": f"{variance} (sigma^2)",
         "outcome": _ended(solution),
-        "action": f"{_range(solution.action)} = entropy {_range(solution.entropy)} + P/N x energy {_range(solution.energy)}",
+        "action": "{} = entropy {} + P/N x energy {}".format(
+            *map(_range, (solution.action, solution.entropy, solution.energy))
+        ),
         "log evidence": f"{_range(solution.log_evidence())}, to leading order in N",
     }
     if any(chain.heads):

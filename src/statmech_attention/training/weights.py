@@ -35,7 +35,8 @@ class TrainedWeights(NamedTuple):
 
 
 def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rate: float = 0.03) -> TrainedWeights:
-    r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$, minus the logarithm of (8).
+    r"""Minimise $\frac{1}{2T} \sum_\mu |f(x_\mu) - y_\mu|^2 + \sum_l \frac{|\Theta_l|^2}{2\sigma_l^2}$,
+    minus the logarithm of (8).
 
     Adam on all examples at once, from a draw of the prior, with a cosine decay of the rate. The end
     is the likeliest network, not a typical one: the posterior mean and the theory average over

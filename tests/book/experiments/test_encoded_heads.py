@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import tasks
+from attention_book import results, tasks
 from attention_book.experiments.encoded_heads import CHOSEN_BY
 from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
-from statmech_attention import results
 
 from .shared import *  # noqa: F403
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from attention_book import results
 from attention_book.experiments.encoded_reading import Difference, paired, recorded_splits, right_at, right_of_kept
-from statmech_attention import results
 
 
 @pytest.fixture

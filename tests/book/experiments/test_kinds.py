@@ -1,14 +1,14 @@
-"""Networks with skips through training, theory and pruning; records of plain heads are named and asked for as before."""
+"""Networks with skips through training, theory and pruning; records of plain heads keep their names."""
 
 import jax
 import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.experiments import reading
+from attention_book.measures import centred_alignment
 from attention_book.training import load_network
-from statmech_attention import results
 from statmech_attention.layers import SkipHeads
 
 SKIPS = (SkipHeads(2), SkipHeads(2))
@@ -61,9 +61,7 @@ def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
     assert one["accuracy"].sel(temperature=temperature, test_set="new").item() == pytest.approx(
         float(wanted), abs=1e-12
     )
-    np.testing.assert_allclose(
-        one["alignment"], sma.theory.centred_alignment(solution.kernel(), train.labels), rtol=1e-5
-    )
+    np.testing.assert_allclose(one["alignment"], centred_alignment(solution.kernel(), train.labels), rtol=1e-5)
 
 
 def test_the_pruning_is_that_of_smaller_networks(folder, suite):

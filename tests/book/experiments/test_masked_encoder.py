@@ -1,4 +1,4 @@
-"""Heads masked in the encoder itself, at tiny size with a random encoder and made-up sentences, against passes from scratch."""
+"""Heads masked in a tiny random encoder, on made-up sentences, against passes from scratch."""
 
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from attention_book import tasks
 from attention_book.experiments.encoded_inputs import words
 from attention_book.experiments.linear_probes import Probe, logistic
 from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
+from attention_book.pruning import taylor_importance
 from statmech_attention import pruning
 
 from .shared import *  # noqa: F403
@@ -127,7 +128,7 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     contributions = pruning.predictor_contributions(
         sma.Problem(seen.train, labels, temperature=float(best.temperature)), seen.train, best.order_parameter
     )
-    taylor = pruning.taylor_importance(contributions, labels, layers=(6,))
+    taylor = taylor_importance(contributions, labels, layers=(6,))
     np.testing.assert_allclose(one["score"].sel(criterion="Taylor"), taylor, rtol=0.1)
 
 

@@ -1,4 +1,4 @@
-"""Recorded samples on images: those of the samplers called directly, done once, resumed by blocks and widths, refused."""
+"""Recorded samples on images: those of the samplers called directly, once, resumed, refused."""
 
 import jax
 import jax.numpy as jnp
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments import samples as module
-from statmech_attention import results, sampling
+from attention_book.measures import mean_accuracy
+from statmech_attention import sampling
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
@@ -85,7 +87,7 @@ def test_the_record_sums_up_the_draws_at_the_theorys_temperature(recorded, make,
     np.testing.assert_array_equal(one["test_labels"], test_labels)
     means = sampling.estimate(wanted["output"])
     for place, mine in enumerate((slice(0, 40), slice(40, 80))):
-        accuracy = sampling.mean_accuracy(sampling.Estimate(means.mean[mine], means.error[mine]), test_labels[place])
+        accuracy = mean_accuracy(sampling.Estimate(means.mean[mine], means.error[mine]), test_labels[place])
         assert one["accuracy"][place] == accuracy.mean
         np.testing.assert_allclose(one["accuracy_error"][place], accuracy.error, rtol=1e-3, atol=1e-12)
     assert one["seconds"] > 0

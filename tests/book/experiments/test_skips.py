@@ -1,13 +1,14 @@
-"""The record of skip connections: the solver and the sampler called directly, once, and what it says of the two networks."""
+"""The record of skip connections: the solver and the sampler called directly, once."""
 
 import jax
 import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.experiments import experiment_of
 from attention_book.experiments import skips as module
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.measures import centred_alignment
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
@@ -48,7 +49,7 @@ def test_every_point_is_that_of_solver_and_predictor(found, suite):
                 if one["best_temperature"] == temperature:
                     np.testing.assert_allclose(here["order_parameter"], solution.order_parameter, atol=1e-6)
                     gram = solution.kernel()
-                    wanted = sma.theory.centred_alignment(gram, train.labels)
+                    wanted = centred_alignment(gram, train.labels)
                     np.testing.assert_allclose(here["alignment"], wanted, rtol=1e-5)
         temperature = found["gp_best_temperature"].sel(draw=number).item()
         identity = sma.theory.gp_order_parameters((2, 2))[0]

@@ -1,13 +1,13 @@
-"""The recorded draws of weights: those of the sampler called directly, done once, taken up where a run stopped, refused."""
+"""The recorded draws of weights: those of the sampler called directly, once, resumed, refused."""
 
 import jax
 import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments
+from attention_book import experiments, results
 from attention_book.experiments import weights as module
-from statmech_attention import results, sampling
+from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
 

@@ -6,6 +6,7 @@ import pytest
 import xarray as xr
 
 import statmech_attention as sma
+from attention_book import results
 from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
 from statmech_attention.layers import Linear, SkipHeads
@@ -82,7 +83,7 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
 
 def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
     network = trained_network(parameters_of((2, 3)))
-    dataset = sma.results.load(save_network(network, tmp_path / "network.nc", parameters={}))
+    dataset = results.load(save_network(network, tmp_path / "network.nc", parameters={}))
     assert set(dataset.attrs) == {"width", "best_step", "layers"} and set(dataset.dims) == {
         *("path", "feature", "dimension", "validation", "head_1", "head_2"),
         *(f"partial_path_{layer}{other}" for layer in (1, 2) for other in ("", "_other")),
@@ -90,7 +91,7 @@ def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
 
 
 def test_another_result_is_not_taken_for_a_network(tmp_path):
-    path = sma.results.save(xr.Dataset({"accuracy": 0.5}), tmp_path / "other.nc", parameters={})
+    path = results.save(xr.Dataset({"accuracy": 0.5}), tmp_path / "other.nc", parameters={})
     with pytest.raises(ValueError, match="wanted a trained network, got a result with accuracy"):
         load_network(path)
 
@@ -99,11 +100,11 @@ def test_another_result_is_not_taken_for_a_network(tmp_path):
 def test_a_network_without_a_part_of_it_is_named(tmp_path, lost):
     network = trained_network(initial(jax.random.key(2), (2, 2), 16, 8, 192, biases=True))
     path = save_network(network, tmp_path / "network.nc", parameters={})
-    dataset = sma.results.load(path)
+    dataset = results.load(path)
     if lost in dataset.attrs:
         del dataset.attrs[lost]
     else:
         dataset = dataset.drop_vars(lost)
-    sma.results.save(dataset, path, parameters={})
+    results.save(dataset, path, parameters={})
     with pytest.raises(ValueError, match=rf"network\.nc: a damaged network .*{lost}.*Remove this file and train again"):
         load_network(path)

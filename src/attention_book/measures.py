@@ -1,0 +1,70 @@
+"""Measures of kernels and of mean outputs, and the best predictor of hidden Markov chains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+from scipy.special import ndtr
+
+from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
+from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.tasks import HiddenMarkov
+
+
+def principal_overlaps(
+    kernel: ArrayLike, labels: ArrayLike
+) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
+    r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps $|v_i \cdot Y| / |Y|$ with the labels."""
+    kernel = jnp.asarray(kernel)
+    labels = checks.labels(labels, len(kernel))
+    eigenvalues, vectors = jnp.linalg.eigh(kernel)
+    overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
+    return eigenvalues[::-1], overlaps[::-1]
+
+
+def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
+    r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri, Rostamizadeh 2012), 0 for a constant kernel."""
+    kernel = jnp.asarray(kernel)
+    labels = checks.labels(labels, len(kernel))
+    labels = labels - labels.mean()
+    rows = kernel.mean(axis=0, keepdims=True)
+    centred = kernel - rows - rows.T + kernel.mean()
+    size = jnp.linalg.norm(centred)
+    # What rounding leaves of a constant kernel points anywhere.
+    nothing = size <= len(labels) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(kernel)
+    return jnp.where(nothing, 0.0, labels @ centred @ labels / (jnp.where(nothing, 1.0, size) * (labels @ labels)))
+
+
+def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
+    r"""Return the accuracy of the mean outputs' signs, with its Monte Carlo error $\sqrt{\sum p (1 - p)} / n$.
+
+    An output of mean $f$ and error $e$ has the other sign with probability $p = \Phi(-|f| / e)$.
+    """
+    mean, error, labels = (np.asarray(one, float) for one in (*outputs, labels))
+    doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
+    return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
+
+
+def class_probabilities(task: HiddenMarkov, inputs: Float[Array, "examples tokens features"]):
+    r"""Return $p(c \mid x)$, `(examples, classes)`, by the forward algorithm, $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(task.transitions)
+    states = task.states / max(task.parallel_noise, 1e-6) ** 2
+    return _class_probabilities(inputs[:, 1:, : task.token_size], states, logs)
+
+
+@quick_jit()
+def _class_probabilities(tokens, states, logs):
+    # Up to a term common to all states; noise outside the space of states does not depend on them.
+    fit = tokens @ states.T
+    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
+
+    def step(forward, seen):
+        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
+        return arrived + seen[:, None], None
+
+    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
+    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
+    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)

@@ -1,0 +1,110 @@
+"""Other ways to choose heads, to compare the theory's scores with: scores of other authors, and the best orders."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Float, Int
+
+from statmech_attention import checks
+from statmech_attention.layers.chains import Layers
+from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.attention import Attention
+from statmech_attention.model.layouts import check_attending, matrices_from
+from statmech_attention.pruning import head_indices, masked_outputs, pruning_curve
+from statmech_attention.pruning.removal import checked_contributions
+from statmech_attention.theory.scores import path_heads
+
+_AT_ONCE = 100  # networks; their outputs are in memory together
+
+
+class Removals(NamedTuple):
+    """Numbers of the heads that are removed together, and the accuracies without them."""
+
+    removed: Int[np.ndarray, "choices removals"]
+    accuracy: Float[np.ndarray, " choices"]
+
+
+def taylor_importance(
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, signed: bool = False, bias: float = 0.0
+) -> Float[np.ndarray, " heads"]:
+    r"""$I_{l,h} = \frac1P \sum_\mu | \partial (f_\mu - y_\mu)^2 / \partial g |$ with a gate $g$ on a head's output, at $g = 1$.
+
+    As Michel et al. (2019), with the squared error for their loss; with `signed` the rise of the mean
+    error to first order when the gate closes.
+    """
+    contributions, layers = checked_contributions(contributions, layers)
+    labels = np.asarray(checks.labels(labels, len(contributions), axes=layers.readout.axes))
+    residual = contributions.sum(axis=1) + bias - labels
+    through = np.moveaxis(contributions, 1, -1) @ path_heads(layers)
+    slope = 2 * (residual[..., None] * through).reshape(len(labels), -1, through.shape[-1]).sum(axis=1)
+    return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
+
+
+def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
+    r"""Return scores normalised within each layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$ (Michel et al. 2019)."""
+    scores, layer = np.asarray(scores), head_indices(layers)[:, 0]
+    lengths = np.sqrt(np.bincount(layer, scores**2))
+    return scores / np.where(lengths > 0, lengths, 1.0)[layer]
+
+
+def head_confidence(
+    attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
+) -> Float[np.ndarray, " heads"]:
+    r"""Return the mean of a head's largest weight over queries and examples, $\max_s \Omega_{st}$ (Voita et al. 2019)."""
+    mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
+    matrices = matrices_from("attention", attention, layout, mask)
+    for number, layer in enumerate(matrices, start=1):
+        check_attending(f"attention of layer {number}", layer, mask)
+    largest = [np.asarray(layer).max(axis=2) for layer in matrices]
+    # Padding has none, so that a sum over all queries is one over tokens.
+    queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]
+    return np.concatenate([layer.sum(axis=(0, 2)) / count for layer, count in zip(largest, queries, strict=True)])
+
+
+def greedy_order(
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
+) -> Int[np.ndarray, " removals"]:
+    """Return the order of removal that costs least accuracy at every step, the first of equal heads first."""
+    contributions, layers = checked_contributions(contributions, layers)
+    labels, fewest = np.asarray(labels), np.array([layer.fewest for layer in layers.layers])
+    layer, kept, order = head_indices(layers)[:, 0], np.ones(sum(layers.heads), bool), []
+    for _ in range(len(kept) - fewest.sum()):
+        left = np.bincount(layer[kept], minlength=len(fewest))
+        candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
+        trials = np.repeat(kept[None], len(candidates), axis=0)
+        trials[np.arange(len(candidates)), candidates] = False
+        accuracy = right(masked_outputs(contributions, trials, layers=layers, bias=bias), labels).mean(axis=1)
+        order.append(candidates[np.argmax(accuracy)])
+        kept[order[-1]] = False
+    return np.array(order, int)
+
+
+def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers) -> Estimate:
+    """Return the accuracy of the whole network, without all heads of layer 1, 2, .., and without any head."""
+    layer = head_indices(layers)[:, 0]
+    each = [np.flatnonzero(layer == number) for number in range(layer.max() + 1)]
+    curves = [
+        pruning_curve(contributions, labels, order, layers=layers) for order in ([], *each, np.arange(len(layer)))
+    ]
+    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
+
+
+def every_removal(
+    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, count: int, bias: float = 0.0
+) -> Removals:
+    """Return the accuracy without any `count` heads, for all choices that leave every layer enough of them."""
+    contributions, layers = checked_contributions(contributions, layers)
+    labels, layer = np.asarray(labels), head_indices(layers)[:, 0]
+    fewest = np.array([one.fewest for one in layers.layers])
+    chosen = np.array(list(itertools.combinations(range(len(layer)), count)), int)
+    kept = np.ones((len(chosen), len(layer)), bool)
+    kept[np.arange(len(chosen))[:, None], chosen] = False
+    left = np.stack([kept[:, layer == one].sum(axis=1) for one in range(len(fewest))], axis=1)
+    allowed = np.all(left >= fewest, axis=1)
+    if not np.any(allowed):
+        raise ValueError(f"count: wanted so few heads that a network is left of {layers.spelled}, got {count}.")
+    parts = np.array_split(kept[allowed], -(-int(allowed.sum()) // _AT_ONCE))
+    outputs = (masked_outputs(contributions, part, layers=layers, bias=bias) for part in parts)
+    return Removals(chosen[allowed], np.concatenate([right(one, labels).mean(axis=1) for one in outputs]))
