@@ -144,7 +144,7 @@ def compared(found: Mapping):
     """One panel per `temperatures.Comparison`: curves over temperature, and a ring at the choices of each."""
     columns = 2 if len(found) % 2 == 0 else min(len(found), 3)
     rows = len(found) // columns
-    size = 1.2 + 2.6 * columns, 0.8 + 2.8 * rows
+    size = max(5.0, 1.2 + 2.6 * columns), 0.8 + 2.8 * rows
     figure, panels = new_figure(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
     for panel, (name, one) in zip(panels.flat, found.items(), strict=True):
         shown = {curve: mean_and_error(values.mean(axis=1)) for curve, values in one.accuracy.items()}
