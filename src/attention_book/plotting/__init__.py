@@ -24,6 +24,7 @@ from attention_book.plotting.regimes import bifurcation, exponents, multipliers,
 from attention_book.plotting.sampling import (
     SAMPLERS,
     approach,
+    compared,
     coverage,
     distance_against_width,
     entries_sampled,

@@ -7,6 +7,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
+from attention_book.plotting.panels import new_figure
+from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # Colour and marker of each sampler, wherever it is drawn.
@@ -19,7 +21,7 @@ SAMPLERS = {
 
 # The theory, then its corrections.
 _LINES = (COLOURS["theory"], MUTED["green"], DARK)
-_NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact"}
+_NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact", "rescaled limit": "neutral"}
 _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
 _CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
@@ -136,6 +138,24 @@ def over_temperatures(
             axes.plot(temperatures[order][best], values[best], "o", color=colour, markersize=10, fillstyle="none")
     axes.set(xscale="log", xlabel="temperature $T$")
     return axes
+
+
+def compared(found: Mapping):
+    """One panel per `temperatures.Comparison`: curves over temperature, and a ring at the choices of each."""
+    columns = 2 if len(found) % 2 == 0 else min(len(found), 3)
+    rows = len(found) // columns
+    size = max(5.0, 1.2 + 2.6 * columns), 0.8 + 2.8 * rows
+    figure, panels = new_figure(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
+    for panel, (name, one) in zip(panels.flat, found.items(), strict=True):
+        shown = {curve: mean_and_error(values.mean(axis=1)) for curve, values in one.accuracy.items()}
+        curves, errors = ({curve: pair[part] for curve, pair in shown.items()} for part in (0, 1))
+        over_temperatures(one.temperatures, curves, errors=errors, axes=panel)
+        for curve, drawn in zip(curves, list(panel.containers), strict=True):
+            best = one.temperature(curve), one.at_best(curve).mean()
+            panel.plot(*best, "o", color=drawn.lines[0].get_color(), markersize=10, fillstyle="none")
+        panel.set(title=name, ylabel="test accuracy" if panel in panels[:, 0] else "")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
 
 
 def coverage(
