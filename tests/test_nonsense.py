@@ -60,7 +60,7 @@ def usual(sma):
     found |= {"transient": 1, "discard": 1, "blocks": 2, "longest": 4, "period": 4, "turns": 1, "sites": 6}
     found |= {"beta": 1.2, "gamma": 3.0, "epsilon": 0.1, "one": patterns.query, "other": patterns.key, "slot": 0}
     found |= {"levels": 5, "max_steps": 5, "table": np.ones((2, 3)), "kept": ((0,),), "segments": 3, "folds": 2}
-    found |= {"path_kernel.path": 0, "other_path": 1, "path": "one.nc", "dataset": xr.Dataset({"a": 1.0})}
+    found |= {"path": "one.nc"}
     found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
     found |= {"masked_outputs.kept": np.ones((1, 2), bool), "trial.products": None}
     found |= {"select_heads.problem": problem + problem, "select_heads.keep": 1}

@@ -10,7 +10,13 @@ from scipy.special import ndtr
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
+
+
+def path_kernel(left: AttentionedInputs, right: AttentionedInputs, path: int, other_path: int):
+    r"""Return $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10), `(examples, others)`."""
+    return left.values[:, path] @ right.values[:, other_path].T / left.values.shape[-1]
 
 
 def principal_overlaps(

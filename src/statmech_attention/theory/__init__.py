@@ -3,8 +3,8 @@
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
-from statmech_attention.theory.kernels import kernel, path_kernel
-from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
+from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import head_scores
@@ -29,9 +29,7 @@ __all__ = [
     "head_scores",
     "kernel",
     "log_evidence",
-    "path_kernel",
     "predict",
-    "restrict_paths",
     "solve",
     "solve_sweep",
 ]

@@ -116,7 +116,10 @@ def predict(
     train, chain = problem.attentioned, problem.attentioned.chain
     test = inputs_like("test", test, train)
     order_parameter = check_order_parameter(order_parameter, train)
-    order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
+    if paths is not None:
+        kept = np.isin(np.arange(chain.paths), checks.indices("paths", paths, chain.paths, least=1))
+        kept = np.repeat(kept.astype(float), chain.outputs)  # each output is a path of its own
+        order_parameter = order_parameter * np.outer(kept, kept)
     given = (train.form, problem.labels, test.form, order_parameter, problem.temperature, problem.variance[0])
     return (_predict_jointly if joint else _predict)(*given)
 
@@ -194,35 +197,6 @@ def predictor_contributions(
     """
     vectors = predictor_vectors(problem, order_parameter)
     return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)
-
-
-def restrict_paths(
-    order_parameter: ArrayLike, paths: ArrayLike | None, *, outputs: int = 1
-) -> Float[Array, "paths paths"]:
-    """$U$ with zeros for all pairs outside a subset of paths.
-
-    Args:
-        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        paths: indices of the paths that stay, with all their outputs; all of them if None.
-        outputs: number of outputs.
-
-    Returns:
-        `(paths, paths)`.
-
-    Raises:
-        ValueError: wrong shapes, an empty subset, a path that is not there or named twice.
-    """
-    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
-    checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
-    if paths is None:
-        return order_parameter
-    if order_parameter.shape[0] % checks.whole("outputs", outputs):
-        raise ValueError(f"outputs: wanted a divisor of the {order_parameter.shape[0]} rows of U, got {outputs}.")
-    count = order_parameter.shape[0] // int(outputs)
-    kept = np.zeros(count)
-    kept[checks.indices("paths", paths, count, least=1)] = 1.0
-    kept = np.repeat(kept, int(outputs))
-    return order_parameter * np.outer(kept, kept)
 
 
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
