@@ -12,7 +12,7 @@ _SERVES = {
     "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
     "train": "gradient descent on all weights: sma.training.train_weights",
     "io": "saving and loading of solutions, networks and results: sma.Solution.save",
-    "plot": "the figures: statmech_attention.plotting",
+    "plot": "the figures: attention_book.plotting",
     "book": "pages of the book with other parameters, in a checkout: list, run",
     "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
 }
