@@ -10,7 +10,7 @@ import reference
 
 import statmech_attention as sma
 from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
-from statmech_attention import pruning
+from attention_book.pruning import predictor_contributions, predictor_vectors
 
 
 @pytest.mark.parametrize("heads", [(1,), (3,), (2, 2), (2, 1, 3)])
@@ -90,10 +90,8 @@ UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
 TAKE = {
     "kernel": lambda u: sma.kernel(XI, XI, u),
     "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predictor_vectors": lambda u: pruning.predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predictor_contributions": lambda u: pruning.predictor_contributions(
-        sma.Problem(XI, LABELS, temperature=0.3), XI, u
-    ),
+    "predictor_vectors": lambda u: predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
+    "predictor_contributions": lambda u: predictor_contributions(sma.Problem(XI, LABELS, temperature=0.3), XI, u),
     "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),
 }
 

@@ -7,13 +7,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
+from attention_book.pruning.removal import checked_contributions, masked_outputs, pruning_curve
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.layouts import check_attending, matrices_from
-from statmech_attention.pruning import head_indices, masked_outputs, pruning_curve
-from statmech_attention.pruning.removal import checked_contributions
+from statmech_attention.pruning import head_indices
 from statmech_attention.theory.scores import path_heads
 
 _AT_ONCE = 100  # networks; their outputs are in memory together

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -19,7 +19,6 @@ from statmech_attention.theory.kernels import (
     check_order_parameter,
     flat_kernel,
     inputs_like,
-    kernel,
     kernel_inputs,
     kernel_scale,
 )
@@ -151,52 +150,6 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     return half.T @ solve_triangular(chol, labels.reshape(-1), lower=True), half
-
-
-def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
-    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$,
-    without kernels of test inputs.
-
-    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
-
-    Args:
-        problem: a `Problem` of one output with a temperature.
-        order_parameter: $U$, `(paths, paths)`.
-
-    Returns:
-        `(paths, features)`.
-    """
-    problem = need_problem(problem, "temperature")
-    order_parameter = check_order_parameter(order_parameter, problem.attentioned)
-    return _vectors(problem, order_parameter)
-
-
-@jax.jit
-def _vectors(problem: Problem, order_parameter):
-    train, variance = problem.attentioned, problem.variance
-    gram = kernel(train, train, order_parameter, variance=variance) + problem.temperature * jnp.eye(len(problem.labels))
-    coefficients = cho_solve((jnp.linalg.cholesky(gram), True), problem.labels)
-    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
-    gains = jnp.asarray(train.chain.path_gains)[:, None]
-    return gains * (kernel_scale(train, variance) * order_parameter @ summed)
-
-
-def predictor_contributions(
-    problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
-) -> Float[Array, "examples paths"]:
-    r"""Contribution of each path to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the
-    vectors of `predictor_vectors`.
-
-    Args:
-        problem: as in `predictor_vectors`.
-        test: test inputs.
-        order_parameter: $U$, `(paths, paths)`.
-
-    Returns:
-        `(test examples, paths)`; their sums over paths are the mean of `predict`.
-    """
-    vectors = predictor_vectors(problem, order_parameter)
-    return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)
 
 
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
