@@ -54,7 +54,7 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
 
 
 def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
-    """The `layers` of the network that is left after the removal of heads, counted through the network.
+    """The `layers` of the network that is left without the heads `removed`, counted through the network.
 
     Raises:
         ValueError: as `prune`.
