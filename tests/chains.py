@@ -96,7 +96,7 @@ ALWAYS = [
 
 
 def on_chains(count):
-    """Decorator: a test of `chain`, on `count` random ones too; each is compiled anew, so that a smaller one is not looked for."""
+    """Decorate a test of `chain`, on `count` random ones too; no smaller one is searched."""
 
     def decorated(test):
         test = hypothesis.given(chain=chains())(test)

@@ -37,7 +37,7 @@ hypothesis.settings.register_profile("ci", deadline=None, max_examples=20, deran
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-# The files that take longest, begun first: workers take file after file, and at the end all would wait for one of these.
+# The files that take longest, begun first: else all workers would wait for one of these at the end.
 LONGEST = (
     "test_random_chains",
     "book/experiments/test_pruning",

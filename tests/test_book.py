@@ -284,9 +284,11 @@ def test_the_check_finds_what_is_broken(tmp_path):
     (html / "index.html").write_text(
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
-        <pre>&lt;IPython.core.display.Markdown object&gt;</pre><p>gains <span class="pasted-text">nan</span> points in Canandaigua</p>
+        <pre>&lt;IPython.core.display.Markdown object&gt;</pre>
+        <p>gains <span class="pasted-text">nan</span> points in Canandaigua</p>
         <figure id="fig-a"><img src="../_images/a.png" alt="../_images/a.png"></figure>
-        <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl><a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
+        <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl>
+        <a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
     )
     pages, figures, problems = check_book.check(tmp_path)
     assert (pages, figures) == (2, 1)

@@ -7,11 +7,13 @@ import pytest
 
 THEME = """<meta name="viewport" content="width=device-width, initial-scale=1">
 <script>
-const dark = matchMedia("(prefers-color-scheme: dark)"), set = () => document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+const dark = matchMedia("(prefers-color-scheme: dark)"), page = document.documentElement.dataset;
+const set = () => page.theme = dark.matches ? "dark" : "light";
 dark.addEventListener("change", set); set();
 </script>
 <style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }
-article { transition: margin 2s, color 2s; margin-left: 0 } @media (max-width: 800px) { article { margin-left: -50px; padding-left: 50px } }</style>"""
+article { transition: margin 2s, color 2s; margin-left: 0 }
+@media (max-width: 800px) { article { margin-left: -50px; padding-left: 50px } }</style>"""
 SLIDER = (
     """<div><input type="range" oninput="{}"><div class="js-plotly-plot"><i class="cartesianlayer">0</i></div></div>"""
 )

@@ -117,7 +117,7 @@ def test_bad_input_is_refused_with_a_reason(call, message):
 
 
 def compiled(caplog, call):
-    """What a call compiles besides the conversion of its arrays."""
+    """Compilations of a call besides the conversion of its arrays."""
     caplog.clear()
     jax.clear_caches()
     with jax.log_compiles():

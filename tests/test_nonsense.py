@@ -32,7 +32,7 @@ def test_nonsense_is_refused_or_has_a_result(tmp_path):
 
 
 def usual(sma):
-    """What arguments of these names usually are; of a single function by the names of both."""
+    """Usual values of arguments of these names; of a single function by the names of both."""
     rng, key = np.random.default_rng(0), jax.random.key(0)
     inputs, labels = rng.normal(size=(3, 4, 3)), np.array([1.0, -1.0, 1.0])
     products = [rng.normal(size=(2, 3, 3))]
@@ -85,12 +85,12 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    for method in (*methods, given["patterns"].repeat, task.sample, task.heads, task.trial):
+    for method in (*methods, task.sample, task.heads, task.trial):
         yield method.__name__, method
 
 
 def good_arguments(name, function, given):
-    """What a function is given beside nonsense: arguments that it needs, or whose usual values are known."""
+    """Arguments beside nonsense: those that a function needs, or whose usual values are known."""
     found = {one: given.get(f"{name}.{one}", given.get(one)) for one in open_arguments(function)}
     parameters = inspect.signature(function).parameters
     return {
@@ -104,7 +104,7 @@ def open_arguments(function):
 
 
 def not_refused(name, maker, given):
-    """What is made of nonsense all the same, such as a problem without a width, which is for functions to refuse."""
+    """Objects made of nonsense all the same, such as a problem without a width."""
     for argument, value in itertools.product(set(open_arguments(maker)) - OPEN, NONSENSE):
         with contextlib.suppress(ValueError):
             yield maker(**good_arguments(name, maker, given) | {argument: value})

@@ -96,7 +96,7 @@ importlib.util.find_spec = lambda name: {}
     assert ran("name").stdout == "elsewhere\n"
     missing = ran(None)
     if where is None:
-        assert "ModuleNotFoundError: attention_book is not installed. Write" in missing.stderr
+        assert "ModuleNotFoundError: no attention_book. Write" in missing.stderr
     else:
         assert missing.stdout == f"git clone the-book\n{sys.executable} -m ./the-book[book]\nbook\n"
         # After a restart of the kernel: installed by now, and the pages are where they were.

@@ -7,9 +7,11 @@ from pypdf import PdfReader
 
 PAGE = """<!DOCTYPE html><html><head><title>{0}</title><link rel="stylesheet" href="{1}_static/a.css"></head>
 <body><article class="bd-article"><section id="top"><h1>{0}<a class="headerlink" href="#top">#</a></h1>
-<p><a href="{2}.html#top">other</a> <a href="{1}genindex.html">index</a> <a href="https://example.org">away</a> <a href="#top">here</a></p>
+<p><a href="{2}.html#top">other</a> <a href="{1}genindex.html">index</a>
+<a href="https://example.org">away</a> <a href="#top">here</a></p>
 <img src="{1}_images/x.svg" alt="x"><details class="admonition hide above-input"><pre>code</pre></details>
-<details><summary>more</summary>kept</details><script>document.title = "changed"</script></section></article></body></html>"""
+<details><summary>more</summary>kept</details>
+<script>document.title = "changed"</script></section></article></body></html>"""
 TITLE = "of two pages whose title is so long that it does not fit into a single line"
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rect width="20" height="20"/></svg>'
 

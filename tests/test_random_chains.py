@@ -1,4 +1,4 @@
-"""What holds of every chain of layers, on random ones: networks, order parameters, the saddle point, smaller networks."""
+"""Properties of every chain of layers, on random ones: outputs, saddle point, smaller networks."""
 
 import hypothesis
 import jax

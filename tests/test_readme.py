@@ -142,7 +142,8 @@ def test_what_is_recorded_is_counted(tmp_path, monkeypatch):
         (tmp_path / name).touch()
     monkeypatch.setattr(results, "record", lambda path: {"parameters": said[path.relative_to(tmp_path).as_posix()]})
     assert readme.recorded(tmp_path) == (
-        "Networks recorded, at the paper's scale: two of $L$ = 2, $H$ = 4, one of $L$ = $H$ = 3, and one of $L$ = 2, $H$ = 4 beside skip connections, each with theory. "
-        "Samples recorded: all weights by NUTS, of the hidden Markov network at $N$ = 30 and 100 and of the one-shot network 2x4-seed0 at $N$ = 10; "
+        "Networks recorded, at the paper's scale: two of $L$ = 2, $H$ = 4, one of $L$ = $H$ = 3, and one of $L$ = 2, "
+        "$H$ = 4 beside skip connections, each with theory. Samples recorded: all weights by NUTS, of the hidden "
+        "Markov network at $N$ = 30 and 100 and of the one-shot network 2x4-seed0 at $N$ = 10; "
         "the exact posterior of the one-shot network 2x4-seed0 at $N$ = 10, 100 and 1000."
     )

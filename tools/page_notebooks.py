@@ -36,7 +36,7 @@ SAY = """\
 import importlib.util
 
 if importlib.util.find_spec("attention_book") is None:
-    raise ModuleNotFoundError("attention_book is not installed. Write, in a checkout of the book: pip install --editable '.[book]'")
+    raise ModuleNotFoundError("no attention_book. Write, in a checkout of the book: pip install --editable '.[book]'")
 """
 
 

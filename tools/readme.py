@@ -91,8 +91,9 @@ def figure(notebook) -> str:
     steps = f"{_count(floor(mean))} to {_count(ceil(mean))}" if mean % 1 else _count(int(mean))
     return (
         f"![Test accuracy against width: theory, and three Gaussian-process limits]({PICTURE})\n\n"
-        "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), theory, "
-        f"over {draws} draws of data and random heads: {count} saddle points at\n{steps} trust-region steps each on average, no GPU.*"
+        "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), "
+        f"theory, over {draws} draws of data and random heads: {count} saddle points at\n{steps} trust-region steps "
+        "each on average, no GPU.*"
     )
 
 

@@ -5,7 +5,10 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAD = "# Made by `python tools/requirements.py` from pyproject.toml, which explains the bounds; constraints/ has tested versions.\n"
+HEAD = (
+    "# Made by `python tools/requirements.py` from pyproject.toml, which explains the bounds; "
+    "constraints/ has tested versions.\n"
+)
 
 
 def requirements() -> str:

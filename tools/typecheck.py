@@ -1,4 +1,4 @@
-"""The run-time type checks of the tests: beartype on all that is annotated, but for what public functions check themselves."""
+"""The run-time type checks of the tests: beartype, but for what public functions check themselves."""
 
 import inspect
 from typing import Any, get_args

@@ -3,7 +3,7 @@
 Run by the Snakefile, and in another process than Snakemake's, which may have an environment of its own:
 
     python workflow/plan.py jobs < CONFIGURATION (JSON)      the jobs, as JSON
-    python workflow/plan.py data < CONFIGURATION             reads the images once, so that no job fails for want of them
+    python workflow/plan.py data < CONFIGURATION             reads the images once, before any job
 """
 
 import itertools
@@ -20,7 +20,7 @@ from attention_book.notebooks import runs
 from attention_book.tasks.one_shot_sets import one_shot_suite
 
 RUNS = Path(__file__).resolve().parents[1] / "book" / "runs"
-# The experiment of each stage. Those on networks need the stages before them; a configuration lists runs of those `ALONE`.
+# The experiment of each stage. Those on networks need the stages before them; those `ALONE` have runs listed.
 STAGES = {
     "train": experiments.Trained,
     "theory": experiments.Theory,

@@ -1,1 +1,1 @@
-"""Code that only this book needs: its experiments, image and sentence tasks, figure panels and notebooks."""
+"""Code that only this book needs: experiments, image and sentence tasks, panels and notebooks."""

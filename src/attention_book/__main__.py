@@ -6,16 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention.installed import NAME, MissingExtra, absent
-
-_SERVES = {
-    "sampling": "the posterior at finite width, by Markov chains and quasi-Monte Carlo: sma.sampling",
-    "train": "gradient descent on all weights: sma.training.train_weights",
-    "io": "saving and loading of solutions, networks and results: sma.Solution.save",
-    "plot": "the figures: attention_book.plotting",
-    "book": "pages of the book with other parameters, in a checkout: list, run",
-    "images": "the image data sets, the first time they are read: attention_book.tasks.OneShot on real images",
-}
+from statmech_attention.installed import EXTRAS, NAME, MissingExtra, absent
 
 _EXAMPLES = """\
 examples:
@@ -58,12 +49,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def report() -> str:
-    """Extras that are not installed and what they serve, two lines each; empty if all are there."""
-    lines = []
-    for extra, serves in _SERVES.items():
-        if missing := absent(extra):
-            lines += [f"  {extra:<10}{serves}", f"  {'':<10}lacks {', '.join(missing)}: pip install '{NAME}[{extra}]'"]
-    return "\n".join(["Not installed, and not needed for the rest:", *lines]) if lines else ""
+    """Extras that are not installed, a line each; empty if all are there."""
+    lacking = {extra: missing for extra in EXTRAS if (missing := absent(extra))}
+    return "\n".join(f"without {', '.join(names)}: pip install '{NAME}[{extra}]'" for extra, names in lacking.items())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,8 +1,7 @@
 """Comparison of order parameters: shares in blocks of a head, and agreement of two of them.
 
-Entries of an order parameter are not independent samples. Heads can be exchanged: an unrelated
-theory and network would agree no worse after a renumbering of the heads of one of them, within
-every layer. So agreement is judged against all renumberings, under which blocks stay blocks.
+Heads can be exchanged, and entries are not independent: agreement is judged against all
+renumberings of heads within layers, under which blocks stay blocks.
 """
 
 import itertools
@@ -20,7 +19,6 @@ from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Layer
 from statmech_attention.model.paths import path_indices
 
-ENTRIES = ("all", "diagonal", "off-diagonal", "blocks")
 COMPARED = ("ranks", "signs")
 
 _MOST_RENUMBERINGS = 5000
@@ -45,14 +43,9 @@ class Agreement(NamedTuple):
 def block_share(order_parameter: ArrayLike, *, layers: Layers, layer: int = 1) -> BlockShare:
     r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
 
-    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$; ours,
-    the paper names the blocks by eye, Tiberi et al. (2024), section 4.2.
+    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$.
     """
     matrix, paths = _matrix("order_parameter", order_parameter, layers)
-    if not checks.is_whole(layer, 1) or layer > paths.shape[1]:
-        raise ValueError(f"layer: wanted a whole number from 1 to {paths.shape[1]}, got {layer!r}.")
-    if len(paths) < 2:
-        raise ValueError("layers: wanted at least two paths, got one: it has no off-diagonal.")
     sizes, apart = np.abs(matrix), ~np.eye(len(paths), dtype=bool)
     inside = apart & _same_head(paths, layer - 1)
     total = sizes[apart].sum()
@@ -71,22 +64,13 @@ def agreement(
 ) -> Agreement:
     r"""Rank correlation of the entries of two order parameters, or agreement of their signs.
 
-    Pairs of paths count once. For signs it is $\sum U^{\pi\pi'} \tilde U^{\pi\pi'} / \sum
-    |U^{\pi\pi'} \tilde U^{\pi\pi'}|$: 1 where all signs are the same, -1 where all are opposite,
-    large entries count more. `entries` "blocks" are the off-diagonal ones with the same head in
-    layer 1; a skip is not renumbered. Without `renumber` only the value is computed, in a small
-    part of the time. The result is NaN where all entries of one matrix are equal.
-
-    Source: ours; Spearman's coefficient, and the permutation test of Mantel (1967) within layers.
+    Pairs of paths count once. For signs it is $\sum U \tilde U / \sum |U \tilde U|$. `entries`
+    "blocks" are off-diagonal ones with the same head in layer 1. The permutation test is that of
+    Mantel (1967), within layers; without `renumber` only the value is computed.
     """
     (one, paths), (two, _) = _matrix("order_parameter", order_parameter, layers), _matrix("other", other, layers)
-    for name, matrix in (("order_parameter", one), ("other", two)):
-        if not np.allclose(matrix, matrix.T, rtol=1e-6, atol=1e-6 * np.abs(matrix).max()):
-            raise ValueError(f"{name}: wanted a symmetric matrix, got one that is not.")
-    if compared not in COMPARED:
-        raise ValueError(f"compared: wanted one of {', '.join(COMPARED)}, got {compared!r}.")
     taken = _taken(entries, paths)
-    if compared == "ranks":
+    if checks.choice("compared", compared, COMPARED) == "ranks":
         one, two = _ranked(one, taken), _ranked(two, taken)
     # A renumbering maps the chosen entries to each other: each pair once on one side is enough.
     once = np.triu(taken)
@@ -111,8 +95,6 @@ def _matrix(name: str, matrix, layers) -> tuple[Float[np.ndarray, "paths paths"]
     matrix, paths = np.asarray(matrix, float), np.asarray(path_indices(layers))
     if matrix.shape != (len(paths),) * 2:
         raise ValueError(f"{name}: wanted shape {(len(paths),) * 2} for layers {tuple(layers)}, got {matrix.shape}.")
-    if not np.all(np.isfinite(matrix)):
-        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
     return matrix, paths
 
 
@@ -128,10 +110,6 @@ def _taken(entries: str, paths) -> Bool[np.ndarray, "paths paths"]:
         "off-diagonal": ~diagonal,
         "blocks": ~diagonal & _same_head(paths, 0),
     }
-    if entries not in choices:
-        raise ValueError(f"entries: wanted one of {', '.join(ENTRIES)}, got {entries!r}.")
-    if not choices[entries].any():
-        raise ValueError(f"entries: there are none in {entries!r} with these heads. Choose others.")
     return choices[entries]
 
 

@@ -14,7 +14,7 @@ from statmech_attention.dmft import Dynamics, Window
 
 
 def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
-    """Apply `measure` of (model, window) along the last axis of a model, every network starting where its neighbour ended."""
+    """Apply `measure` of (model, window) along a model's last axis, from where the neighbour ended."""
     if len(model.shape) < 2:
         raise ValueError(
             f"model: wanted networks in an array (ways, networks), got a batch of shape {model.shape}. "
@@ -38,8 +38,8 @@ def power_spectrum(
 ) -> tuple[Float[Array, " frequencies"], Float[Array, "*other"]]:
     r"""Return frequencies per step and $S(f) = \frac1T | \sum_t m_t e^{-2 \pi i f t} |^2$.
 
-    With `hann` the mean is subtracted and the steps weighted by $w_t = \sqrt{2/3}\, (1 - \cos \frac{2 \pi t}{T})$,
-    of mean square 1: a line is then three frequencies wide and hides no weak line beside it.
+    With `hann` the mean is subtracted and steps have weights $\sqrt{2/3}\, (1 - \cos \frac{2 \pi
+    t}{T})$.
     """
     steps = series.shape[axis]
     if hann:

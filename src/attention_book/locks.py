@@ -31,7 +31,7 @@ def alone(path: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def in_turn(path: Path) -> Iterator[None]:
-    """Hold a lock file after waiting for it, or nothing where it cannot be written: the work itself says why."""
+    """Hold a lock file after waiting for it, or nothing where it cannot be written."""
     with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
             held.enter_context(alone(path, wait=True))

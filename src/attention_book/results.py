@@ -1,7 +1,8 @@
 """Recorded results: small netCDF files with a record of their making, whether they are current, hashes of sources.
 
-A file holds an xarray Dataset and, in its attributes, the parameters of the run and its provenance. A record holds no
-hash of code: it is right if computing part of it again gives the same numbers, which `make verify` does.
+A file holds an xarray Dataset and, in its attributes, the parameters of the run and its
+provenance. A record holds no hash of code: it is right if computing part of it again gives the
+same numbers, which `make verify` does.
 """
 
 import hashlib
@@ -140,7 +141,7 @@ def reason_to_make(
     inputs: Mapping[str, str | None] | None = None,
     revision: int = 1,
 ) -> str:
-    """Return in a few words why a result has to be made, "" if it is current; `inputs` are digests, None if missing."""
+    """Return in a few words why a result has to be made, "" if it is current."""
     wanted = json.loads(as_json(parameters))
     try:
         load(path)
@@ -167,7 +168,7 @@ def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of
 
 
 def digest(path: str | os.PathLike) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a result's numbers and texts, without record and measured seconds."""
+    """Return 16 digits of the SHA-256 of a result's numbers and texts, without measured seconds."""
     dataset = load(path)
     found = hashlib.sha256()
     for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
@@ -181,7 +182,7 @@ def digest(path: str | os.PathLike) -> str:
 
 
 def hash_files(paths: Iterable[Path], root: Path) -> str:
-    """Return the SHA-256 of files, of their names below `root` and their contents, the same on every system."""
+    """Return the SHA-256 of names below `root` and contents of files, the same on every system."""
     digest = hashlib.sha256()
     for name, path in sorted((path.relative_to(root).as_posix(), path) for path in paths):
         content = path.read_bytes().replace(b"\r\n", b"\n")

@@ -30,10 +30,10 @@ def patterns_of(network: Network) -> dmft.Patterns:
     )
 
 
-def model_of(network: Network, **options) -> dmft.Dynamics:
+def model_of(network: Network) -> dmft.Dynamics:
     """A reference network as the package has it."""
     parameters = {"beta": network.beta, "gamma": network.gamma, "epsilon": network.epsilon}
-    return dmft.dynamics(patterns_of(network), **parameters, **options)
+    return dmft.dynamics(patterns_of(network), **parameters)
 
 
 def assert_overlaps(found: dmft.Overlaps, wanted: dict, skip: int, atol: float):

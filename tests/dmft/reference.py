@@ -1,4 +1,4 @@
-"""The network and its mean field in plain NumPy, written straight from (B1) to (B8): slow, one site and token at a time."""
+"""The network and its mean field in plain NumPy, from (B1) to (B8): slow, one site at a time."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Noise carried along by derivatives against many replicas, and the onset in closed form against a polynomial's roots."""
+"""Noise carried along by derivatives against replicas; the onset against the roots of a polynomial."""
 
 import jax
 import numpy as np
@@ -39,12 +39,12 @@ def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
 
 def test_copies_are_repeated_sites(published):
     model = dmft.dynamics(published, beta=1.27, gamma=220.0, epsilon=0.02)
-    repeated = dmft.dynamics(published.repeat(5), beta=1.27, gamma=220.0, epsilon=0.02)
+    repeated = dmft.dynamics(dmft.segment_patterns(seed=1, sites=5 * 99), beta=1.27, gamma=220.0, epsilon=0.02)
     key = jax.random.key(0)
     one = dmft.simulate(model, key=key, steps=20, replicas=2, copies=5).overlaps.output
     np.testing.assert_array_equal(one, dmft.simulate(repeated, key=key, steps=20, replicas=2).overlaps.output)
     with pytest.raises(ValueError, match="copies: wanted 1 where words are kept, got 5"):
-        dmft.simulate(model, key=key, steps=2, copies=5, keep_words=True)
+        dmft.simulate(model, key=key, steps=2, copies=5, keep="words")
 
 
 @pytest.mark.parametrize("window", [2, 4, 16])

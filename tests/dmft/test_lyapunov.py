@@ -1,4 +1,4 @@
-"""Jacobian against automatic differentiation, exponents against the determinant, Floquet multipliers and known values."""
+"""Jacobian against automatic differentiation, exponents against the determinant, known values."""
 
 import jax
 import numpy as np

@@ -14,7 +14,7 @@ from .reference import random_network
 
 @pytest.fixture(scope="module")
 def pair():
-    """A network of five bits with a window of two tokens, and the windows after two histories that differ in one bit."""
+    """A network of five bits, a window of two tokens, and windows after histories that differ in one bit."""
     network = random_network(51, features=2, sites=5, bits=1)
     histories = np.random.default_rng(3).choice([-1.0, 1.0], (2, 5))
     histories = [histories, histories * np.array([[1.0], [1.0]])]

@@ -88,9 +88,8 @@ def test_correlations_are_averages_over_sites(features, sites):
 
 
 def test_repeated_sites_keep_correlations(published):
-    repeated = published.repeat(3)
-    assert repeated.sites == 297
-    np.testing.assert_array_equal(repeated.query.words[:, 3:6], np.repeat(published.query.words[:, 1:2], 3, axis=1))
+    repeated = dmft.segment_patterns(seed=1, sites=297)
+    np.testing.assert_array_equal(repeated.query.words, np.repeat(published.query.words, 3, axis=1))
     for one, other in zip(dmft.correlations(repeated)[1:], dmft.correlations(published)[1:], strict=True):
         np.testing.assert_allclose(one, other, atol=1e-15)
 
@@ -129,7 +128,6 @@ def test_bad_tables_are_refused(change, message):
         (lambda: dmft.segment_patterns(jax.random.key(0), seed=1), "key, seed: wanted exactly one of them, got both"),
         (lambda: dmft.random_patterns(seed=-1), "seed: wanted a whole number of at least 0 and at most .*, got -1"),
         (lambda: dmft.segment_patterns(seed=1, features=0), "features: wanted a whole number of at least 1"),
-        (lambda: dmft.segment_patterns(seed=1).repeat(0), "times: wanted a whole number of at least 1"),
     ],
 )
 def test_bad_numbers_are_refused(call, message):
@@ -144,7 +142,7 @@ def test_matrices_of_other_patterns_can_be_given(published):
 
 @pytest.mark.parametrize("rows", [2, 9, 70])
 def test_distinct_columns_are_found(rows):
-    """Against comparing all columns with all, for tables that fit into one number of 64 bits and for one that does not."""
+    """Compare all columns with all, for tables that fit into 64 bits and for one that does not."""
     rng = np.random.default_rng(rows)
     table = rng.choice([-1.0, 1.0], size=(rows, 6))[:, rng.integers(6, size=40)]
     first, place = distinct_columns(table)

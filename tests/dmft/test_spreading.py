@@ -1,4 +1,4 @@
-"""Damage spreading: pairs of replicas with common random numbers, against enumeration and what must hold of any pair."""
+"""Damage spreading: pairs of replicas with common random numbers, against enumeration."""
 
 import jax
 import numpy as np

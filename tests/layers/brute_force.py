@@ -1,7 +1,8 @@
 """Networks of mixed layers once more, in plain NumPy and SciPy with explicit loops: nothing from the package.
 
-A chain is a list of `("heads", H)`, `("skip", H)` and `("linear", 1)`, from the input up, with C outputs at its end; heads and skips
-may be narrow, with values of the dimension that `DIMENSIONS` names. The entropy of a skip layer is that of Wishart's law by its Schur complement, the minimum that of SciPy in coordinates of its own.
+A chain is a list of `("heads", H)`, `("skip", H)` and `("linear", 1)`, from the input up, with C
+outputs at its end; heads and skips may be narrow, with values of the dimension in `DIMENSIONS`. The
+entropy of a skip layer is that of Wishart's law by its Schur complement.
 """
 
 import itertools
@@ -24,7 +25,7 @@ KINDS = {
     "narrow skip": partial(sma.SkipHeads, values=DIMENSIONS["narrow skip"]),
 }
 
-# Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs; None is one output without an axis.
+# Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs or None.
 CHAINS = {
     "a skip alone": ([("skip", 2)], (3, 3), None),
     "two layers": ([("heads", 2), ("heads", 2)], (3, 1, 2), None),
@@ -45,7 +46,7 @@ def spelled(layers, outputs):
 
 
 def branches(layer):
-    """What a path may do in a layer: go along the skip or the linear block, None, or through a head."""
+    """Choices of a path in a layer: the skip or the linear block, None, or a head."""
     name, count = layer
     return {"heads": list(range(count)), "skip": [None, *range(count)], "linear": [None]}[name.split()[-1]]
 
@@ -149,7 +150,7 @@ def kernel(left, right, order_parameter, layers, outputs, input_variance=1.0):
 
 
 def entropy(overlaps, layers, widths, variances):
-    """Of every layer from its density given the layer above, a skip's by the Schur complement."""
+    """Entropy of every layer from its density given the layer above, a skip's by the Schur complement."""
     *left, above = [np.atleast_2d(overlap) for overlap in overlaps]
     total = widths[-1] / max(widths) * wishart_entropy(above, above, variances[-1] * np.eye(len(above)))
     for place, (name, count) in reversed(list(enumerate(layers))):
@@ -203,7 +204,7 @@ def predict(train, labels, test, order_parameter, layers, outputs, temperature, 
 
 
 def saddle_point(inputs, labels, layers, outputs, widths, variances, temperature):
-    """The minimum by SciPy. Unknowns: a Cholesky factor of every U, of a skip layer that of the Schur complement, and B."""
+    """The minimum by SciPy, over Cholesky factors of every U, or of a skip layer's Schur complement, and B."""
     tops = outputs or 1
 
     def unpacked(vector):

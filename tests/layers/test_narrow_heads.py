@@ -1,4 +1,4 @@
-"""Heads with a value dimension: limits, the exact law by Wishart's densities, what is compiled, training, pruning, bad input."""
+"""Heads with a value dimension: limits, the exact law, compilation, training, pruning, bad input."""
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ def test_how_they_are_written():
 
 @pytest.mark.parametrize("widths", [(6, 5, 4), (5, 5, 7)])
 def test_the_density_is_wisharts(widths):
-    """Of G given the U above, of U given G: what the good coordinates say, and the entropy its part that grows with the widths."""
+    """Densities of G given the U above and of U given G: the coordinates', and the entropy their growing part."""
     heads, variances, inner = (Heads(2, values=6), 2), (1.0, 1.4, 0.7, 0.9), 6
     architecture = Architecture.of(heads, widths, variances)
     factors = _bartlett.bartlett(architecture)
@@ -195,7 +195,7 @@ def test_infinite_width_is_the_limit_of_wide_ones_in_a_sweep_too():
 
 
 def test_what_finite_widths_bring_to_first_order():
-    """Of the evidence: the slopes in 1/N and in 1/d, from solves near either limit."""
+    """Slopes of the evidence in 1/N and in 1/d, from solves near either limit."""
     heads = (SkipHeads(1, values=4), Heads(2, values=6))
     data, physics = drawn(4), {"temperature": TEMPERATURE, "variance": (1.0, 0.7, 1.3, 0.9)}
     slopes = np.asarray(sma.theory.evidence_slopes(sma.Problem(*data, layers=heads, **physics)))

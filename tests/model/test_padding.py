@@ -26,7 +26,7 @@ def inputs():
 
 
 def attentions(own=None):
-    """Both forms; a mask of the attention's own and biases only where the place of a token is the same when it is alone."""
+    """Both forms; own masks and biases only where a token has the same place when it is alone."""
     rng = np.random.default_rng(1)
     products = [rng.normal(size=(count, FEATURES, FEATURES)) for count in HEADS]
     queries, keys = ([rng.normal(size=(count, 2, FEATURES)) for count in HEADS] for _ in range(2))
@@ -126,7 +126,7 @@ def test_sequences_are_padded_at_the_end():
 
 
 def test_heads_are_selected_on_padded_sequences():
-    """Of a batch with padding as of the same batch without, whose added tokens nobody attends to."""
+    """Compare a batch with padding and the same without, whose added tokens nobody attends to."""
     rng = np.random.default_rng(3)
     labels, inputs = np.tile([1.0, -1.0], 20), rng.normal(size=(40, 4, 3))
     inputs[:, 1, 0] += labels

@@ -1,4 +1,4 @@
-"""Attention read off networks of PyTorch and Hugging Face: small ones made here, against loops over their own weights."""
+"""Attention read off networks of PyTorch and Hugging Face, against loops over their own weights."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Evidence lost without a head: against networks whose values are zero, exact evidences, and a head that sees nothing."""
+"""Evidence lost without a head: against networks whose values are zero, and exact evidences."""
 
 import math
 from dataclasses import replace
@@ -112,7 +112,7 @@ def test_at_infinite_width_it_is_exact(problem):
 
 
 def test_the_exact_evidence_of_a_smaller_network_is_that_of_weights_with_zeros(problem):
-    """Which fixes the coefficients: nothing here knows of smaller networks."""
+    """The coefficients follow: nothing here is about smaller networks."""
     inputs, labels = problem
     width, temperature, draws = 5, 1.0, 20_000
 

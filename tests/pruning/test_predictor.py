@@ -1,4 +1,4 @@
-"""The theory's predictor by paths: its sum is the predictor, and what is left without a layer is a network without it."""
+"""The predictor by paths: its sum is the predictor; without a layer it is that of a smaller network."""
 
 import jax.numpy as jnp
 import numpy as np

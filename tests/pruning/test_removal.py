@@ -1,4 +1,4 @@
-"""What a removal costs, against networks that are run layer by layer with the heads' values at zero."""
+"""Costs of a removal, against networks that are run layer by layer with values at zero."""
 
 import itertools
 

@@ -40,7 +40,7 @@ def test_the_heads_that_see_the_label_are_kept():
 
 
 def test_the_accuracy_is_that_of_new_examples(optimised):
-    """Of the whole procedure, on fresh examples, within the standard errors of both."""
+    """The whole procedure, on fresh examples, within the standard errors of both."""
     inputs, attention, labels = made(1, EXAMPLES)
     inputs = inputs + np.random.default_rng(9).normal(scale=2.0, size=inputs.shape)  # harder
     known = posed(inputs, attention, labels)

@@ -54,7 +54,7 @@ def errors():
 
 
 def test_errors_fall_with_the_orders_they_should(errors):
-    """At fixed P the saddle point's U has an error of order 1/N^2, since at no labels it is exact; f one of order 1/N."""
+    """At fixed P the saddle point's U has an error of order 1/N^2, f one of order 1/N."""
     slopes = np.diff(np.log(errors[-3:]), axis=0) / np.diff(np.log(WIDTHS[-3:]))[:, None, None]
     np.testing.assert_allclose(slopes[-1], [[-2, -3], [-1, -2], [-1, -2]], atol=0.06)
     assert np.all(errors[:, :, 1] < 0.5 * errors[:, :, 0])

@@ -53,7 +53,7 @@ def drawn():
 
 
 def assert_same_means(one, other, name):
-    """Within four standard errors in every entry, an error at most that of a hundred independent draws of the weights."""
+    """Assert agreement within four standard errors, each at most that of a hundred draws of the weights."""
     first, second = sampling.estimate(one[name]), sampling.estimate(other[name])
     error = np.hypot(first.error, second.error)
     np.testing.assert_array_less(error, 0.1 * other[name].std(("chain", "draw")))
@@ -61,7 +61,7 @@ def assert_same_means(one, other, name):
 
 
 def assert_same_variances(one, other):
-    """Of the output. The variance of a draw around its mean is a mean, too, with an error of its own."""
+    """Variance of the output. The variance of a draw around its mean is a mean, too, with an error of its own."""
     estimates = []
     for draws in (one, other):
         around = (draws["output"] - draws["output"].mean(("chain", "draw"))) ** 2
@@ -280,7 +280,7 @@ def test_bad_input_is_refused(sampler):
 
 
 def test_the_potential_of_the_weights_is_that_of_a_model_in_numpyro():
-    """Of several outputs and prior variances, too."""
+    """Several outputs and prior variances."""
     rng = np.random.default_rng(2)
     layers, shapes = (2, sma.Outputs(3)), {"projection": (5, 4), "values_1": (2, 5, 5), "readout": (5, 3)}
     position = {name: jnp.asarray(rng.normal(size=shape)) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Chains that exchange states with the prior: their law against networks of the prior, and where one mode is not enough."""
+"""Chains that exchange states with the prior: their law, and a case of two modes."""
 
 import math
 

@@ -21,7 +21,7 @@ def sample():
 
 @pytest.fixture(scope="module")
 def noise(sample):
-    """What was added to the feature vectors, (examples, length, token_size)."""
+    """The noise that was added to the feature vectors, (examples, length, token_size)."""
     tokens = np.asarray(sample.inputs)[:, 1:, :4]
     plus, minus = math.sqrt(2) * np.array([1, 1, 0, 0]), math.sqrt(2) * np.array([0, 0, 1, 1])
     return tokens - np.where(np.asarray(sample.hidden)[..., None] > 0, plus, minus)

@@ -114,7 +114,7 @@ def test_class_probabilities_agree_with_the_sum_over_all_chains():
 
 
 def test_class_probabilities_are_calibrated():
-    """Of examples whose class has probability p, a share p is of that class."""
+    """A share p of the examples whose class has probability p is of that class."""
     task = dataclasses.replace(TASK, parallel_noise=3.0)
     drawn = task.sample(jax.random.key(96), EXAMPLES)
     probabilities = np.asarray(class_probabilities(task, drawn.inputs))

@@ -14,7 +14,7 @@ import statmech_attention as sma
 
 @pytest.fixture(scope="module")
 def chains():
-    """Labels that are linear in what one path of small hidden Markov chains sees, and noise: the evidence has a maximum."""
+    """Labels linear in what one path sees, and noise: the evidence has a maximum."""
     task = sma.tasks.HiddenMarkov(length=5, token_size=4)
     keys = jax.random.split(jax.random.key(5), 3)
     sample = task.sample(keys[0], 24)

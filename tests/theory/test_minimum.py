@@ -1,4 +1,4 @@
-"""Derivatives through the saddle point: forward and reverse, under jit and vmap, of second order, and where there are none."""
+"""Derivatives through the saddle point: forward, reverse, under jit and vmap, of second order."""
 
 import jax
 import jax.numpy as jnp

@@ -346,7 +346,7 @@ def seen_twice(contradicting=False):
 @pytest.mark.parametrize(("temperature", "tolerance"), [(1e-5, 1e-7), (1e-8, 1e-6)])
 @pytest.mark.parametrize("method", ["dense", "products"])
 def test_duplicate_examples_at_small_temperature_still_solve(method, temperature, tolerance):
-    # Seen twice at temperature T is seen once at T / 2, up to a constant; in the second case the kernel is nearly singular.
+    # Seen twice at T is seen once at T / 2, up to a constant; the second kernel is nearly singular.
     once, labels, twice, both = seen_twice()
     found = sma.solve(sma.Problem(twice, both, width=4.0, temperature=temperature, layers=HEADS), method=method)
     assert found.gradient_norm <= 1e-8

@@ -1,4 +1,4 @@
-"""What a solution tells of itself, and what is written of it."""
+"""Summaries of a solution, and its file."""
 
 import jax
 import jax.numpy as jnp

@@ -55,7 +55,7 @@ def test_at_the_minimum_all_layers_have_the_same_length(data, trained):
 
 @pytest.mark.parametrize(("label", "temperature"), [(2.0, 0.1), (-1.5, 0.05)])
 def test_of_one_example_the_minimum_is_the_root_of_a_polynomial(label, temperature):
-    """f = r^3 x / N with r the length of every layer, (r^3 x / N - y) 3 r^2 x / (N T) + 3 r = 0; and r = 0 is a minimum, too."""
+    """f = r^3 x / N with r the length of every layer, (r^3 x / N - y) 3 r^2 x / (N T) + 3 r = 0; or r = 0."""
     width, x = 4, 1.3
     slope = x / width
     root = brentq(lambda r: (r**3 * slope - abs(label)) * r * slope / temperature + 1, 1.2, 6, xtol=1e-14)

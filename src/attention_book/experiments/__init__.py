@@ -30,28 +30,3 @@ def experiment_of(path: str | os.PathLike) -> Experiment:
     if made["maker"] not in makers:
         raise ValueError(f"{path}: wanted a record of {', '.join(makers)}, got one of {made['maker']}.")
     return makers[made["maker"]](folder=Path(path).parent, **made["parameters"])
-
-
-__all__ = [
-    "Calibration",
-    "Diagram",
-    "EncodedHeads",
-    "EncodedPoints",
-    "EvidenceLost",
-    "Evidences",
-    "Experiment",
-    "HiddenMarkovWeights",
-    "MaskedEncoder",
-    "NarrowHeads",
-    "Pruning",
-    "Samples",
-    "Skips",
-    "Theory",
-    "Trained",
-    "experiment_file",
-    "experiment_of",
-    "marked",
-    "pruning_samples",
-    "recorded_sampling",
-    "sampling_trial",
-]

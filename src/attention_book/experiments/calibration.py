@@ -1,9 +1,7 @@
 r"""Error bars judged on networks of the prior: the place of the truth in the posterior of many problems.
 
-A network drawn from the prior labels random inputs, with noise of variance $T$. It is then one more
-draw from the posterior given these labels, so that $u = \Pr[g < g_\mathrm{true} | D]$ is uniform
-for every continuous $g$. Recorded is $u$, for outputs and order parameters, under the exact
-posterior, under approximations of it, and under priors that are wrong on purpose.
+The network that labels the inputs is one more draw from the posterior given these labels, so that
+$u = \Pr[g < g_\mathrm{true} | D]$ is uniform for every continuous $g$.
 """
 
 import math
@@ -56,15 +54,12 @@ class DrawnProblem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration(Experiment):
-    r"""Uniform ranks $u$ of the truth, over problems and widths.
+    """Uniform ranks $u$ of the truth, over problems and widths.
 
-    If $N$ is smaller than the number of paths, the chains are those of `tempered_posterior`, else
-    those of `posterior`. They go on, each time twice as long, until R-hat and effective size of all
-    order parameters and outputs are good, or `doublings` are used up.
-
-    The record has over `width` and `problem`: `output_u` (predictor, test), the $u$ of outputs;
-    `order_u` (prior, quantity); `prior_output_u` (prior, test); `weights_worth`, effective draws
-    behind a wrong prior's weights as a share of all; `r_hat`, `effective_size`, `draws`.
+    Chains go on, each time twice as long, until they have mixed or `doublings` are used up. The
+    record has over `width` and `problem` the $u$ of outputs and order parameters, under the
+    posterior, under approximations and under wrong priors; `weights_worth`, the share of effective
+    draws behind these.
     """
 
     seed: int = parameter("seed of networks, data and chains")

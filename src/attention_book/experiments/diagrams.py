@@ -176,7 +176,7 @@ class Diagram(Experiment):
         return lifetimes(begin.at(beta=self._betas[piece]), first, **options)
 
     def _recheck_lifetimes(self, recorded: xr.Dataset) -> Recheck:
-        """Mean of the first block over starts: chaos is the same on no two machines, its statistics are."""
+        """Compare means over starts: chaos is the same on no two machines, its statistics are."""
         short = replace(self, steps=self.steps // self.blocks * 2, blocks=2)
         found = short._lifetimes(self._pieces[0][:2], None)
         first, then = (one["block_exponent"].isel(block=0, network=slice(2)).mean("start") for one in (found, recorded))
@@ -219,9 +219,8 @@ def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
 def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Dataset:
     """The first exponent of every block of a long run, from starts that are all but the same.
 
-    While a chaotic transient lives, starts that differ by rounding part and leave it one by one; on
-    an attractor nothing changes any more. Directions turn for a tenth of each block before anything
-    is counted.
+    Starts leave a chaotic transient one by one. Directions turn for a tenth of each block before
+    anything is counted.
     """
     noise = np.random.default_rng(0).normal(size=(starts, *window.attention.shape)) * _NUDGE
     betas = np.repeat(np.asarray(model.beta)[:, None], starts, axis=1)
@@ -241,8 +240,8 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
 def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
     r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$.
 
-    The first start is the first output pattern, the others are random windows. `size` is the root
-    mean square of $\hat A$ over its time average, of a hundredth of the steps.
+    The first start is the first output pattern, the others are random windows; `size` is the
+    standard deviation of $\hat A$ over a hundredth of the steps.
     """
     onset, frequency = dmft.onset(patterns)
     unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0

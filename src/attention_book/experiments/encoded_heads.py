@@ -1,9 +1,7 @@
-r"""The attention of a pretrained encoder as data: theory, and the heads to keep.
+"""The attention of a pretrained encoder as data: theory, and the heads to keep.
 
-Two networks see the sentences of a task: "deep" has a layer of heads on each of some of the
-encoder's layers, "flat" all of its heads side by side in one layer. Widths and temperatures are
-those of the deep one; heads are selected in both. A third one, "narrow", is the deep network with
-heads of a value dimension, as the encoder's own.
+"deep" has a layer of heads on each of some of the encoder's layers, "flat" all of its heads in one
+layer, "narrow" is the deep network with the encoder's value dimension.
 """
 
 import functools
@@ -50,12 +48,9 @@ CHOSEN_BY = {"evidence": "log_evidence", "validation": "validation_accuracy"}
 class EncodedHeads(OnEncoder):
     """One split of a task: theory over widths and temperatures, over labels, and the heads to keep.
 
-    The record has, with the network's name at the end of names, the result of `encoded_theory.grid`
-    for every network, infinity among the widths (of the flat network only it and the narrowest),
-    and for "deep" and "flat" that of `encoded_theory.selected` at the temperature `chosen_by`
-    evidence and by validation; over `labels` the accuracy of the theory at the narrowest width, NaN
-    beyond the training sentences, of its limit, and of ridge and logistic regression on pooled
-    embeddings.
+    The record has, by network, `encoded_theory.grid` and, at the temperatures `chosen_by` evidence
+    and by validation, `encoded_theory.selected`; over `labels` the accuracy of the theory, of its
+    limit, and of ridge and logistic regression on pooled embeddings.
     """
 
     layers: Sequence[int] = parameter("the encoder's, for the layers of the deep network, counted from 0")
@@ -202,12 +197,10 @@ class EncodedHeads(OnEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class EncodedPoints(OnEncoder):
-    r"""The deep network's theory alone, `encoded_theory.grid`, with more labels or with skips.
+    """The deep network's theory alone, `encoded_theory.grid`, with more labels or with skips.
 
-    Split and features are those of `EncodedHeads`, so that results are paired sentence by sentence.
-    With skips the inputs are smaller by a factor, so that the outputs' prior variance is 1 in the
-    limit of infinite width, as it is without them: else evidence would tell scales apart. With $P$
-    labels and $\mathcal P$ paths a step of the saddle point costs about $P^2 \mathcal P^2$.
+    Split and features are those of `EncodedHeads`. With skips the inputs are scaled so that the
+    outputs' prior variance in the limit is 1, as without: else evidence would tell scales apart.
     """
 
     split: Sequence[int] = parameter("training sentences drawn, validation sentences among them, and test sentences")

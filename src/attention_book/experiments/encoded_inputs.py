@@ -1,8 +1,6 @@
-r"""Sentences of two classes as networks on an encoder's attention see them, and as the encoder does.
+"""Sentences of two classes as networks on an encoder's attention see them, and as the encoder does.
 
-One pass of the encoder gives all of it. Sentences of like length are encoded together, since
-padding costs as much as words. Attentioned inputs are rounded to multiples of 1/16, so that those
-of a record are small and are the ones that were solved.
+Attentioned inputs are rounded to multiples of 1/16, so that those of a record are small.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,10 +81,9 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
 def encoded_task(
     words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
 ) -> EncodedTask:
-    """The result of `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
+    """Return `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
 
-    A network is given by the encoder's layers of each of its layers; features are fitted to the
-    first `fitted` sentences.
+    Features are fitted to the first `fitted` sentences.
     """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}

@@ -39,7 +39,7 @@ class Difference(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """True if Student's 95 % interval over splits lies above zero; with few splits it is wider than two errors."""
+        """True if Student's 95 % interval over splits lies above zero."""
         return len(self.each) > 1 and self.mean > float(student.ppf(0.975, len(self.each) - 1)) * self.error
 
 
@@ -51,8 +51,7 @@ def encoder_records(folder: str | os.PathLike, maker: str = EncodedHeads.name) -
 def recorded_splits(folder: str | os.PathLike, maker: str = EncodedHeads.name) -> dict[str, xr.Dataset]:
     """Datasets over `split` by task, in the order of `TASKS`, without stored inputs.
 
-    The maker is "encoder", "masked", or for `EncodedPoints` the beginning of their names,
-    "points400" or "points200-skips"; names of the points' variables end with `_deep`, too.
+    The maker is "encoder", "masked", or a beginning of names, as "points400" or "points200-skips".
     """
     found: dict[str, list[xr.Dataset]] = {}
     for path in encoder_records(folder, maker):

@@ -99,9 +99,8 @@ def score_of_heads(
 ) -> dict[str, Float[np.ndarray, " heads"]]:
     """All scores of heads, the largest for the head that is kept longest.
 
-    The last three use the labels of validation sentences; "greedy" is the step of removal. `norms`
-    are those of a trained network's values; `encoder_layers` are the encoder's numbers of heads, within
-    which Taylor importances are normalised.
+    The last three use labels of validation sentences. Taylor importances are normalised within
+    `encoder_layers`, the encoder's numbers of heads.
     """
     train, layers, overlap = problem.train, problem.train.layers, solution.order_parameter
     on_train, on_validation = (
@@ -142,10 +141,8 @@ def selected(
 ) -> xr.Dataset:
     """All scores of heads, and the accuracy of the heads kept in their order and in random ones.
 
-    `learned` is the accuracy of the theory solved again on the heads kept, `sizes` of them;
-    `masked` that with the other heads cut out of the theory's predictor, and `trained_masked` of a
-    network that gradient descent trained, at any number of heads. The evidence lost is not computed
-    if it is `known`.
+    `learned` is that of the theory solved again on the heads kept, `masked` with the other heads
+    cut out of its predictor, `trained_masked` with them cut out of a trained network.
     """
     layers = problem.train.layers
     learned = Problem(problem.train, problem.labels, width=width, temperature=temperature)

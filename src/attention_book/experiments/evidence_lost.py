@@ -25,12 +25,7 @@ from statmech_attention.theory.saddle_point import solve
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceLost(OnTheory):
-    """The theory with all heads and without each of them, on the theory's sequences.
-
-    The record has over draws, widths in rising order, coefficients of the paths left and heads
-    `lost`, in nats, the difference of two log evidences; how the saddle points were reached; and
-    the `log_evidence` of the whole network.
-    """
+    """The theory with all heads and without each of them: log evidence lost, in nats."""
 
     heads: int = parameter("$H$, of every layer; one is left out", ge=2)
     draws: int = parameter("the theory's draws of sequences that are used, from the first", ge=1)

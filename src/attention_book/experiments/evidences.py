@@ -21,12 +21,7 @@ from statmech_attention.theory.saddle_point import solve
 
 @dataclass(frozen=True, kw_only=True)
 class Evidences(Experiment):
-    r"""Evidence and test accuracy over draws of data, widths and temperatures.
-
-    The record has over `draw`, `width` and `temperature` the result of
-    `sampling.importance` and the test `accuracy` of the saddle point; over `draw` and
-    `temperature` the same of the GP limit, `gp_log_evidence` and `gp_accuracy`.
-    """
+    """Evidence and test accuracy over draws of data, widths and temperatures, and of the GP limit."""
 
     seed: int = parameter("seed of the first draw of data and heads; the others have the numbers that follow")
     draws: int = parameter("draws of data and heads", ge=1)

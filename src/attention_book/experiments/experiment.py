@@ -1,8 +1,7 @@
 """The skeleton of a recorded experiment: parameters, sources, parts that are kept, and the record.
 
-An experiment's `make` yields its parts one by one. It runs once: a record is current if parameters,
-sources and revision agree. A finished part is kept beside the result until all are there, so that
-an interrupted run goes on.
+It runs once: a record is current if parameters, sources and revision agree. A finished part is kept
+until all are there, so that an interrupted run goes on.
 """
 
 import contextlib
@@ -120,8 +119,7 @@ class Experiment(ABC):
     def make(self, state: Callable[[str], Path], progress: bool | None) -> Generator[Part, xr.Dataset, xr.Dataset]:
         """Yield part after part, receive each as it was kept, and return the result.
 
-        `state` gives the file in which a part, by its name, may keep a state of its own while it is
-        computed.
+        `state` gives the file in which a part, by its name, may keep a state of its own.
         """
 
     @abstractmethod
@@ -142,8 +140,7 @@ class Experiment(ABC):
     def run(self, *, progress: bool | None = None) -> Path:
         """Make the record unless it is current, and return its file.
 
-        Raises FileNotFoundError without its sources or images, ValueError for wrong parameters or
-        single precision, and Busy while another process makes the same record.
+        Raises Busy while another process makes the same record.
         """
         self.check()
         if self.double:

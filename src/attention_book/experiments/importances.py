@@ -58,8 +58,6 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
     every = networks.values()
     pairs = [(one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers) for one in every]
     pairs = [pair for pair in pairs if pair[0] is not None and pair[1] is not None]
-    if not pairs:
-        raise ValueError(f"measure: wanted one that a network has together with {by!r}, got {measure!r}.")
     scores, drops, layers = zip(*pairs, strict=True)
     return ordering(scores, drops, layers=layers, within=within)
 
@@ -67,10 +65,8 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
 def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
     """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores, as "theory, either, N = 10", at the given widths or at all;
-    the drops in distribution of the theory's own predictor, as "own drop, N = 10" and "own drop,
-    fitted, N = 10", and "own drop, anew"; the evidence lost, at all widths, if it is there; and all
-    criteria of the pruning.
+    Measures are the theory's scores and own drops, at the given widths or at all, the evidence lost
+    if it is there, and all criteria of the pruning.
     """
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
@@ -117,16 +113,12 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | N
     return HeadsOfNetwork(measures, drops, errors, layers, pruned)
 
 
-def pooled(values, *, confidence_level: float | int = 0.95, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:
-    r"""Mean over networks, NaN left out, with Student's interval, cut off at the bounds."""
-    if not 0 < confidence_level < 1:
-        raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
+def pooled(values, *, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:
+    r"""Mean over networks, NaN left out, with Student's 95 % interval, cut off at the bounds."""
     values = np.asarray(values, float)
-    if np.any(np.isinf(values)):
-        raise ValueError("values: wanted finite numbers, or NaN for a network that has none, got infinity.")
-    values = values[np.isfinite(values)]
+    values = values[~np.isnan(values)]
     if len(values) < 2:
         return Pooled(float(values.mean()) if len(values) else np.nan, np.nan, np.nan, len(values))
-    half = student.ppf(0.5 + confidence_level / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     low, high = np.clip([values.mean() - half, values.mean() + half], bounds[0], bounds[1])
     return Pooled(float(values.mean()), float(low), float(high), len(values))

@@ -1,9 +1,7 @@
-r"""The heads of an encoder masked one by one: damage in the encoder beside the theory's head scores.
+"""The heads of an encoder masked one by one: damage in the encoder beside the theory's head scores.
 
-Two networks: "probe", the encoder as it is with logistic regression on its pooled embedding;
-"tuned", the encoder with all weights trained further on the same sentences, read out linearly at
-its first token. The theory's scores are those of the flat network, all heads side by side, on the
-attention of the encoder in question.
+"probe" is the encoder with logistic regression on its pooled embedding, "tuned" has all weights
+trained further. Scores are those of the flat network on the attention of the encoder in question.
 """
 
 import functools
@@ -46,15 +44,10 @@ ORDERS = ("both", "alignment", IN_ENCODER)
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedEncoder(OnEncoder):
-    r"""One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
+    """One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
 
-    The record has over both networks `accuracy` and `loss` (log loss) on test sentences;
-    `accuracy_drop`, `loss_rise` and `margin_fall` (of the mean of $y f$, by the whole encoder's
-    mean of $|f|$) when one head is masked, of both halves of the test sentences; `score`; the
-    `temperature` of the largest evidence and the `theory_accuracy` there; over `order` and `kept`
-    accuracy and loss of the heads left, `accuracy_kept` and `loss_kept`, and of "probe"
-    `accuracy_again` and `loss_again`, regression refitted to the embeddings of the masked encoder;
-    and `training_loss` over the epochs of "tuned".
+    `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$. `_kept` is of
+    the heads left, `_again` with regression refitted to the embeddings of the masked encoder.
     """
 
     split: Sequence[int] = parameter("training and test sentences of the split of `EncodedHeads`; the first are taken")
@@ -118,7 +111,7 @@ class MaskedEncoder(OnEncoder):
         return fine_tuned(learned, seed=self.seed, epochs=self.epochs, rate=self.rate, batch=self.batch)
 
     def recheck(self) -> Recheck:
-        """Compute Taylor scores, and the loss without each head of the last layer, in the encoder as it is."""
+        """Compute Taylor scores, and the loss without each head of the last layer."""
         there, read = results.load(self.path).sel(network=PROBE), self.words()
         classifier, per_layer = self.probe(read), read.encoder.heads
         taylor = taylor_in_encoder(classifier, read.tokens[: self.examples], read.labels[: self.examples])

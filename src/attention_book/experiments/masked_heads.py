@@ -1,8 +1,6 @@
-r"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further.
+"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further.
 
-A masked head's output is multiplied with 0, and nothing is learned again. Layers below the lowest
-masked one are computed once, and sentences of like length together, so that the 72 heads of
-all-MiniLM-L6-v2 cost as much as 42 passes.
+Layers below the lowest masked one are computed once, and sentences of like length together.
 """
 
 from collections.abc import Iterator
@@ -122,8 +120,7 @@ class FineTuned(NamedTuple):
 def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int) -> FineTuned:
     """Train an encoder further by Adam on the mean log loss, without dropout.
 
-    The rate rises over a tenth of the steps and falls to 0, both linearly; sentences that fill no
-    batch wait for the next epoch.
+    The rate rises over a tenth of the steps and falls to 0, both linearly.
     """
     random, count = np.random.default_rng(seed), len(words.labels)
     kind = words.encoder.words.dtype

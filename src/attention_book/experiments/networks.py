@@ -46,11 +46,7 @@ class Draw(NamedTuple):
 def experiment_file(
     experiment: str, folder: str | os.PathLike, *, layers: int, heads: int, seed: int, kind: str = PLAIN
 ) -> Path:
-    """File of an experiment on a trained network, or of the network itself.
-
-    The experiment is "network", "theory", "pruning", "evidence", "narrow", or samples, "posterior"
-    or "weights".
-    """
+    """File of a "network", or of its "theory", "pruning", "evidence", "narrow", "posterior", "weights"."""
     checks.choice("kind", kind, _KINDS)
     names = [f"{layers}x{heads}", *([] if kind == PLAIN else [kind]), f"seed{seed}"]
     return Path(folder) / f"{experiment}-{'-'.join(names)}.nc"
@@ -141,7 +137,7 @@ class OnTheory(OnNetwork):
 
 
 def draw_of(suite: OneShotSuite, network: TrainedNetwork, *, seed: int, number: int, examples: int, tests: int) -> Draw:
-    """Draw sequences, as many of the validation classes as of a test set, and pass them through attention."""
+    """Draw sequences, as many for validation as of a test set, and pass them through attention."""
     key = jax.random.fold_in(jax.random.key(seed), number)
     train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
     drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]

@@ -28,9 +28,6 @@ _COVARIANCE_EXAMPLES = 1000
 class Pruning(OnNetwork):
     """Scores of the heads of a trained network in several ways, and the cost of their removal.
 
-    Scores come from the theory's order parameters, from the network's weights, and from sequences
-    of the validation classes; costs are measured on the test sets, for the trained network and for
-    the theory's own predictor. A run takes a few minutes, and an interrupted one starts again.
     Variables whose names begin with `theory_` are over definitions of the score, draws of the
     theory's training sequences and widths; the others are over criteria.
     """

@@ -1,8 +1,7 @@
 """Measures of a pruning: scores, orders of removal, and their costs.
 
 The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can
-be cut out of it in the same way. A score of the theory that orders its own drops well, and those of
-a trained network badly, is a good score of another network.
+be cut out of it in the same way.
 """
 
 from collections.abc import Callable, Sequence
@@ -174,7 +173,7 @@ def _removals(layers: tuple) -> int:
 
 
 class Predictors(NamedTuple):
-    r"""The theory's mean predictors, each as vectors $v^\pi$; those of paths that are gone are zero."""
+    r"""The theory's mean predictors as vectors $v^\pi$; those of paths that are gone are zero."""
 
     whole: Float[np.ndarray, "draws widths paths features"]  # with all heads
     # without each head, at the same order parameter of the paths left: kernel regression without the head

@@ -20,11 +20,7 @@ def recorded_files(experiment: str, folder: str | os.PathLike, kind: str = PLAIN
 
 
 def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str, xr.Dataset]:
-    """All theories in a folder, by name, such as "2x4-seed0".
-
-    Each has the parameters of the run as its attribute `made`, and the wall time and device as
-    `wall_seconds` and `device`.
-    """
+    """All theories in a folder, by name, such as "2x4-seed0", with what `made` them as an attribute."""
     found = _recorded("theory", folder, kind)
     if not found:
         raise FileNotFoundError(f"{folder}: no recorded theory. Run `make reproduce`, or name another folder.")
@@ -56,8 +52,8 @@ def by_architecture(found: dict[str, xr.Dataset]) -> dict[tuple[int, int], list[
 def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test") -> xr.DataArray:
     """Test accuracies of finite widths or of the limit, each draw and width at its best temperature.
 
-    The temperature is the best one on the test sequences in distribution, as in the paper, or on
-    the "validation" classes, so that nothing is chosen by what is then shown.
+    The best is chosen on the test sequences in distribution, as in the paper, or on "validation"
+    ones.
     """
     prefix = "gp_" if limit else ""
     if checks.choice("chosen_by", chosen_by, CHOSEN_BY) == "test":
@@ -74,12 +70,8 @@ def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
 
 
 def telling_width(found: list[xr.Dataset]) -> float:
-    """The width whose gain in distribution is largest, on average over draws and networks.
-
-    Temperatures are chosen on the validation classes, so that luck at one temperature does not
-    decide.
-    """
-    if not found or any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
-        raise ValueError("found: wanted at least one recorded theory, all over the same widths.")
+    """The width of the largest mean gain, at temperatures chosen on validation classes."""
+    if any(not np.array_equal(one["width"], found[0]["width"]) for one in found):
+        raise ValueError("found: wanted recorded theories over the same widths.")
     each = [gains(one, chosen_by="validation").isel(test_set=0).mean("draw") for one in found]
     return float(sum(each[1:], start=each[0]).idxmax("width"))

@@ -41,10 +41,7 @@ _KEPT = ("steps", "acceptance", "diverging", "potential")
 class Samples(OnTheory):
     """The posterior at the theory's best temperature of each width, on the theory's sequences.
 
-    The record has over widths in rising order means, errors and diagnostics of the order parameter
-    and of the outputs on every test set, the accuracy of the mean output, and the sampler's report
-    of every draw; and the `opening`, a few draws after hardly any warm-up, which can be drawn again
-    in no time.
+    The `opening`, a few draws after hardly any warm-up, can be drawn again in no time.
     """
 
     widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)

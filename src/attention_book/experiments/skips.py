@@ -1,9 +1,4 @@
-r"""The hidden Markov network with and without skip connections: theory, limit and exact posterior.
-
-Two layers of two heads see the same chains with the same random heads, once as they are, once
-beside skips. The theory is solved over widths and temperatures; at the narrowest width the exact
-posterior of the order parameters stands beside it.
-"""
+"""The hidden Markov network with and without skip connections: theory, limit and exact posterior."""
 
 import functools
 import math
@@ -32,11 +27,9 @@ KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipH
 
 @dataclass(frozen=True, kw_only=True)
 class Skips(Experiment):
-    r"""Accuracies with and without skip connections, over draws of data and random heads.
+    """Accuracies with and without skip connections, over draws of data and random heads.
 
-    By kind of network, "heads" or "skip": accuracies of the theory (11) and of its Gaussian-process
-    limit on the test chains, the order parameters $U^{(1)}$, and, at the narrowest width, accuracy,
-    $E[U^{(1)}]$ and mean outputs of the exact posterior.
+    Mean outputs and $E[U^{(1)}]$ of the exact posterior are at the narrowest width.
     """
 
     seed: int = parameter("seed of all random numbers")

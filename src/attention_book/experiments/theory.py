@@ -90,11 +90,10 @@ class _Points(OnNetwork):
 
 @dataclass(frozen=True, kw_only=True)
 class Theory(_Points):
-    r"""The saddle point (11) for every width and temperature, and tests of the predictor (9).
+    """The saddle point (11) for every width and temperature, and tests of the predictor (9).
 
-    Every width starts from the solution at the next larger one. `best_temperature` and the order
-    parameters, which are at that temperature, are chosen by accuracy in distribution, as in the
-    paper.
+    Every width starts from the solution at the next larger one. `best_temperature`, at which the
+    order parameters are, is chosen by accuracy in distribution, as in the paper.
     """
 
     name: ClassVar[str] = "theory"
@@ -135,11 +134,10 @@ class Theory(_Points):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowHeads(_Points):
-    r"""The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
+    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
 
-    The record adds to that of `Theory` the dimensions, the largest of them infinite for heads with
-    full matrices, the log evidence in nats, and the limit's `evidence_slope` over stages. Sequences
-    are those of `Theory` of the same network.
+    The largest dimension is infinite, for heads with full matrices. Sequences are those of
+    `Theory`.
     """
 
     values: Sequence[float | int] = parameter("$d$", each=float)
@@ -157,7 +155,7 @@ class NarrowHeads(_Points):
         return (len(self.values) + 1) * len(self.temperatures)
 
     def recheck(self) -> Recheck:
-        """Solve the narrowest network and heads of the first draw at the largest temperature, and its limit."""
+        """Solve the narrowest network and heads of the first draw at the largest temperature."""
         recorded, draw = results.load(self.path).isel(draw=0, temperature=[-1]), self.draw(0)
         width, values, heat = self.widths[0], self.values[0], self.temperatures[-1:]
         point, _ = self._points(draw, width, values, None, _nothing, heat)
@@ -243,7 +241,7 @@ def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
 
 
 def _aligned(draw: Draw, order_parameter) -> xr.Dataset:
-    """Overlaps of the training kernel's principal components with the labels, largest eigenvalue first."""
+    """Overlaps of the training kernel's principal components with the labels, the largest first."""
     gram = kernel(draw.train.inputs, draw.train.inputs, order_parameter)
     eigenvalues, overlaps = principal_overlaps(gram, draw.train.labels)
     return xr.Dataset(

@@ -18,7 +18,7 @@ OPENING = 20  # steps
 class Trained(OnNetwork):
     """A network trained on the one-shot task, see `train`; the record is read by `load_network`.
 
-    Beside the network it has the `opening`, two losses after a few steps: after a thousand steps
+    The `opening`, two losses after a few steps, is what `recheck` computes: after a thousand steps
     another machine with another version of JAX was seen to differ by two percent.
     """
 

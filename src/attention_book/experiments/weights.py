@@ -23,12 +23,7 @@ NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenMarkovWeights(Experiment):
-    """The posterior (8) of all weights by NUTS.
-
-    The record has the order parameters of every draw with NUTS' report of it, and mean and variance
-    of the outputs on the test chains in every chain, with R-hat and effective size; and the
-    `opening`, as that of `Samples`.
-    """
+    """The posterior (8) of all weights by NUTS, with an `opening` as in `Samples`."""
 
     width: int = parameter("$N$", ge=1)
     seed: int = parameter("seed of data, heads and draws")

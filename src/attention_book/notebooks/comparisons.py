@@ -23,8 +23,8 @@ def exact(*pairs, tolerance: float = 1e-12) -> str:
 def sampled(samples, expected, *, scale=None, precision: float = 0.03, limit: float = 4.0) -> float:
     """Assert means of samples equal to `expected`; return the largest deviation in standard errors.
 
-    Complex samples count twice, by real and imaginary parts. A standard error above `precision`, in
-    units of `scale` or else of $|$`expected`$|$, fails too: it could hide a deviation.
+    A standard error above `precision`, in units of `scale` or else of $|$`expected`$|$, fails too:
+    it could hide a deviation. Complex samples count twice.
     """
     samples, expected = np.asarray(samples), np.asarray(expected)
     allowed, found = precision * (np.abs(expected) if scale is None else np.asarray(scale)), []

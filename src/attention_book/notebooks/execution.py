@@ -37,8 +37,8 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
                 progress_bar=progress,
                 log_output=not progress,
                 cwd=source.parent,  # as in the book's build
-                # No warning from every kernel about local TCP, and no error from one that is interrupted as it ends, which is how
-                # kernels are ended. What a cell raises is told by papermill.
+                # No warning of local TCP, and no error of a kernel that is interrupted as it ends; papermill has
+                # what a cell raises.
                 extra_arguments=["--IPKernelApp.log_level=50"],
             )
 

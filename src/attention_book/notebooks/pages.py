@@ -56,7 +56,7 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 
 
 def in_powers(value: float, digits: int = 2) -> str:
-    """A number in powers of ten for the running text, such as "5.5 × 10⁻⁴"; one digit of 1 is left out."""
+    """A number in powers of ten for the running text, such as "5.5 × 10⁻⁴"."""
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return power if mantissa == "1" else f"{mantissa} × {power}"

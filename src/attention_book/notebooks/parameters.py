@@ -1,22 +1,8 @@
 """Parameters of a notebook: read by papermill, checked by pydantic, without running any of it.
 
-One line of the cell is one parameter, and its comment is the help. The cell's metadata may limit
-the values, or the entries of a list, by the arguments of a pydantic field or by a list of words or
-numbers. A text that is `path` names a file or folder: one given with a run is relative to the
-current folder, the default to the notebook.
-
-    ---
-    tags: [parameters]
-    allowed:
-      width: {ge: 1}
-      temperatures: {gt: 0, le: 100}
-      readout: [first, last, mean]
-      folder: path
-    ---
-    width: int = 30  # hidden width N
-    temperatures: list[float] = [0.01, 0.1]  # temperatures T
-    readout: str = "last"  # the token that is read out
-    folder: str = "../results"  # where the result goes
+One line of the cell is one parameter, and its comment is the help. `allowed` in the cell's metadata
+has the arguments of a pydantic field, as `width: {ge: 1}`, a list of words or numbers, or `path`: a
+path given with a run is relative to the current folder, the default to the notebook.
 """
 
 import ast

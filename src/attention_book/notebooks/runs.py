@@ -1,8 +1,6 @@
 """Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
 
-The notebooks are MyST Markdown. They are read with jupytext and executed with papermill, in a
-kernel of the Python that runs this. What is wrong with the chapter, its parameters or the output
-file is refused before a kernel starts.
+What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
 """
 
 import contextlib
@@ -167,7 +165,7 @@ def _notice(known: dict[str, Parameter], given: dict[str, Any]) -> str:
 
 
 def _write_glued(notebook) -> None:
-    """Write glued values into the text, as the build of the book does: Jupyter shows the roles as they are."""
+    """Write glued values into the text, as the build of the book does."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     glued = [
         (output.metadata.scrapbook, output.data) for output in outputs if "scrapbook" in output.get("metadata", {})
@@ -190,7 +188,7 @@ def _write_glued(notebook) -> None:
 
 
 def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
-    """Move the executed notebook to its place in one step, its metadata clean of this machine's paths; or drop what is none."""
+    """Move the executed notebook to its place in one step, without this machine's paths."""
     import nbformat
 
     try:

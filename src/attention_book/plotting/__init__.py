@@ -5,15 +5,7 @@ from statmech_attention.installed import need
 need("plot", "plotting")
 
 from attention_book.plotting import style
-from attention_book.plotting.dynamics import (
-    against_sites,
-    overlap_series,
-    phase_portrait,
-    portrait_slider,
-    predicted_and_measured,
-    spectrum,
-    token_raster,
-)
+from attention_book.plotting.dynamics import overlap_series, phase_portrait, portrait_slider, spectrum
 from attention_book.plotting.matrices import order_parameter
 from attention_book.plotting.one_shot import accuracy_slider, against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
@@ -36,7 +28,7 @@ from attention_book.plotting.panels import (
     reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
-from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map, regime_ribbon
+from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map
 from attention_book.plotting.sampling import (
     SAMPLERS,
     approach,

@@ -9,17 +9,7 @@ from matplotlib.axes import Axes
 
 from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS, new_figure
 from attention_book.plotting.sliders import Panel, Slider, slider
-from attention_book.plotting.style import COLOURS, DARK, axes_or_new
-
-
-def token_raster(words: ArrayLike, *, axes: Axes | None = None):
-    """Tokens `(steps, sites)` in time, one column per token, dark for +1 and light for -1."""
-    axes, words = axes_or_new(axes), np.asarray(words)
-    axes.imshow(
-        words.T, cmap="Greys", vmin=-1.4, vmax=1.2, aspect="auto", extent=(0.5, len(words) + 0.5, words.shape[1], 0)
-    )
-    axes.set(xlabel="time $t$", ylabel="site $i$")
-    return axes
+from attention_book.plotting.style import DARK, axes_or_new
 
 
 def overlap_series(
@@ -89,8 +79,7 @@ def portrait_slider(
 ) -> Slider:
     r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
 
-    `names` stand beside the values of $\beta$, by default the regimes; `shown` are at most four
-    networks in the picture.
+    `names` stand beside the values of $\beta$; `shown` are at most four networks in the picture.
     """
     parameter = np.asarray(parameter, float)
     portraits, powers = np.asarray(portraits), np.asarray(powers)
@@ -123,37 +112,3 @@ def _limit(points) -> float:
     largest = max(float(np.max(np.abs(points))), 1e-12)
     power = np.floor(np.log10(largest))
     return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)
-
-
-def against_sites(
-    sites: ArrayLike,
-    values: ArrayLike,
-    errors: ArrayLike | None = None,
-    *,
-    label: str,
-    colour: str = "theory",
-    style: str = "o",
-    axes: Axes | None = None,
-):
-    """A quantity with standard errors against the number of sites, both axes logarithmic."""
-    axes = axes_or_new(axes)
-    axes.errorbar(sites, values, errors, fmt=style, color=COLOURS.get(colour, colour), label=label, capsize=2)
-    axes.set(xscale="log", yscale="log", xlabel="sites $N$")
-    return axes
-
-
-def predicted_and_measured(
-    places: ArrayLike,
-    predicted: ArrayLike,
-    measured_at: ArrayLike,
-    measured: ArrayLike,
-    *,
-    label: str = "",
-    colour: str = "theory",
-    axes: Axes | None = None,
-):
-    """A prediction as a line and a measurement as dots of the same colour."""
-    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
-    axes.plot(places, predicted, "-", color=colour, label=label or "_")
-    axes.plot(measured_at, measured, "o", color=colour, markerfacecolor="white", linewidth=0)
-    return axes

@@ -92,11 +92,7 @@ def entries_compared(matrix: ArrayLike, other: ArrayLike, *, layers: Layers, axe
 def accuracy_slider(
     widths: ArrayLike, temperatures: ArrayLike, values: Mapping, limits: Mapping, *, first: int = 0, description: str
 ) -> Slider:
-    """Accuracy against temperature per test set, behind a slider for the width.
-
-    `values` has `(widths, temperatures)` per test set, `limits` `(temperatures,)`; the picture has
-    all widths.
-    """
+    """Accuracy `(widths, temperatures)` per test set and limits, behind a slider for the width."""
     widths, temperatures = np.asarray(widths, float), np.asarray(temperatures, float)
     values, limits = ({name: np.asarray(one, float) for name, one in given.items()} for given in (values, limits))
     drawn = np.concatenate([one.ravel() for given in (values, limits) for one in given.values()])

@@ -1,4 +1,4 @@
-"""Panels of results that pages use beside those of the library, and the names and colours of the book's tasks."""
+"""Panels of results beside those of the library, and the names and colours of the book's tasks."""
 
 import itertools
 from collections.abc import Sequence
@@ -41,16 +41,12 @@ def chain_order_parameter(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    """Order parameter of layer `layer` as colours, one row per pair (partial path, output), a dot where a path skips.
+    """Order parameter of a layer as colours, one row per (partial path, output), a dot for a skip.
 
     The block that a skip keeps from the layer above is framed.
     """
     chained, matrix = chain(layers), np.asarray(matrix)
-    if layer not in range(1, len(chained.kinds) + 1):
-        raise ValueError(f"layer: wanted a whole number from 1 to {len(chained.kinds)}, got {layer!r}.")
     names = _partial_paths(chained, layer)
-    if matrix.shape != (len(names),) * 2:
-        raise ValueError(f"matrix: wanted shape {(len(names),) * 2} for layer {layer}, got {matrix.shape}.")
     axes = coloured(matrix, names, limit, axes, annotate)
     kind = chained.kinds[layer - 1]
     if kind.keeps:
@@ -64,8 +60,6 @@ def output_order_parameter(
     """Order parameter over pairs (path, output) as colours; lines part the paths."""
     matrix, chained = np.asarray(matrix), chain(layers)
     size, outputs = chained.paths * chained.outputs, chained.outputs
-    if matrix.shape != (size, size):
-        raise ValueError(f"matrix: wanted shape {(size, size)} for layers {chained.spelled}, got {matrix.shape}.")
     axes = axes_or_new(axes, figsize=(4.2, 3.8))
     coloured(matrix, [""] * size, limit, axes, annotate=False)
     for border in outputs * np.arange(1, chained.paths) - 0.5:
@@ -83,7 +77,7 @@ def path_blocks(
     axes: Axes | None = None,
     title: str = "",
 ):
-    """Order parameter as colours, with a frame around the paths through each head, or skip, of layer 1."""
+    """Order parameter as colours, framed by the heads, or the skip, of layer 1."""
     axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
     blocks = chain(layers).branches[0]
     side = len(np.asarray(matrix)) // blocks
@@ -101,19 +95,15 @@ def path_correlations(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours, the diagonal blank."""
+    r"""Correlations $U_{\pi\pi'} / \sqrt{U_{\pi\pi} U_{\pi'\pi'}}$ of paths as colours."""
     matrix = np.asarray(matrix, float)
-    if matrix.ndim != 2 or not (np.diagonal(matrix) > 0).all():
-        raise ValueError(
-            f"matrix: wanted a positive diagonal, got {np.diagonal(matrix) if matrix.ndim > 1 else matrix}."
-        )
     size = np.sqrt(np.diagonal(matrix))
     correlations = np.ma.array(matrix / np.outer(size, size), mask=np.eye(len(matrix), dtype=bool))
     return order_parameter(correlations, layers=layers, limit=limit, axes=axes, annotate=annotate)
 
 
 def attention_matrix(matrix: ArrayLike, *, axes: Axes | None = None, title: str = ""):
-    """Attention matrix `(keys, queries)` from 0 in white to 1 in black, on the scale of the square root."""
+    """Attention matrix `(keys, queries)`, 0 in white to 1 in black, on a square-root scale."""
     axes = axes_or_new(axes, figsize=(3.2, 3.2))
     axes.imshow(np.asarray(matrix), cmap="Greys", norm=PowerNorm(0.5, vmin=0, vmax=1))
     axes.spines[["top", "right"]].set_visible(True)
@@ -129,7 +119,7 @@ def principal_overlaps(
     count: int = 20,
     axes: Axes | None = None,
 ):
-    """Overlap `(draws, examples)` of the first `count` principal components with the labels, against their rank."""
+    """Overlap `(draws, examples)` of the first principal components with the labels, by rank."""
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, error = mean_and_error(np.asarray(overlaps)[:, :count])
     rank = np.arange(1, len(mean) + 1)
@@ -246,7 +236,7 @@ def _frame(axes, first: int, side: int, **look) -> None:
 
 
 def _partial_paths(chained, first: int) -> list[str]:
-    """Names of the rows of $U^{(l)}$, the first layer's branch being the slowest index and the output the fastest."""
+    """Names of the rows of $U^{(l)}$; the first layer's branch is slowest, the output fastest."""
     heads = [
         [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in chained.layers[first - 1 :]
     ]

@@ -92,11 +92,7 @@ def pruning_curves(curves: Mapping, *, random: ArrayLike | None = None, axes: Ax
 def importances_compared(
     rows: Mapping, networks: Sequence[str], *, chance: ArrayLike | None = None, axes: Axes | None = None
 ):
-    """Rank correlations per measure: a mark per network, and their mean with its interval.
-
-    A row is the coefficients `(networks,)` and (mean, low, high); NaN is not drawn. Equal names
-    share a mark.
-    """
+    """Rank correlations `(networks,)` per measure, and (mean, low, high); NaN is not drawn."""
     axes, marks = axes_or_new(axes), dict(zip(dict.fromkeys(networks), cycle(_MARKERS), strict=False))
     if chance is not None:
         low, high = np.asarray(chance)

@@ -26,8 +26,7 @@ def bifurcation(
 ):
     """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
 
-    `sections` are drawn dark over pale visited values, but periodic networks in full; periodic ones
-    come first and small, so that they hide neither tori nor chaos.
+    Periodic networks come first and small, so that they hide neither tori nor chaos.
     """
     parameter, visited, values = np.asarray(parameter), np.asarray(visited), np.asarray(values)
     axes = axes_or_new(axes)
@@ -50,14 +49,6 @@ def bifurcation(
         if name is not None:
             axes.plot([], [], "o", color=REGIME_COLOURS[name], label=name)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="$m^o$")
-    return axes
-
-
-def regime_ribbon(parameter: ArrayLike, regimes: ArrayLike, *, axes: Axes | None = None):
-    """Regime of each network as a strip of colours."""
-    axes, parameter = axes_or_new(axes, figsize=(5.6, 0.5)), np.asarray(parameter)
-    _colours(np.asarray(regimes)[None], parameter, np.array([0.0]), axes)
-    axes.set(yticks=[], xlabel=r"inverse temperature $\beta$")
     return axes
 
 

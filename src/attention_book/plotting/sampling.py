@@ -82,11 +82,7 @@ def distance_against_width(
     slopes: Sequence[float] = (),
     axes: Axes | None = None,
 ):
-    """Distances between estimates against width, on logarithmic axes.
-
-    Each of `slopes` is a power of the width, drawn through the first distance of the curve in its
-    place.
-    """
+    """Distances between estimates against width, with powers `slopes` of the width."""
     axes = axes_or_new(axes)
     order = np.argsort(widths)
     widths = np.asarray(widths, float)[order]
@@ -104,11 +100,7 @@ def distance_against_width(
 def approach(
     values: ArrayLike, distances: Mapping, *, xlabel: str, slope: float | None = None, axes: Axes | None = None
 ):
-    """Distances to a limit against the quantity that leads there, on logarithmic axes.
-
-    The power `slope` of the values is drawn at half the first curve's distance at the smallest
-    value.
-    """
+    """Distances to a limit against the quantity that leads there, and a power `slope` of it."""
     values = np.asarray(values, float)
     axes = distance_against_width(values, distances, axes=axes)
     if slope is not None:

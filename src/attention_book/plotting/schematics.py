@@ -91,11 +91,7 @@ def attention_loop(*, axes: Axes | None = None):
 
 
 def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
-    r"""Order parameters from the readout down to the first layer, one chain per row.
-
-    All matrices share one colour scale, of the inverse hyperbolic sine: it separates 1 from 10, and
-    zero is white.
-    """
+    """Order parameters from the readout down to the first layer, one chain per row."""
     rows = {name: _scales_and_order_parameters(order, variance) for name, order in chains.items()}
     titles = [title for title, _ in next(iter(rows.values()))]
     limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)

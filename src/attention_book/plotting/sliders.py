@@ -1,8 +1,4 @@
-"""Figures with sliders: panels computed for every position, drawn by Plotly in the browser.
-
-Nothing is loaded from other sites: a built book has Plotly among its own files. Without it, without
-scripts and in print there is a picture.
-"""
+"""Figures with sliders: panels for every position, drawn by Plotly; else a picture."""
 
 import base64
 import html
@@ -265,14 +261,15 @@ _HTML = """\
       Plotly.react(plot, figure.frames[at].data, layout, {responsive: true, displayModeBar: false});
     };
     for (const knob of knobs) {
-      const label = document.createElement("label"), input = document.createElement("input"), said = document.createElement("output");
+      const [label, input, said] = ["label", "input", "output"].map(name => document.createElement(name));
       const say = () => {
         said.textContent = knob.label + " = " + knob.values[input.value];
         input.setAttribute("aria-valuetext", said.textContent);
       };
       Object.assign(input, {type: "range", min: 0, max: knob.values.length - 1, step: 1, value: knob.first});
       // A slider of its own is as wide as the figure, below its value; several are beside their values.
-      input.style.cssText = alone ? "display:block;width:100%" : "width:min(14rem,52%);vertical-align:middle;margin-right:0.7rem";
+      input.style.cssText = alone ? "display:block;width:100%"
+        : "width:min(14rem,52%);vertical-align:middle;margin-right:0.7rem";
       label.style.cssText = alone ? "display:block" : "display:inline-block;width:min(26rem,100%)";
       input.addEventListener("input", () => { say(); draw(); });
       label.append(...(alone ? [said, input] : [input, said]));

@@ -49,24 +49,12 @@ def ordering(
 ) -> Ordering:
     r"""Spearman's coefficient of scores and drops, a mean over networks, with a permutation test.
 
-    It is over all heads of a network, or within its layers: the coefficients of the layers,
-    weighted with $H_l - 1$, $\rho = \sum_l (H_l - 1) \rho_l / \sum_l (H_l - 1)$. A score may order
-    heads well within layers and badly between them. The test permutes every network's heads at
-    random, within layers where the coefficient is within layers.
+    It is over all heads of a network, or within layers: $\sum_l (H_l - 1) \rho_l / \sum_l (H_l -
+    1)$; the test permutes heads likewise.
     """
-    lists = {"scores": scores, "drops": drops, "layers": layers}
-    scores, drops, layers = (checks.listed(name, one, "one a network") for name, one in lists.items())
-    if not len(scores) == len(drops) == len(layers):
-        raise ValueError(
-            f"scores: wanted scores, drops and layers of the same networks, at least one, got {len(scores)}, {len(drops)} "
-            f"and {len(layers)}."
-        )
-    resamples, seed = checks.whole("resamples", resamples), checks.seed("seed", seed)
     each, total = np.full(len(scores), np.nan), np.zeros(resamples)
     for number, (score, drop, own) in enumerate(zip(scores, drops, layers, strict=True)):
-        score, drop = (
-            np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
-        )
+        score, drop = (checks.known(name, one, "heads") for name, one in (("scores", score), ("drops", drop)))
         layer = head_indices(own)[:, 0]
         if not len(score) == len(drop) == len(layer):
             raise ValueError(
@@ -94,36 +82,23 @@ def ordering(
     return Ordering(value, p, (float(low), float(high)), each)
 
 
-def rank_correlation(
-    scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000, confidence_level: float = 0.95
-) -> RankCorrelation:
-    """Spearman's coefficient of scores and accuracy drops, with a bootstrap interval.
+def rank_correlation(scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000) -> RankCorrelation:
+    """Spearman's coefficient of scores and accuracy drops, with a 95 % bootstrap interval over heads.
 
-    `scores` and `drops` are `(heads,)`, or `(networks, heads)` for the mean over networks. Heads
-    are drawn with replacement, within each network. With 8 heads the interval is rough; that of
-    several networks is better.
+    Both are `(heads,)`, or `(networks, heads)` for the mean over networks. With 8 heads it is
+    rough.
     """
-    axes = ("heads", "networks heads")[checks.axes(scores) == 2]
-    scores, drops = checks.known("scores", scores, axes), checks.known("drops", drops, axes)
-    if scores.shape != drops.shape or scores.ndim not in (1, 2) or not scores.size:
-        raise ValueError(
-            f"scores and drops: wanted equal shapes (heads,) or (networks, heads), got {scores.shape} and {drops.shape}."
-        )
-    resamples = checks.whole("resamples", resamples)
-    share = checks.real(confidence_level)
-    if share is None or not 0 < share < 1:
-        raise ValueError(f"confidence_level: wanted a number in (0, 1), got {confidence_level!r}.")
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
     networks, heads = scores.shape
-    drawn = np.random.default_rng(checks.seed("seed", seed)).integers(heads, size=(resamples, networks, heads))
+    drawn = np.random.default_rng(seed).integers(heads, size=(resamples, networks, heads))
     rows = np.arange(networks)[None, :, None]
     found = _spearman(scores[rows, drawn], drops[rows, drawn]).mean(axis=-1)
     # A resample of one head alone has no correlation.
     found = found[np.isfinite(found)]
     if math.isnan(value) or not found.size:
         return RankCorrelation(math.nan, math.nan, math.nan)
-    low, high = np.quantile(found, [(1 - share) / 2, (1 + share) / 2])
+    low, high = np.quantile(found, [0.025, 0.975])
     return RankCorrelation(value, float(low), float(high))
 
 

@@ -1,8 +1,7 @@
-r"""Shares of a kernel: those of a head, of a layer, of all skips.
+"""Shares of a kernel: those of a head, of a layer, of all skips.
 
-A pair of paths adds $c_\pi c_{\pi'} U^{\pi\pi'}$ times the size of its path-path kernel to the
-kernel. Beside a skip there are pairs without any head of a layer, and normalised head scores are
-silent about them; shares are not.
+Beside a skip there are pairs of paths without any head of a layer: normalised head scores are
+silent about them, shares are not.
 """
 
 import jax.numpy as jnp
@@ -58,10 +57,9 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
-    """Divide the output's variance among all skips, heads in every layer, and the rest.
+    """Divide the output's variance among skips, heads and the rest.
 
-    `weights` are those of `path_weights`, `covariance` is that of `path_covariance`. The shares sum
-    to 1; the last one can be negative.
+    The shares sum to 1; the last one can be negative.
     """
     layers = chain(layers)
     parts, wanted = (

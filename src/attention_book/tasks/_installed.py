@@ -63,8 +63,9 @@ def content(name: str) -> bytes:
     digest = hashlib.sha256(held).hexdigest()
     if digest != file.digest:
         raise ValueError(
-            f"{path}: truncated, altered or of another release, wanted SHA-256 {file.digest[:16]}.., got {digest[:16]}... "
-            f"Remove the package with `pip uninstall {file.package.replace('_', '-')}` and run `{INSTALL}`."
+            f"{path}: truncated, altered or of another release, wanted SHA-256 {file.digest[:16]}.., "
+            f"got {digest[:16]}... Remove the package with `pip uninstall {file.package.replace('_', '-')}` "
+            f"and run `{INSTALL}`."
         )
     return held
 

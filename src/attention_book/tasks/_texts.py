@@ -41,9 +41,7 @@ def reviews(content: bytes) -> list[tuple[str, str]]:
 def messages(content: bytes) -> list[tuple[str, str]]:
     """Read text messages and their classes, all that the original collection has.
 
-    Where a message began with a quotation mark, the makers of the file took all text up to the next
-    such mark for one message: eight of them hold 737 others, each on its own line after its class
-    and a tab.
+    In the file, eight messages hold 737 others, each on its own line after its class and a tab.
     """
     found = []
     for row in csv.DictReader(io.StringIO(content.decode(), newline="")):

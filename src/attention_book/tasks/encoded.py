@@ -37,20 +37,13 @@ def encoded_sentences(
 ) -> EncodedSentences:
     r"""Attentioned inputs (1) to (7) of sentences on the attention of an encoder.
 
-    $x^0 = V_0 z / \sqrt{N_0}$ with the tokens $z$ that leave the embedding layer, then layers (2)
-    on the encoder's attention $\Omega^{(l,h)}$ for this sentence, without its feed-forward blocks,
-    norms and values. Features are rotated to the first `directions` principal components of the
-    training sentences' $\xi^\pi$, centred, and scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$
-    there; test sentences decide nothing.
-
-    `layers` are layers of the encoder, or several with their heads side by side: `(2, 4)` is two
-    layers of 12 heads, the third's and the fifth's; `(range(6),)` is one of all 72. The path along
-    `skips` alone has the first token as it enters, the same for all sentences. 1200 sentences, 144
-    paths and 64 features are 90 MB.
+    $x^0$ is of the tokens that leave the embedding layer; layers (2) are without feed-forward
+    blocks, norms and values. Features are the first `directions` principal components of the
+    training sentences' $\xi^\pi$, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$ there. `layers`
+    are layers of the encoder, or several with their heads side by side, as in `(2, 4)` or
+    `(range(6),)`.
     """
     sides = side_by_side(layers)
-    if not sides or not all(sides):
-        raise ValueError(f"layers: wanted at least one layer of the encoder for every layer, got {layers!r}.")
     chained = (*layers_on(encoder, sides, skips), *([Outputs(outputs)] if outputs > 1 else []))
     length = max(tokens.ids.shape[1], tokens_test.ids.shape[1])  # one shape for one compilation
     places = itertools.count()  # among the layers asked of the encoder

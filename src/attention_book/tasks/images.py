@@ -1,9 +1,7 @@
-"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images.
+"""Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images, resized as by the paper's authors.
 
-The first time, images are read (and downloaded where absent) by torchvision, resized, and kept as
-one compressed array file a data set; from then on that file is read, and torch is not needed.
-Resizing is that of the paper's authors: bilinear with antialiasing on 8-bit grey images. The
-polarity is the originals': ink is 0 on white (1) in Omniglot, 1 on black (0) in the others.
+The first time they are decoded by torchvision and kept as one compressed file per data set. Ink is
+0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
 import hashlib
@@ -46,22 +44,14 @@ class ImageSet:
     names: tuple[str, ...]  # of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3"
 
     def __post_init__(self):
-        if getattr(self.pixels, "dtype", None) != np.uint8 or self.pixels.ndim != 3 or not self.pixels.size:
-            got = f"{self.pixels.dtype} of shape {self.pixels.shape}" if hasattr(self.pixels, "dtype") else self.pixels
-            raise ValueError(
-                f"pixels of {self.name}: wanted uint8, (drawings, height, width), 0 to 255, got {got}. Grey values in [0, 1] "
-                "become pixels by np.round(255 * grey).astype('uint8')."
-            )
-        starts = checks.array("starts", self.starts, "boundaries", truth=False)
-        if np.any(np.asarray(starts) % 1):
-            raise ValueError(f"starts of {self.name}: wanted whole numbers, got {self.starts!r}.")
+        if self.pixels.dtype != np.uint8 or self.pixels.ndim != 3:
+            got = f"{self.pixels.dtype} of shape {self.pixels.shape}"
+            raise ValueError(f"pixels of {self.name}: wanted uint8, (drawings, height, width), got {got}.")
         object.__setattr__(self, "starts", np.asarray(self.starts, int))
-        object.__setattr__(self, "names", tuple(checks.listed("names", self.names, "texts")))
-        right_ends = self.starts.size and self.starts[0] == 0 and self.starts[-1] == len(self.pixels)
-        if not right_ends or np.any(np.diff(self.starts) < 1) or len(self.names) != self.starts.size - 1:
+        ends = self.starts[[0, -1]].tolist() == [0, len(self.pixels)] and len(self.names) == len(self.starts) - 1
+        if not ends or np.any(np.diff(self.starts) < 1):
             raise ValueError(
-                f"starts of {self.name}: wanted rising numbers from 0 to {len(self.pixels)}, one more than the "
-                f"{len(self.names)} classes, got {self.starts.size} numbers."
+                f"starts of {self.name}: wanted the {len(self.names)} classes' boundaries, got {self.starts}."
             )
 
     @property
@@ -102,8 +92,9 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
                 images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
                 if _digest(images.pixels, images.starts, images.names) != _DIGESTS[name]:
                     raise ValueError(
-                        f"{name}: the originals are right, but resizing makes other pixels of them here. Install torchvision and "
-                        f"Pillow in the versions of the folder constraints, or copy {path.name} from another machine to {path.parent}."
+                        f"{name}: wanted other pixels. An original in {root} is truncated or altered: remove it; or "
+                        "resizing differs here: install torchvision and Pillow in the versions of the folder "
+                        f"constraints, or copy {path.name} from another machine to {path.parent}."
                     )
                 _write(images, path)
                 return images
@@ -111,11 +102,7 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """Return the folder of the data sets, each in torchvision's layout.
-
-    It is `root`, or else the environment variable STATMECH_ATTENTION_DATA, or else the user's cache
-    folder.
-    """
+    """Folder of the data sets: `root`, or STATMECH_ATTENTION_DATA, or the user's cache folder."""
     chosen = os.environ.get(VARIABLE) if root is None else root
     if chosen:
         return checks.path("root", chosen).expanduser()
@@ -129,9 +116,7 @@ def data_root(root: str | os.PathLike | None = None) -> Path:
 def omniglot_split(images: ImageSet) -> Split:
     """Return Omniglot's few-shot split: 1028 training, 172 validation, 423 test characters.
 
-    Characters are sorted by background before evaluation, alphabet (plain ASCII order), character.
-    The last 423 are for test; of the first 1200, five background alphabets are for validation and
-    the others for training.
+    The last 423 of the sorted characters are for test; five background alphabets for validation.
     """
     if images.classes != 1623 or list(images.names) != sorted(images.names):
         raise ValueError(f"images: wanted the 1623 sorted characters of Omniglot, got {images.classes} classes.")
@@ -152,7 +137,8 @@ def _read(name: str, path: Path) -> ImageSet:
         ) from error
     if digest != _DIGESTS[name]:
         raise ValueError(
-            f"{path}: wanted the images of {name}, got others (SHA-256 {digest[:12]}..). Remove this file; it will be made again."
+            f"{path}: wanted the images of {name}, got others (SHA-256 {digest[:12]}..). "
+            "Remove this file; it will be made again."
         )
     return ImageSet(name, pixels, starts, names)
 

@@ -50,9 +50,7 @@ class OneShotSuite:
 def one_shot_suite(name: str = "omniglot", root: str | os.PathLike[str] | None = None) -> OneShotSuite:
     """Return one-shot classification as in section 4.2, or the same on drawn glyphs.
 
-    "omniglot" is tested on its 423 test classes, and on classes 0 and 1 of FashionMNIST and MNIST
-    with training images as the labelled pair; "glyphs" on new glyphs, in other colours out of
-    distribution.
+    "omniglot" is also tested on FashionMNIST and MNIST, "glyphs" on glyphs in other colours.
     """
     checks.choice("name", name, SUITES)
     if name == "omniglot":

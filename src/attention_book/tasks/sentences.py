@@ -85,17 +85,17 @@ class SentenceSet:
     def split(self, seed: int, examples: int, test_examples: int = 1000) -> SentenceSplit:
         """Draw a random training and test set, with classes as equal in number as possible.
 
-        A class with too few sentences gives all of them, to both sets in proportion to their sizes,
-        and the other classes share the rest. Where no class is too small and the test set has
-        equally many of each, the test set is the same for all sizes of the training set, and larger
-        training sets contain the smaller ones.
+        Too small a class gives all its sentences, to both sets in proportion to their sizes. Else
+        the test set is the same for all sizes of the training set, and larger training sets contain
+        smaller ones.
         """
         least = len(self.names)
         train = checks.whole("examples", examples, least)
         test = checks.whole("test_examples", test_examples, least)
         if train + test > len(self.texts):
             raise ValueError(
-                f"examples and test_examples: wanted at most {len(self.texts)} sentences in all, got {train} + {test} = {train + test}."
+                f"examples and test_examples: wanted at most {len(self.texts)} sentences in all, "
+                f"got {train} + {test} = {train + test}."
             )
         rng = np.random.default_rng(checks.whole("seed", seed, 0))
         order = [rng.permutation(np.flatnonzero(self.classes == number)) for number in range(least)]
@@ -120,9 +120,7 @@ def sentence_set(name: str) -> SentenceSet:
 
     "trec" has 5380 questions of six classes, "reviews" 10041 snippets, "spam" 5159 text messages.
     """
-    if name not in _READERS:
-        raise ValueError(f"name: wanted one of {', '.join(_READERS)}, got {name!r}.")
-    read, names = _READERS[name]
+    read, names = _READERS[checks.choice("name", name, _READERS)]
     pairs = _texts.without_doubles(read(_installed.content(name)))
     texts, classes = zip(*pairs, strict=True)
     return SentenceSet(texts, np.array([names.index(one) for one in classes]), names)

@@ -17,19 +17,7 @@ from statmech_attention.layers.kind import Kind
 
 @checks.objects
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any) -> Path:
-    """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128.
-
-    Args:
-        network: a `TrainedNetwork`.
-        path: where to, ending in `.nc`.
-        record: how it was made, as for `results.save`: at least `parameters`, what the training was asked to do.
-
-    Returns:
-        The path.
-
-    Raises:
-        ValueError: as `results.save`; a kind of layer that cannot be recorded.
-    """
+    """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128."""
     return results.save(network_dataset(network), path, **record)
 
 
@@ -61,17 +49,7 @@ def network_dataset(network: TrainedNetwork) -> xr.Dataset:
 
 
 def load_network(path: str | os.PathLike) -> TrainedNetwork:
-    """Read a trained network.
-
-    Args:
-        path: a file that `save_network` wrote.
-
-    Returns:
-        `TrainedNetwork`.
-
-    Raises:
-        FileNotFoundError, ValueError: as `results.load`; a file of something else.
-    """
+    """Read a trained network that `save_network` wrote."""
     dataset = results.load(path)
     if "queries_1" not in dataset or not set(CURVE) <= set(dataset):
         raise ValueError(

@@ -20,71 +20,35 @@ CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_
 
 @dataclass(frozen=True, eq=False)
 class TrainedNetwork:
-    r"""Attention and effective weights of a trained network, in the scaling of (1) to (7).
-
-    Attributes:
-        queries: $Q^{(l,h)}$, one array `(H_l, dimension, features)` a layer, float32.
-        keys: $K^{(l,h)}$, the same shapes.
-        vectors: $v^\pi = (N N_0 \prod_l H_l)^{-1/2} {V^{(0)}}^\top w^\pi$, `(paths, features)`, float32; the output is
-            $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$. Along a skip $H_l$ is left out.
-        order_parameters: $(U^{(1)}, .., U^{(L)}, U^{(L+1)})$ of these weights by (13); the last is a scalar. After $U^{(l)}$ of
-            heads with a value dimension $G^{(l)}$.
-        value_norms: Frobenius norms of $V^{(l,h)}$, one array `(H_l,)` a layer; of narrow heads $(|V|^2 + \frac Nd |O|^2)^{1/2}$.
-        width: $N$.
-        curve: one row a validation, with columns `CURVE`.
-        best_step: after how many steps these weights were reached.
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in `(SkipHeads(4), SkipHeads(4))`.
-        offsets: what the bias of the input projection adds along every path, `(paths,)`; None without biases.
-        bias: of the readout.
-    """
+    """Attention and effective weights of a trained network, in the scaling of (1) to (7)."""
 
     queries: tuple[Float[np.ndarray, "_heads dimension features"], ...]
     keys: tuple[Float[np.ndarray, "_heads dimension features"], ...]
-    vectors: Float[np.ndarray, "paths features"]
-    order_parameters: tuple[Float[np.ndarray, "..."], ...]
-    value_norms: tuple[Float[np.ndarray, " _heads"], ...]
+    vectors: Float[np.ndarray, "paths features"]  # $v^\pi$ of $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$
+    order_parameters: tuple[Float[np.ndarray, "..."], ...]  # by (13); $G^{(l)}$ of narrow heads after $U^{(l)}$
+    value_norms: tuple[Float[np.ndarray, " _heads"], ...]  # Frobenius; of narrow heads $(|V|^2 + \frac Nd |O|^2)^{1/2}$
     width: int
     curve: Float[np.ndarray, "validations 5"]
     best_step: int
     layers: tuple[int | Kind, ...]
-    offsets: Float[np.ndarray, " paths"] | None = None
+    offsets: Float[np.ndarray, " paths"] | None = None  # that the projection's bias adds along every path
     bias: float = 0.0
 
     @property
     def attention(self) -> QueryKeyAttention | tuple[()]:
-        """The attention of equation (3), in JAX's default precision, of the layers that have heads."""
+        """The attention (3) of the layers that have heads, in JAX's default precision."""
         dtype = jnp.result_type(float)
         layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]
         return attention_from_queries_and_keys(*layers) if layers[0] else ()
 
     @checks.objects
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
-        r"""The network's outputs $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add.
-
-        Args:
-            attentioned: `attentioned_inputs(inputs, network.attention, readout="mean", layers=network.layers)`.
-
-        Returns:
-            `(examples,)`.
-
-        Raises:
-            ValueError: other paths or features than the network's.
-        """
+        r"""Return $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add, `(examples,)`."""
         found = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))
         return found if self.offsets is None else found + float(self.offsets.sum()) + self.bias
 
     def vectors_for(self, attentioned: AttentionedInputs) -> Float[Array, "paths features"]:
-        """`vectors` in the precision of inputs that must fit the network.
-
-        Args:
-            attentioned: as for `outputs`.
-
-        Returns:
-            `(paths, features)`.
-
-        Raises:
-            ValueError: other paths or features than the network's.
-        """
+        """Return `vectors` in the precision of inputs, which must fit the network."""
         if attentioned.values.shape[1:] != self.vectors.shape or attentioned.layers != self.layers:
             raise ValueError(
                 f"attentioned: wanted layers {self.layers} and (paths, features) {self.vectors.shape}, got layers "
@@ -112,7 +76,7 @@ class TrainedNetwork:
         )
 
     def head_weight_norms(self, *, values_only: bool = False) -> Float[np.ndarray, " heads"]:
-        r"""Frobenius norm of each head's weights while training, $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$, or of $V$ alone."""
+        r"""Return $(\|V\|^2 + \|Q\|^2 + \|K\|^2)^{1/2}$ of each head while training, or of $V$ alone."""
         squares = []
         for norms, queries, keys in zip(self.value_norms, self.queries, self.keys, strict=True):
             square = np.asarray(norms, float) ** 2 / self.width  # values are sqrt(N) times those of training

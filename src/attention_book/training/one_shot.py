@@ -1,8 +1,7 @@
-"""Gradient descent on the one-shot task, in path form.
+"""Gradient descent on the one-shot task, in path form, in float32.
 
-Section 4.2 and appendix H of Tiberi et al. (2024): Adam on the squared error; the result has the
-weights of the best validation accuracy. All arrays are in float32, with any default of JAX. The
-scaling of the weights while training is that of `path_form`.
+Section 4.2 and appendix H of Tiberi et al. (2024); the result has the weights of the best
+validation accuracy.
 """
 
 import hashlib
@@ -82,14 +81,10 @@ def train(
 ) -> Training:
     r"""Minimise the mean of $(f(x_\mu) - y_\mu)^2$ with Adam over $Q$, $K$, $V^{(0)}$, $V$, $a$.
 
-    An epoch has one sequence per pair of training classes, in random order. Validation uses one
-    sequence per pair of validation classes, always the same ones, also after the last step. With
-    `biases` the input projection and the readout have them, as in the script of the paper's
-    pruning; `weight_decay` times the parameters is added to the gradient before Adam.
-
-    With a file `checkpoint` the state is written at each validation and a run goes on from there,
-    with the same result as without interruption, also for more `epochs` than at first; `stop_after`
-    so many steps of this call it stops.
+    An epoch has one sequence per pair of training classes, in random order; validation uses one per
+    pair of validation classes, always the same. `weight_decay` times the parameters is added to the
+    gradient before Adam. With a file `checkpoint` a run goes on from there with the same result,
+    also for more `epochs`; `stop_after` so many steps of this call it stops.
     """
     layers = chain(layers)
     if layers.readout.axes:

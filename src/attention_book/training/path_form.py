@@ -1,14 +1,12 @@
 r"""The network in path form on compact tokens: cheap outputs and gradients of all its parameters.
 
-The output is $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$ with effective weights $v^\pi$ common to all
-examples, so products of width by width matrices are computed once per step and not per token. A
-path takes one branch of every layer: a head, or the skip beside the heads.
+Effective weights $v^\pi$ are common to all examples, so products of width by width matrices are
+computed once per step and not per token.
 
 Scaling while training ("trained scaling"): entries start uniform in $\pm 1/\sqrt{\text{fan in}}$,
 and of the square roots of (1), (2), (4) only $1/\sqrt{H_l}$ is kept: $x^0 = V^{(0)} x$, $f = a
 \cdot x^L$, $x^l = H_l^{-1/2} \sum_h V^{(l,h)} x^{l-1} \Omega^{(l,h)}$, of narrow heads with
-$O^{(l,h)} V^{(l,h)}$, and beside a skip this plus $x^{l-1}$. `Parameters.weights` converts to the
-scaling of (1), (2), (4), which the rest of the package uses.
+$O^{(l,h)} V^{(l,h)}$, and beside a skip this plus $x^{l-1}$.
 """
 
 import math

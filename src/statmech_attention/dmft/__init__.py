@@ -1,7 +1,8 @@
 """Mean-field dynamics of 1-bit self-attention networks, after Poc-López & Aguilera (2024).
 
 Patterns and parameters make `Dynamics`; a `Window` of it is advanced by `step`, `trajectory`, `advance`.
-`simulate` and `damage` run the same network at finite size. With arrays of your own, pairs of words
+`simulate` and `damage` run the same network at finite size. All functions raise ValueError for
+numbers out of range and windows whose shape is not the model's. With arrays of your own, pairs of words
 `(features, sites)` and positions `(features, bits)`:
 
     patterns = dmft.patterns_from_arrays(query=(wq, pq), key=(wk, pk), value=(wv, pv), output=(wo, po))
@@ -13,12 +14,7 @@ Patterns and parameters make `Dynamics`; a `Window` of it is advanced by `step`,
 """
 
 from statmech_attention.dmft.averages import Correlations, correlations, pair_correlations
-from statmech_attention.dmft.diagrams import (
-    Attractors,
-    Bifurcation,
-    attractors,
-    bifurcation_diagram,
-)
+from statmech_attention.dmft.diagrams import Attractors, Bifurcation, attractors, bifurcation_diagram
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.model import Dynamics, dynamics

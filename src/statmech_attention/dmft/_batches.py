@@ -17,13 +17,11 @@ _PIECE = 256  # networks, fastest on CPUs as measured by `python -m benchmarks.d
 _FEWEST = 32  # below which neither a second thread nor a shorter piece is worth it
 
 
-def in_pieces(
-    function: Callable, model: Dynamics, window: Window, *, copies: int = 1, progress: bool | None = None
-) -> Any:
+def in_pieces(function: Callable, model: Dynamics, window: Window, *, copies: int = 1) -> Any:
     """Return `function(laws, rings)` for a batch, computed in pieces and joined along the last axis.
 
     `copies` is the number of states that a network carries along: more of them, shorter pieces.
-    Traced values, and all values on an accelerator, are not divided.
+    Traced values, and all values on an accelerator, are not divided. A bar is on terminals only.
     """
     laws, rings = laws_of(model), rings_of(window, model)
     size = laws.beta.size
@@ -43,20 +41,20 @@ def in_pieces(
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
     with ThreadPoolExecutor(threads) as pool:
-        found = [one.result() for one in _shown([pool.submit(piece, number) for number in range(pieces)], progress)]
+        found = [one.result() for one in _shown([pool.submit(piece, number) for number in range(pieces)])]
     # Results without axes are common to all pieces.
     return jax.tree.map(
         lambda *parts: parts[0] if not parts[0].ndim else jnp.concatenate(parts, -1)[..., :size], *found
     )
 
 
-def _shown(pieces: list, progress: bool | None):
-    """Iterate with a bar (None: on a terminal only), or without one where tqdm is not installed."""
-    if progress is False or importlib.util.find_spec("tqdm") is None:
+def _shown(pieces: list):
+    """Iterate with a bar, or without one where tqdm is not installed."""
+    if importlib.util.find_spec("tqdm") is None:
         return pieces
     from tqdm import tqdm
 
-    return tqdm(pieces, unit="piece", disable=None if progress is None else False)
+    return tqdm(pieces, unit="piece", disable=None)
 
 
 def _cores() -> int:

@@ -123,12 +123,6 @@ def token_slopes(laws: Laws, means) -> Float[Array, "3 features features batch"]
     return jnp.sum(products[..., None] * gains[None, None, None], axis=3)
 
 
-def past_slopes(laws: Laws, attention) -> tuple[Token, Float[Array, "slots 3 features features batch"]]:
-    """Generate the tokens that follow a ring of attention, with their derivatives."""
-    tokens = generated(laws, attention)
-    return tokens, jax.vmap(lambda means: token_slopes(laws, means))(tokens.means)
-
-
 def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares):
     r"""Return $\partial \hat A_a / \partial \hat A_{d,c}$ of (B12), by the slot of the token from $\hat A_d$."""
     attention = rings.attention[rings.slot]
@@ -142,7 +136,7 @@ def blocks(laws: Laws, query, query_slope, rings: Rings, slopes: Slopes, shares)
 
 def begin_tangent(laws: Laws, rings: Rings, directions) -> Tangent:
     """Attach directions to a window whose attention is known."""
-    _, slopes = past_slopes(laws, rings.attention)
+    slopes = jax.vmap(lambda means: token_slopes(laws, means))(generated(laws, rings.attention).means)
     return Tangent(rings, Slopes(slopes[:, KEY], slopes[:, VALUE]), directions)
 
 

@@ -1,7 +1,7 @@
 r"""Averages over sites: correlations of patterns, on which alone the mean field depends, and a short sum.
 
 $\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$
-over the distinct columns of $W^o$, (B11), or over the odd characters of $\pm1$ variables, (B9).
+over the distinct columns of $W^o$, (B11).
 """
 
 import itertools
@@ -72,18 +72,6 @@ def site_terms(patterns: Patterns) -> Terms:
     first, place = distinct_columns(words[-1])
     sums = [[np.bincount(place, weights=row, minlength=len(first)) for row in table] for table in words]
     return Terms(jnp.asarray(words[-1][:, first].T), jnp.asarray(np.array(sums) / words.shape[2]))
-
-
-def character_terms(correlations: Correlations) -> Terms:
-    r"""Return one term per sign vector with $\sigma_1 = 1$, from correlations alone.
-
-    $\rho^\alpha_{a,j} = 2^{-(M-1)} \sum_T \prod_{b \in T} \sigma_{jb} \, C^{o\alpha}_{T,a}$.
-    """
-    features = correlations.query.shape[1]
-    signs = np.array([(1.0, *rest) for rest in itertools.product((1.0, -1.0), repeat=features - 1)])
-    characters = np.stack([np.prod(signs[:, subset], axis=1) for subset in correlations.subsets], axis=1)
-    tables = np.stack([np.asarray(table) for table in correlations[1:]])
-    return Terms(jnp.asarray(signs), jnp.asarray(np.einsum("jt,xta->xaj", characters, tables) / len(signs)))
 
 
 def distinct_columns(table) -> tuple[np.ndarray, np.ndarray]:

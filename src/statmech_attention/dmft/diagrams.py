@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.lyapunov import THRESHOLD, Regime, lyapunov_spectrum, regimes, spectrum_numbers
+from statmech_attention.dmft.lyapunov import Regime, lyapunov_spectrum, regimes, spectrum_numbers
 from statmech_attention.dmft.mean_field import advance, advance_rings, run_rings
 from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.orbits import period
@@ -67,7 +67,6 @@ def bifurcation_diagram(
     thickness: float = 1e-3,
     levels: int = 2001,
     limit: float = 1.0,
-    progress: bool | None = None,
 ) -> Bifurcation:
     r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections.
 
@@ -84,10 +83,9 @@ def bifurcation_diagram(
         thickness: of the sections.
         levels: number of values, evenly from -`limit` to `limit`; an overlap counts for the nearest.
         limit: 1 holds all overlaps; those beyond a smaller limit are left out.
-        progress: show a bar over parts of the batch; if None, on a terminal only.
 
     Raises:
-        ValueError: numbers out of range, a window whose shape is not the model's.
+        ValueError: pairs of other features.
     """
     transient, steps = checks.whole("transient", transient, 0), checks.whole("steps", steps)
     levels = checks.whole("levels", levels, 2)
@@ -109,7 +107,7 @@ def bifurcation_diagram(
                 _mark(table, places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
         return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
 
-    visited, sections, rings = in_pieces(run, model, window, progress=progress)
+    visited, sections, rings = in_pieces(run, model, window)
     visited, sections = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
     return Bifurcation(visited, sections, limit, window_of(rings, model))
 
@@ -119,16 +117,8 @@ def _pairs(pairs, features: int) -> Int[np.ndarray, "pairs 2"]:
     if pairs is None:
         pairs = [pair for pair in ((0, 1), (0, 2), (1, 0), (2, 0)) if max(pair) < features]
         return np.array(pairs, int).reshape(-1, 2)
-    try:
-        found = np.asarray(pairs)
-    except ValueError:  # ragged
-        found = np.empty(0)
-    if (
-        found.ndim != 2
-        or found.shape[1] != 2
-        or found.dtype.kind not in "iu"
-        or np.any((found < 0) | (found >= features))
-    ):
+    found = checks.known("pairs", pairs, "pairs 2")
+    if found.shape[1] != 2 or not np.all((found % 1 == 0) & (found >= 0) & (found < features)):
         raise ValueError(f"pairs: wanted pairs (a, b) of features in 0..{features - 1}, got {pairs!r}.")
     return found.astype(int)
 
@@ -147,40 +137,27 @@ def attractors(
     transient: int,
     steps: int,
     count: int = 2,
-    discard: int = 1000,
-    blocks: int = 10,
     longest: int = 1024,
-    threshold: float = THRESHOLD,
-    standard_errors: float = 3.0,
-    progress: bool | None = None,
 ) -> Attractors:
     r"""Return period, Lyapunov exponents and regime after a transient.
 
-    The regime is that of `regimes`; where the state returns and no exponent is above zero, it is
-    periodic however slowly it attracts.
+    The parts are `advance`, `period`, `lyapunov_spectrum` and `regimes`; call these for other options.
+    Where the state returns and no exponent is above zero, the regime is periodic however slowly it
+    attracts.
 
     Args:
         model: `Dynamics`, for example a batch over $\beta$ and $\gamma$.
         window: the initial `Window`, one for all networks or one per network.
         transient: steps that are dropped.
-        steps, count, discard, blocks: of `lyapunov_spectrum`; at least 2 exponents.
+        steps, count: of `lyapunov_spectrum`; at least 2 exponents.
         longest: the longest period looked for.
-        threshold, standard_errors: of `regimes`.
-        progress: show bars over parts of the batch; if None, on a terminal only.
-
-    Raises:
-        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     # All of them before the transient, which may take long.
     transient, longest = checks.whole("transient", transient, 0), checks.whole("longest", longest)
-    steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks, fewest=2)
-    threshold = checks.positive("threshold", threshold)
-    standard_errors = checks.positive("standard_errors", standard_errors)
-    window = advance(model, window, steps=transient, progress=progress)
+    steps, count, *_ = spectrum_numbers(model, steps, count, fewest=2)
+    window = advance(model, window, steps=transient)
     returns = period(model, window, longest=longest)
-    spectrum = lyapunov_spectrum(
-        model, window, steps=steps, count=count, discard=discard, blocks=blocks, progress=progress
-    )
-    found = regimes(spectrum, threshold=threshold, standard_errors=standard_errors)
+    spectrum = lyapunov_spectrum(model, window, steps=steps, count=count)
+    found = regimes(spectrum)
     growing = (found == Regime.CHAOTIC) | (found == Regime.HYPERCHAOTIC)
     return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), found), returns, *spectrum)

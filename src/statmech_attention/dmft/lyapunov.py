@@ -17,7 +17,7 @@ from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
+from statmech_attention.dmft.windows import Window, after_attention, batch_first, rings_of, window_of
 
 # Exponents per step within it count as zero: it is above what 10,000 steps leave undecided on a torus.
 THRESHOLD = 5e-4
@@ -64,9 +64,6 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
 
     Returns:
         `(*batch, L M, L M)`; row and column $dM + a$ are $\hat A_{a,t-d}$.
-
-    Raises:
-        ValueError: a window whose shape is not the model's.
     """
     return batch_first(_jacobian(laws_of(model), rings_of(window, model)), model.shape)
 
@@ -80,7 +77,6 @@ def lyapunov_spectrum(
     count: int | None = None,
     discard: int = 1000,
     blocks: int = 10,
-    progress: bool | None = None,
 ) -> LyapunovSpectrum:
     r"""Return $\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
@@ -90,14 +86,10 @@ def lyapunov_spectrum(
         count: number of exponents, the largest; if None, all $ML$. Two cost far less than twelve.
         discard: steps in which the directions turn before averages begin.
         blocks: parts of the run whose scatter gives the errors; longer than correlations last.
-        progress: show a bar over parts of the batch; if None, on a terminal only.
-
-    Raises:
-        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks)
     run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
-    rings, means, rounding = in_pieces(run, model, window, copies=count, progress=progress)
+    rings, means, rounding = in_pieces(run, model, window, copies=count)
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
@@ -106,7 +98,9 @@ def lyapunov_spectrum(
     return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
-def spectrum_numbers(model: Dynamics, steps, count, discard, blocks, fewest: int = 1) -> tuple[int, int, int, int]:
+def spectrum_numbers(
+    model: Dynamics, steps, count, discard=1000, blocks=10, fewest: int = 1
+) -> tuple[int, int, int, int]:
     """Check steps, number of exponents (at least `fewest`), discarded steps and blocks."""
     size = model.window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
@@ -135,7 +129,7 @@ def regimes(
         `Regime` as whole numbers, `(*batch,)`.
 
     Raises:
-        ValueError: a single exponent, numbers out of range.
+        ValueError: a single exponent.
     """
     if spectrum.exponents.shape[-1] < 2:
         raise ValueError("spectrum: wanted two exponents at least, got one. Compute it with count=2.")
@@ -157,17 +151,12 @@ def regimes(
 @jax.jit
 def _jacobian(laws, rings):
     size, features, batch = rings.keys.shape
-    slot = (rings.slot + 1) % size
-    tokens, slopes = _map.past_slopes(laws, rings.attention)
-    overlaps, mine = tokens.overlaps, slopes[slot]
-    keys, values, query = overlaps[:, _map.KEY], overlaps[:, _map.VALUE], overlaps[slot, _map.QUERY]
-    shares, attention = _map.attend(laws, query, keys, values, size, slot)
-    after = _map.Rings(keys, values, rings.attention.at[slot].set(attention), slot, jnp.asarray(size))
-    past = _map.Slopes(slopes[:, _map.KEY], slopes[:, _map.VALUE])
-    rows = _map.blocks(laws, query, mine[_map.QUERY], after, past, shares)
-    top = jnp.moveaxis(_map.newest_first(rows, slot, 0), 1, 0).reshape(features, size * features, batch)
-    below = jnp.eye((size - 1) * features, size * features)[..., None]
-    return jnp.concatenate([top, jnp.broadcast_to(below, (*below.shape[:2], batch))])
+    axes = jnp.eye(size * features).reshape(-1, size, features, 1)
+    axes = jnp.broadcast_to(_map.newest_first(axes, rings.slot, 1), (*axes.shape[:3], batch))
+    tangent = _map.begin_tangent(laws, after_attention(laws, rings.attention, rings.slot), axes)
+    tangent = _map.step_tangent(laws, tangent)
+    columns = _map.newest_first(tangent.directions, tangent.rings.slot, 1)
+    return jnp.moveaxis(columns.reshape(size * features, size * features, batch), 0, 1)
 
 
 @jax.jit(static_argnames=("count", "blocks"))

@@ -44,9 +44,6 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
 
     Returns:
         The next window, and the `Overlaps` of the new token, `(*batch, features)` each.
-
-    Raises:
-        ValueError: a window whose shape is not the model's.
     """
     window, overlaps = trajectory(model, window, steps=1, last=True)
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
@@ -71,9 +68,6 @@ def trajectory(
 
     Returns:
         `Overlaps`, `(*batch, steps, features)` each; with `last` the pair (last window, overlaps).
-
-    Raises:
-        ValueError: `steps` below 1, unknown names, a window whose shape is not the model's.
     """
     run = partial(run_rings, steps=checks.whole("steps", steps), keep=kept_names(keep))
     rings, kept = in_pieces(run, model, window)
@@ -82,20 +76,16 @@ def trajectory(
 
 
 @checks.objects
-def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""], progress: bool | None = None) -> Window:
+def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""]) -> Window:
     r"""Iterate (B7) and (B8) and keep the last window alone.
 
     Args:
         window: the initial `Window`, one for all networks or one per network.
-        steps: number of steps; may be traced.
-        progress: show a bar over parts of the batch; if None, on a terminal only.
-
-    Raises:
-        ValueError: `steps` below 0, a window whose shape is not the model's.
+        steps: number of steps, 0 or more; may be traced.
     """
     if checks.concrete(steps):
         checks.whole("steps", steps, 0)
-    return window_of(in_pieces(partial(advance_rings, steps=steps), model, window, progress=progress), model)
+    return window_of(in_pieces(partial(advance_rings, steps=steps), model, window), model)
 
 
 @jax.jit
@@ -116,9 +106,9 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
     return jax.lax.scan(body, rings, None, length=steps)
 
 
-def kept_names(keep) -> tuple[str, ...]:
-    """Check names of `Overlaps`."""
-    names = [keep] if isinstance(keep, str) else checks.listed("keep", keep, f"names out of {Overlaps._fields}")
-    if not all(isinstance(name, str) and name in Overlaps._fields for name in names):
-        raise ValueError(f"keep: wanted names out of {Overlaps._fields}, at least one, got {keep!r}.")
+def kept_names(keep, allowed: tuple[str, ...] = Overlaps._fields) -> tuple[str, ...]:
+    """Check names of what is kept."""
+    names = [keep] if isinstance(keep, str) else checks.listed("keep", keep, f"names out of {allowed}")
+    if not all(isinstance(name, str) and name in allowed for name in names):
+        raise ValueError(f"keep: wanted names out of {allowed}, at least one, got {keep!r}.")
     return tuple(names)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.averages import Terms, character_terms, correlations, site_terms
+from statmech_attention.dmft.averages import Terms, site_terms
 from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
 
 
@@ -75,9 +75,7 @@ class Dynamics:
         return replace(self, **_parameters(*new))
 
 
-def dynamics(
-    patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: ArrayLike, average: str = "sites"
-) -> Dynamics:
+def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: ArrayLike) -> Dynamics:
     r"""Combine patterns and parameters.
 
     Args:
@@ -85,20 +83,16 @@ def dynamics(
         beta: $\beta \ge 0$, a number or an array, broadcast with those of `gamma` and `epsilon`.
         gamma: $\gamma \ge 0$; logits are $\gamma / \sqrt M$ times the overlap of query and key.
         epsilon: $\epsilon$ in [0, 1]; $N_P / (N + N_P)$ is plain concatenation of words and positions.
-        average: "sites" for the sum over distinct sites, (B11), "characters" for the expansion (B9).
-            They are equal up to rounding.
 
     Raises:
         ValueError: parameters out of range or NaN, arrays that cannot be broadcast, single precision.
     """
     if not isinstance(patterns, Patterns):
         raise ValueError(f"patterns: wanted Patterns, as from segment_patterns, got {type(patterns).__name__}.")
-    checks.choice("average", average, ("sites", "characters"))
     parameters = _parameters(beta, gamma, epsilon)
-    terms = site_terms(patterns) if average == "sites" else character_terms(correlations(patterns))
     code = np.asarray(positional_code(patterns.window))
     codes = np.stack([code @ np.asarray(getattr(patterns, name).positions).T / patterns.bits for name in MATRICES])
-    return Dynamics(patterns, terms, jnp.asarray(codes), **parameters)
+    return Dynamics(patterns, site_terms(patterns), jnp.asarray(codes), **parameters)
 
 
 @jax.jit

@@ -46,10 +46,8 @@ def simulate(
     steps: int,
     replicas: int = 1,
     window: Window | None = None,
-    greedy: bool = False,
     copies: int = 1,
     keep: str | Sequence[str] = Overlaps._fields,
-    keep_words: bool = False,
 ) -> Simulation:
     r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$, $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
 
@@ -63,28 +61,26 @@ def simulate(
         steps: tokens to draw, fixed at compilation.
         replicas: number of networks side by side.
         window: the initial `Window`, for all replicas or one each; if None, `initial_window(model)`.
-        greedy: take the most probable token, the limit of large $\beta$ of (B4); $h_i = 0$ counts as
-            positive.
-        copies: multiply $N$: every site counts `copies` times, as with `patterns.repeat(copies)`, at no cost.
-        keep: names of `Overlaps` to keep; `output_words` is $N^{-1} W^o s$.
-        keep_words: return the tokens, too: `sites` bytes per replica and step.
+        copies: multiply $N$: every site counts `copies` times, at no cost.
+        keep: names of `Overlaps` to keep, `output_words` is $N^{-1} W^o s$; and "words" for the tokens,
+            `sites` bytes per replica and step.
 
     Raises:
-        ValueError: a batch of networks, numbers out of range, unknown names, a window of another shape,
-            words together with copies.
+        ValueError: unknown names, words together with copies.
     """
     need_one(model)
     key = checks.key("key", key)
     steps, replicas, copies = _wholes(steps=steps, replicas=replicas, copies=copies)
-    if keep_words and copies > 1:
-        raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Use patterns.repeat({copies}).")
+    keep = kept_names(keep, (*Overlaps._fields, "words"))
+    if "words" in keep and copies > 1:
+        raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Take patterns of more sites.")
     many = copies_of(model, replicas)
     rings = rings_of(initial_window(model) if window is None else window, many)
-    tables, counts = _sites_of(model) if keep_words else _groups_of(model)
-    options = {"steps": steps, "greedy": bool(greedy), "keep": kept_names(keep), "keep_words": bool(keep_words)}
-    rings, kept, words = _simulate(laws_of(many), rings, tables, counts * copies, key, **options)
-    overlaps = Overlaps(**{name: jnp.moveaxis(part, -1, 0) for name, part in kept.items()})
-    return Simulation(overlaps, window_of(rings, many), None if words is None else jnp.moveaxis(words, -1, 0))
+    tables, counts = _sites_of(model) if "words" in keep else _groups_of(model)
+    rings, kept = _simulate(laws_of(many), rings, tables, counts * copies, key, steps=steps, keep=keep)
+    kept = {name: jnp.moveaxis(part, -1, 0) for name, part in kept.items()}
+    words = kept.pop("words", None)
+    return Simulation(Overlaps(**kept), window_of(rings, many), words)
 
 
 @checks.objects
@@ -105,7 +101,7 @@ def damage(
         pairs: number of pairs side by side, each with its own random numbers.
 
     Raises:
-        ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
+        ValueError: windows of different slots.
     """
     need_one(model)
     key = checks.key("key", key)
@@ -139,7 +135,7 @@ def log_likelihood_ratios(
         copies: multiply $N$, see `simulate`.
 
     Raises:
-        ValueError: a batch of networks, numbers out of range, windows of another shape or of different slots.
+        ValueError: windows of different slots.
     """
     need_one(model)
     key = checks.key("key", key)
@@ -164,9 +160,6 @@ def fluctuations(model: Dynamics, window: Window, *, steps: int) -> Float[Array,
         model: `Dynamics` of one network.
         window: the initial `Window` of all replicas.
         steps: number of steps, fixed at compilation.
-
-    Raises:
-        ValueError: a batch of networks, `steps` below 1, a window of another shape.
     """
     need_one(model)
     tables, counts = _groups_of(model)
@@ -231,21 +224,19 @@ def _write(laws: _map.Laws, rings: _map.Rings, tables, counts, means) -> tuple[_
     return rings, Overlaps(query, key, value, output, words[_map.OUTPUT], rings.attention[slot])
 
 
-@jax.jit(static_argnames=("steps", "greedy", "keep", "keep_words"))
-def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, key, *, steps, greedy, keep, keep_words):
+@jax.jit(static_argnames=("steps", "keep"))
+def _simulate(laws, rings, tables: Float[Array, "4 features groups"], counts, key, *, steps, keep):
     def body(rings, number):
         fields = _fields(rings, tables)
-        if greedy:
-            means = jnp.where(fields >= 0, 1.0, -1.0)
-        elif keep_words:
+        if "words" in keep:
             means = _bits_below(laws, fields, jax.random.uniform(jax.random.fold_in(key, number), fields.shape))
         else:
             means = _draw(laws, fields, counts, jax.random.fold_in(key, number))
         rings, seen = _write(laws, rings, tables, counts, means)
-        return rings, ({name: getattr(seen, name) for name in keep}, means.astype(jnp.int8) if keep_words else None)
+        seen = {**seen._asdict(), "words": means.astype(jnp.int8)}
+        return rings, {name: seen[name] for name in keep}
 
-    rings, (kept, words) = jax.lax.scan(body, rings, jnp.arange(steps))
-    return rings, kept, words
+    return jax.lax.scan(body, rings, jnp.arange(steps))
 
 
 @jax.jit(static_argnames="steps")

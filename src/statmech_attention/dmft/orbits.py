@@ -72,9 +72,6 @@ def period(
 
     Returns:
         `(*batch,)`; 0 where the state does not return.
-
-    Raises:
-        ValueError: numbers out of range, a window whose shape is not the model's.
     """
     run = partial(
         _first_return, most=checks.whole("longest", longest), tolerance=checks.positive("tolerance", tolerance)
@@ -93,7 +90,7 @@ def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: i
         max_steps: of Newton's method.
 
     Raises:
-        ValueError: a batch of networks, a period that the slots do not have, no orbit found.
+        ValueError: a period that the slots do not have, no orbit found.
     """
     _one_orbit(model, period)
     state, slot, size = window.newest_first(), int(window.slot), model.window * model.features
@@ -135,7 +132,7 @@ def floquet_multipliers(
         `(L M,)` complex numbers.
 
     Raises:
-        ValueError: a batch of networks, a period that the slots do not have, a window off such an orbit.
+        ValueError: a period that the slots do not have, a window off such an orbit.
     """
     _one_orbit(model, period)
     matrices, there = _around(model, window, period)

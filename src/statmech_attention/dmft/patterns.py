@@ -67,16 +67,6 @@ class Patterns:
         """$L = 2^{N_P}$, tokens that are attended to."""
         return 2**self.bits
 
-    def repeat(self, times: int) -> "Patterns":
-        """Repeat every site; correlations, and so the mean field, do not change.
-
-        Raises:
-            ValueError: `times` is not a whole number of at least 1.
-        """
-        times = checks.whole("times", times)
-        matrices = (self.query, self.key, self.value, self.output)
-        return Patterns(*(PatternMatrix(jnp.repeat(one.words, times, axis=1), one.positions) for one in matrices))
-
 
 def patterns_from_arrays(
     *,
@@ -136,8 +126,7 @@ def segment_patterns(
         sites: $N$. The mean field depends on the segments alone.
 
     Raises:
-        ValueError: a window that is no power of two, numbers out of range, both or none of `key`
-            and `seed`.
+        ValueError: a window that is no power of two, both or none of `key` and `seed`.
 
     Source: settings of Poc-López & Aguilera (2024).
     """
@@ -171,8 +160,7 @@ def random_patterns(
         sites: $N$.
 
     Raises:
-        ValueError: a window that is no power of two, numbers out of range, both or none of `key`
-            and `seed`.
+        ValueError: a window that is no power of two, both or none of `key` and `seed`.
     """
     bits = _bits(window)
     features, sites = checks.whole("features", features), checks.whole("sites", sites)

@@ -94,7 +94,7 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
     if attention.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"attention: wanted shape {wanted}, newest first, got {attention.shape}.")
     ring = _batch_last(_map.newest_first(attention, slot), model)
-    return window_of(_after_attention(laws_of(model), ring, slot), model)
+    return window_of(after_attention(laws_of(model), ring, slot), model)
 
 
 @jax.jit
@@ -143,7 +143,7 @@ def _after_words(model: Dynamics, words, slot) -> _map.Rings:
 
 
 @jax.jit
-def _after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
+def after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
     size = ring.shape[0]
     tokens = _map.generated(laws, ring).overlaps
     tokens = tokens.at[(slot + 1) % size].set(0.0)

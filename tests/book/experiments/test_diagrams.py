@@ -73,7 +73,7 @@ def test_the_life_of_transients_is_recorded(tmp_path, begin):
     options = dict(diagram="lifetimes", networks=3, starts=4, blocks=3)
     found, (model, window) = load(tmp_path, **options), begin
     assert found.block_exponent.shape == (3, 4, 3)
-    # All starts of one network are one trajectory as long as rounding has not grown: the first block is that of the state itself.
+    # Until rounding has grown, all starts are one trajectory: the first block is that of the state.
     model = model.at(beta=found.beta.values)
     there = dmft.window_from_attention(model, window.newest_first(), slot=int(window.slot))
     alone = dmft.lyapunov_spectrum(model, there, steps=18, count=1, discard=2, blocks=2)

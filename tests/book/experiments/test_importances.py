@@ -100,8 +100,6 @@ def test_measures_order_heads_by_drops_and_by_each_other(tmp_path):
     one = importances.ordered(networks, "evidence lost, N = 10", "own drop, anew", within=True)
     parts = [networks["2x2-seed0"].measures[name] for name in ("evidence lost, N = 10", "own drop, anew")]
     assert one.each.tolist() == pruning.ordering([parts[0]], [parts[1]], layers=[(2, 2)], within=True).each.tolist()
-    with pytest.raises(ValueError, match="measure: wanted one that a network has together with 'outside'"):
-        importances.ordered(networks, "shoe size", "outside")
 
 
 def test_a_choice_of_heads_costs_what_was_recorded_of_it(tmp_path):

@@ -1,4 +1,4 @@
-"""Networks with skips through training, theory and pruning; records of plain heads are named and asked for as before."""
+"""Networks with skips through training, theory and pruning; records of plain heads keep their names."""
 
 import jax
 import numpy as np

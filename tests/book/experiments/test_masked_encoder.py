@@ -1,4 +1,4 @@
-"""Heads masked in the encoder itself, at tiny size with a random encoder and made-up sentences, against passes from scratch."""
+"""Heads masked in a tiny random encoder, on made-up sentences, against passes from scratch."""
 
 from dataclasses import replace
 

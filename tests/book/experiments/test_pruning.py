@@ -1,4 +1,4 @@
-"""Recorded pruning: its numbers are those of networks that really lack the heads; made again when what it rests on is."""
+"""Recorded pruning: its numbers are those of networks without the heads; made again when due."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is read off recorded theories, against loops over made-up accuracies."""
+"""Readings of recorded theories, against loops over made-up accuracies."""
 
 import numpy as np
 import pytest
@@ -59,9 +59,7 @@ def test_the_telling_width_has_the_largest_mean_gain_over_networks():
     found = [made_up(seed) for seed in range(4)]
     means = np.mean([reading.gains(one, chosen_by="validation").values[..., 0].mean(axis=0) for one in found], axis=0)
     assert reading.telling_width(found) == WIDTHS[np.argmax(means)]
-    with pytest.raises(ValueError, match="found: wanted at least one"):
-        reading.telling_width([])
-    with pytest.raises(ValueError, match="all over the same widths"):
+    with pytest.raises(ValueError, match="over the same widths"):
         reading.telling_width([found[0], found[1].isel(width=[0])])
 
 

@@ -1,4 +1,4 @@
-"""Recorded samples on images: those of the samplers called directly, done once, resumed by blocks and widths, refused."""
+"""Recorded samples on images: those of the samplers called directly, once, resumed, refused."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The record of skip connections: the solver and the sampler called directly, once, and what it says of the two networks."""
+"""The record of skip connections: the solver and the sampler called directly, once."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Recorded training: done once, done again when parameters or the revision change, and gone on with after an interruption."""
+"""Recorded training: done once, again when parameters or the revision change, and resumed."""
 
 import sys
 

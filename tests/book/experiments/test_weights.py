@@ -1,4 +1,4 @@
-"""The recorded draws of weights: those of the sampler called directly, done once, taken up where a run stopped, refused."""
+"""The recorded draws of weights: those of the sampler called directly, once, resumed, refused."""
 
 import jax
 import numpy as np

@@ -266,7 +266,8 @@ def test_a_copy_has_its_own_numbers_in_its_text_and_says_what_it_was_not_written
     path = write(results_root, glue, "if shift == 3: raise ArithmeticError", "pages.glue('late', shift / 7)")
     path.write_text(
         path.read_text()
-        + "\nTwice {glue:text}`twice`, or {glue:text}`twice:+.1f`: {glue:text}`shape`, {glue:text}`late:.3f`; `{{glue}}`.\n"
+        + "\nTwice {glue:text}`twice`, or {glue:text}`twice:+.1f`: {glue:text}`shape`, "
+        + "{glue:text}`late:.3f`; `{{glue}}`.\n"
     )
 
     def copy(*pairs):

@@ -27,7 +27,6 @@ def call(*given, **named):
 
 # All panels, with arguments.
 PANELS = {
-    "against_sites": call([10, 100], [0.2, 0.1], [0.05, 0.01], label="run"),
     "against_temperature": call([0.1, 1], {10.0: [[0.7, 0.8], [0.9, 0.8]]}, limit=[[0.5, 0.4]]),
     "against_width": call([10, 100], [[0.8, 0.9]], label="theory"),
     "approach": call([1.0, 0.01], {"a": [3.0, 0.02]}, xlabel="variance", slope=1),
@@ -59,17 +58,14 @@ PANELS = {
     "path_blocks": call(np.eye(4), layers=PAIR, title="theory"),
     "path_correlations": call(np.eye(4) + 0.1, layers=PAIR),
     "phase_portrait": call([0.1, 0.2, 0.3], [0.3, 0.2, 0.1], regime="periodic"),
-    "predicted_and_measured": call([0, 1], [2, 3], [0.5], [2.4], label="rate"),
     "principal_overlaps": call(np.arange(12.0).reshape(2, 6), label="GP", count=4),
     "pruning_curves": call({"theory, both": [[0.8, 0.7], [0.9, 0.6]]}, random=[[0.8, 0.6], [0, 0.1]]),
     "reference_line": call([0.8, 0.9], label="GP"),
     "regime_map": call([1, 2, 3], [0, 10], GRID),
-    "regime_ribbon": call([1, 2, 3], GRID[:, 0]),
     "scores_and_drops": call(np.ones((2, 3)), np.ones(3), np.ones(3), np.array([1, 1, 2])),
     "spectrum": call([0, 0.25, 0.5], [1e9, 4.0, 1.0]),
     "state_rows": call([[0, 1, 2, 1], [2, 2, 0, 1]], labels=["one", "two"]),
     "switching": call(0.3),
-    "token_raster": call([[1, -1, -1], [1, 1, -1]]),
     "traces": call([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]),
 }
 
@@ -131,8 +127,6 @@ def test_correlations_are_those_of_numpy_and_a_kernel_is_sorted_by_class():
     shown, off = plotting.path_correlations(draws @ draws.T, layers=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
     np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
     assert (shown.mask == ~off).all()
-    with pytest.raises(ValueError, match="matrix: wanted a positive diagonal"):
-        plotting.path_correlations(np.zeros((4, 4)), layers=PAIR)
     labels, block = np.array([-1.0, 1, -1, 1]), np.array([1, 1, -1, -1])
     axes = plotting.kernel_matrix(np.outer(labels, labels), labels)
     np.testing.assert_array_equal(axes.images[0].get_array(), np.outer(block, block))

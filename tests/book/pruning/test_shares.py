@@ -1,4 +1,4 @@
-"""Shares of a kernel against sums by explicit loops, and against the scores that they are before those are normalised."""
+"""Shares of a kernel against sums by explicit loops, and against head scores before normalisation."""
 
 import itertools
 

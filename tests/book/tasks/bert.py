@@ -1,4 +1,4 @@
-"""BERT for one sentence in NumPy's double precision, written from its paper and the names in files of weights: no padding, no batches."""
+"""BERT for one sentence in double precision, from its paper: no padding, no batches."""
 
 import numpy as np
 from scipy.special import erf

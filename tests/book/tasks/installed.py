@@ -1,4 +1,4 @@
-"""Whether the packages of `requirements-text.txt` are here, and made-up ones in their place."""
+"""The packages of `requirements-text.txt` if they are here, and made-up ones in their place."""
 
 import hashlib
 

@@ -157,8 +157,6 @@ def test_other_bad_input_is_refused(task):
         task.sample(KEY, 3, classes=(0, 1), asked=(2, 3, 4))
     with pytest.raises(ValueError, match="patch: wanted a divisor"):
         OneShot(task.images, patch=7)
-    with pytest.raises(ValueError, match="epsilon: wanted a positive"):
-        OneShot(task.images, epsilon=0.0)
     single = ImageSet("single", np.zeros((3, 8, 8), np.uint8), np.array([0, 1, 3]), ("one", "two"))
     with pytest.raises(ValueError, match="at least two drawings"):
         OneShot(single).sample(KEY, 3, classes=(0, 1))
