@@ -28,7 +28,9 @@ from statmech_attention.theory.problem import Problem
 
 
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""Return $v^\pi \cdot \xi^\pi(x)$, the terms of (5), of `Weights` or of a network with `vectors_for` and `offsets`."""
+    r"""Return $v^\pi \cdot \xi^\pi(x)$, the terms of (5), of `Weights` or of a network with
+    `vectors_for` and `offsets`.
+    """
     if isinstance(network, Weights):
         vectors, offsets = path_vectors(network, attentioned), None
     elif hasattr(network, "vectors_for"):
@@ -40,9 +42,11 @@ def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Ar
 
 
 def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
-    r"""Return $v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, of one output.
+    r"""Return $v^\pi$ of the mean predictor (9),
+    $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, of one output.
 
-    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
+    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\,
+    \xi^{\pi'}(x_\mu)$.
     """
     order_parameter = check_order_parameter(order_parameter, problem.attentioned)
     return _vectors(problem, order_parameter)
@@ -61,7 +65,9 @@ def _vectors(problem: Problem, order_parameter):
 def predictor_contributions(
     problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
 ) -> Float[Array, "examples paths"]:
-    r"""Return $v^\pi \cdot \xi^\pi(x)$ with the $v^\pi$ of `predictor_vectors`, whose sums over paths are the mean of `predict`."""
+    r"""Return $v^\pi \cdot \xi^\pi(x)$ with the $v^\pi$ of `predictor_vectors`, whose sums over
+    paths are the mean of `predict`.
+    """
     vectors = predictor_vectors(problem, order_parameter)
     return jnp.einsum("epi,pi->ep", inputs_like("test", test, problem.attentioned).values, vectors)
 

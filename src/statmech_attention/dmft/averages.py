@@ -1,7 +1,8 @@
 r"""Averages over sites: correlations of patterns, on which alone the mean field depends, and a short sum.
 
-$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$
-over the distinct columns of $W^o$, (B11).
+$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle
+= \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ over the distinct columns of $W^o$,
+(B11).
 """
 
 import itertools
