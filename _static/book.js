@@ -2,3 +2,16 @@
 document.addEventListener("DOMContentLoaded", () => {
   if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 });
+
+// Chapters come before the reference in the results of a search, and titles before texts.
+var Scorer = {
+  score: ([page, , , , score]) => score - (/\/(use\/reference|benchmarks|status|references)/.test(page) ? 50 : 0),
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 40,
+  partialTitle: 20,
+  term: 5,
+  partialTerm: 2,
+};

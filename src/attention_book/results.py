@@ -53,6 +53,12 @@ def save(
     taken = {_PARAMETERS, _PROVENANCE} & set(dataset.attrs)
     if taken:
         raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
+    if maker is not None and not isinstance(maker, str):
+        raise ValueError(f"maker: wanted the name of an experiment, got {maker!r}.")
+    if seed is not None:
+        checks.seed("seed", seed)
+    if wall_seconds is not None:
+        checks.at_least("wall_seconds", wall_seconds, 0)
     facts = {
         **provenance(),
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
@@ -94,7 +100,12 @@ def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
             return value.tolist()
         raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
 
-    return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain)
+    try:
+        return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain, allow_nan=False)
+    except ValueError as error:
+        if "JSON compliant" not in str(error):
+            raise
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity among {parameters!r:.200}.") from None
 
 
 def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:

@@ -51,6 +51,8 @@ class Parameter:
             value = [entry.strip().strip("\"'") for entry in inside.split(",")] if value.strip() != "[]" else []
         if not isinstance(value, list | tuple):
             raise Refused(f"{self.name}: wanted a list as in 1,2,3, got {value!r}.")
+        if not value and self.default:
+            raise Refused(f"{self.name}: wanted at least one entry, got an empty list.")
         return [self._entry(entry) for entry in value]
 
     @property

@@ -5,6 +5,7 @@ What is wrong with the chapter, its parameters or the output file is refused bef
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attention_book.locks import Busy, alone
 from attention_book.notebooks.execution import RunFailed, execute
 from attention_book.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
 from attention_book.results import source_hash
@@ -41,18 +43,19 @@ def run(
     for name, value in given.items():
         if known[name].is_path:  # the notebook runs in its own folder
             given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
-    target = _target(source, output, overwrite)
-    partial = target.with_name(f".partial-{target.name}")
-    try:
-        bar = sys.stderr.isatty() if progress is None else progress
-        execute(notebook, source, given, partial, target, progress=bar)
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise
-        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
-    finally:
-        # Also after an error or an interrupt: the computed part is evidence.
-        _publish(partial, target, source, _notice(known, given))
+    with contextlib.ExitStack() as held:
+        target = _target(source, output, overwrite, held)
+        partial = target.with_name(f".partial-{target.name}")
+        try:
+            bar = sys.stderr.isatty() if progress is None else progress
+            execute(notebook, source, given, partial, target, progress=bar)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise
+            raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
+        finally:
+            # Also after an error or an interrupt: the computed part is evidence.
+            _publish(partial, target, source, _notice(known, given))
     return target
 
 
@@ -121,8 +124,8 @@ def _name(source: Path) -> str:
     return source.stem
 
 
-def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
-    """Choose the executed notebook's file; an empty partial file keeps two runs from the same name."""
+def _target(source: Path, output: str | Path | None, overwrite: bool, held: contextlib.ExitStack) -> Path:
+    """Choose the executed notebook's file and lock it: two runs never have the same one."""
     if output is not None:
         target = Path(output).absolute()
         if target.suffix != ".ipynb":
@@ -132,16 +135,25 @@ def _target(source: Path, output: str | Path | None, overwrite: bool) -> Path:
         if target.exists() and not overwrite:
             raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
         _make_folder(target.parent)
+        if not _locked(target, held):
+            raise Refused(f"output: another run writes {output}. Wait until it is done, or give another name.")
         return target
     stem = Path.cwd() / "executed" / _name(source)
     _make_folder(stem.parent)
-    number = 1
-    while True:
+    for number in itertools.count(1):
         target = stem.with_name(f"{stem.name}-{number:03d}.ipynb")
-        if not target.exists():
-            with contextlib.suppress(FileExistsError), open(target.with_name(f".partial-{target.name}"), "x"):
-                return target
-        number += 1
+        if not target.exists() and _locked(target, held):
+            return target
+    raise AssertionError("unreachable")
+
+
+def _locked(target: Path, held: contextlib.ExitStack) -> bool:
+    """True if the file's lock is free; `held` then keeps it."""
+    try:
+        held.enter_context(alone(target.with_name(f".{target.name}.lock")))
+    except Busy:
+        return False
+    return True
 
 
 def _make_folder(folder: Path) -> None:

@@ -70,11 +70,16 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
     queries = each("queries")
     written = json.loads(dataset.attrs["heads"]) if "heads" in dataset.attrs else [len(layer) for layer in queries]
     read = layers_from_json(written)
+    keys, vectors = each("keys"), dataset["vectors"].values
+    if [one.shape for one in keys] != [one.shape for one in queries]:
+        raise ValueError(f"keys of shapes {[one.shape for one in keys]}, queries {[one.shape for one in queries]}")
+    if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
+        raise ValueError("NaN or infinity among its weights")
     overlaps = (dataset[_overlap_name(stage)].values for stage in chain(read).stages[:-1])
     return TrainedNetwork(
         queries,
-        each("keys"),
-        dataset["vectors"].values,
+        keys,
+        vectors,
         (*overlaps, dataset["readout_order_parameter"].values),
         each("value_norms"),
         int(dataset.attrs["width"]),

@@ -15,6 +15,7 @@ with _warnings.catch_warnings():
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.sampling._arguments import Chains
 from statmech_attention.sampling._outputs import predictors
+from statmech_attention.sampling.attention import attention_posterior
 from statmech_attention.sampling.corrections import Corrected, corrected
 from statmech_attention.sampling.diagnostics import (
     MixingWarning,
@@ -34,6 +35,7 @@ __all__ = [
     "Estimate",
     "Importance",
     "MixingWarning",
+    "attention_posterior",
     "corrected",
     "effective_size",
     "estimate",

@@ -38,7 +38,8 @@ def estimate(draws: ArrayLike | xr.DataArray) -> Estimate:
     """
     values = _values(draws)
     spread = values.std(axis=(0, 1), ddof=1)
-    return Estimate(values.mean(axis=(0, 1)), spread / np.sqrt(effective_size(values)))
+    error = np.where(spread == 0, 0.0, spread / np.sqrt(effective_size(values)))  # known numbers have no error
+    return Estimate(values.mean(axis=(0, 1)), error)
 
 
 def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
@@ -48,8 +49,8 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         draws: `(chain, draw, ..)`.
 
     Returns:
-        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; $n$ if all draws are
-        equal.
+        One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; NaN if all draws are
+        equal: a chain that never moves shows nothing.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -59,7 +60,7 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         time = count / np.asarray(effective_sample_size(values))
     # Of few draws, or of draws that avoid each other, the estimated correlation time can be negative.
     found = count / np.maximum(time, 1 / np.log10(count))
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, count, found)
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, found)
 
 
 def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
@@ -69,7 +70,7 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         draws: `(chain, draw, ..)`, at least two chains.
 
     Returns:
-        One number per remaining axis; 1 if all draws are equal.
+        One number per remaining axis; NaN if all draws are equal.
 
     Raises:
         ValueError: one chain, or fewer than four draws.
@@ -81,7 +82,7 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         )
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.asarray(split_gelman_rubin(values))
-    return np.where(np.ptp(values, axis=(0, 1)) == 0, 1.0, found)
+    return np.where(np.ptp(values, axis=(0, 1)) == 0, np.nan, found)
 
 
 @checks.objects
@@ -183,7 +184,7 @@ def _axes(name: str, count: int, names) -> tuple[str, ...]:
         "outputs": (f"head{suffix}", f"width_out{suffix}", f"dimension{suffix}"),
         "readout": ("width_readout", "unit"),
     }
-    return known.get(stem, ())[:count]
+    return known.get(stem, tuple(f"{name}_axis_{axis}" for axis in range(count)))[:count]
 
 
 def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], warn: bool) -> xr.Dataset:
@@ -195,7 +196,12 @@ def _diagnosed(draws: xr.Dataset, watched: tuple[str, ...], warn: bool) -> xr.Da
         ratio, size = r_hat(values.values), effective_size(values.values)
         draws[f"{name}_r_hat"] = (rest, ratio, {"long_name": f"split R-hat of {name}"})
         draws[f"{name}_effective_size"] = (rest, size, {"long_name": f"effective size of {name}"})
-        worst, fewest = float(ratio.max()), float(size.min())
+        # Entries that a skip fixes never move; if none does, the chains are stuck.
+        moving = np.ptp(values.values, axis=(0, 1)) > 0
+        if not moving.any():
+            complaints.append(f"no draw of {name} differs from another")
+            continue
+        worst, fewest = float(ratio[moving].max()), float(size[moving].min())
         if not worst <= LARGEST_R_HAT:
             complaints.append(f"R-hat of {name} up to {worst:.3f} (at most {LARGEST_R_HAT} is good)")
         if not fewest >= SMALLEST_EFFECTIVE_SIZE:

@@ -9,8 +9,10 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
@@ -78,3 +80,17 @@ def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))
     ends = np.cumsum([sum(count) for count in factors.counts])
     return jnp.stack([jnp.sum(part) for part in jnp.split(each, ends[:-1])])
+
+
+def label_nats(inputs: AttentionedInputs, labels, temperature, variance, order_parameter) -> Float[Array, ""]:
+    r"""$P E(U)$, (12), from the smaller of $K$ and the matrix of features."""
+    rows = kernel_inputs(inputs)
+    weighted = jnp.einsum("epi,pq->eqi", rows, jnp.linalg.cholesky(order_parameter)).reshape(len(rows), -1)
+    seen, labels = jnp.sqrt(kernel_scale(inputs, variance)) * weighted, labels.reshape(-1)
+    count, features = seen.shape
+    few = count <= features
+    gram = (seen @ seen.T if few else seen.T @ seen) + temperature * jnp.eye(min(count, features))
+    chol = jnp.linalg.cholesky(gram)
+    white = jax.scipy.linalg.solve_triangular(chol, labels if few else seen.T @ labels, lower=True)
+    misfit = white @ white if few else (labels @ labels - white @ white) / temperature
+    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (count - len(gram)) * jnp.log(temperature) + misfit

@@ -107,6 +107,7 @@ def test_parameters_are_read_without_running_them(tmp_path):
         ("-p widths=10,0", "widths: wanted int in [1, inf), got '0'"),
         ("-p widths=[10,2.5]", "widths: wanted int in [1, inf), got '2.5'"),
         ("-p widths=", "widths: wanted int in [1, inf), got ''"),
+        ("-p widths=[]", "widths: wanted at least one entry"),
         ("-p width=3 -p width=4", "width: given twice"),
         ("--output result.txt", "output: wanted a name that ends in .ipynb"),
         ("--output there.ipynb", "output: there.ipynb is there already"),
@@ -125,6 +126,14 @@ def test_a_run_is_refused_before_a_kernel_starts(results_root, no_kernel, capsys
     assert complaint.startswith(f"error: {message}")
     assert complaint.count("\n") == 1
     assert sorted(results_root.rglob("*")) == before and Path("there.ipynb").read_text() == "mine"
+
+
+def test_two_runs_never_write_the_same_file(results_root, no_kernel, capsys):
+    from attention_book.locks import alone
+
+    with alone(Path(".x.ipynb.lock")):
+        assert command("run", str(write(results_root)), "--output", "x.ipynb") == 2
+    assert capsys.readouterr().err.startswith("error: output: another run writes x.ipynb")
 
 
 def test_what_is_no_notebook_with_parameters_is_refused(results_root, no_kernel, capsys):

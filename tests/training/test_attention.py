@@ -1,0 +1,130 @@
+"""Attention learned by the evidence: gradients, a climb, and the posterior against weights with queries and keys."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import MCMC, NUTS
+
+import statmech_attention as sma
+from statmech_attention.sampling import attention_posterior
+from statmech_attention.training import attention_evidence, learn_attention
+
+TOKENS, FEATURES, DIMENSION, HEADS = 4, 3, 2, 2
+
+
+def task(examples, seed=0):
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.normal(size=(examples, TOKENS, FEATURES))), jnp.asarray(np.sign(rng.normal(size=examples)))
+
+
+def network(inputs, labels, width, layers=1):
+    """Queries and keys, the temperature and the variances as functions of theta."""
+
+    def problem_of(theta):
+        attention = sma.attention_from_queries_and_keys([theta["queries"]] * layers, [theta["keys"]] * layers)
+        seen = sma.attentioned_inputs(inputs, attention, readout="mean")
+        return sma.Problem(
+            seen,
+            labels,
+            width=width,
+            temperature=jnp.exp(theta.get("heat", jnp.log(0.3))),
+            variance=(1.0, *(jnp.exp(theta.get("spread", jnp.zeros(()))),) * layers, 1.0),
+        )
+
+    return problem_of
+
+
+def start(seed, *axes):
+    rng = np.random.default_rng(seed)
+    shape = (*axes, HEADS, DIMENSION, FEATURES)
+    return {name: jnp.asarray(rng.normal(size=shape)) for name in ("queries", "keys")}
+
+
+def log_prior(theta):
+    return -0.5 * sum(jnp.sum(array**2) for array in theta.values())
+
+
+# With fewer and with more examples than features of all paths.
+@pytest.mark.parametrize("examples, width", [(6, jnp.inf), (40, 10), (6, (20, 5, 8)), (40, jnp.inf)], ids=str)
+def test_the_gradient_is_that_of_the_evidence(examples, width):
+    layers = 2 if isinstance(width, tuple) else 1
+    problem_of = network(*task(examples), width, layers)
+    theta = start(1) | {"heat": jnp.asarray(-1.0), "spread": jnp.asarray(0.3)}
+    value, gradient = attention_evidence(problem_of, theta)
+    flat, restored = ravel_pytree(theta)
+    direction = jnp.asarray(np.random.default_rng(2).normal(size=flat.shape))
+
+    def evidence(step):
+        return sma.solve(problem_of(restored(flat + step * direction)), tolerance=1e-11).log_evidence()
+
+    np.testing.assert_allclose(value, evidence(0.0), rtol=1e-12)
+    slope = (evidence(1e-5) - evidence(-1e-5)) / 2e-5
+    np.testing.assert_allclose(ravel_pytree(gradient)[0] @ direction, slope, rtol=1e-6, atol=1e-6)
+
+
+def test_a_climb_ends_at_the_best_place_it_met():
+    problem_of = network(*task(20), 10)
+    learned = learn_attention(problem_of, start(3), log_prior=log_prior, steps=30)
+    assert learned.log_posterior[-1] > learned.log_posterior[0] + 1
+    assert learned.log_posterior.shape == (31,)
+    found = sma.solve(problem_of(learned.theta))
+    at_best = found.log_evidence() + log_prior(learned.theta)
+    np.testing.assert_allclose(at_best, learned.log_posterior.max(), rtol=1e-10)
+    np.testing.assert_allclose(found.order_parameter, learned.solution.order_parameter, rtol=1e-6, atol=1e-8)
+
+
+def test_refuses_single_precision():
+    with pytest.raises(ValueError, match="theta: wanted float64"):
+        attention_evidence(network(*task(6), 10), {"queries": jnp.zeros((2, 2, 3), jnp.float32)})
+
+
+@pytest.mark.usefixtures("optimised")
+def test_the_posterior_is_that_of_all_weights_with_queries_and_keys():
+    width = 4
+    (inputs, labels), (test_inputs, _) = task(6), task(2, seed=5)
+
+    def potential(weights):
+        attention = sma.attention_from_queries_and_keys([weights["queries"]], [weights["keys"]])
+        network = sma.model.Weights(weights["projection"], (weights["values"],), weights["readout"])
+        misfit = sma.model.forward(network, inputs, attention, readout="mean") - labels
+        return 0.5 * jnp.sum(misfit**2) / 0.3 - log_prior(weights)
+
+    rng = np.random.default_rng(7)
+    shapes = {"projection": (width, FEATURES), "values": (HEADS, width, width), "readout": (width,)}
+    begin = start(8, 4) | {name: jnp.asarray(0.3 * rng.normal(size=(4, *shape))) for name, shape in shapes.items()}
+    chains = MCMC(
+        NUTS(potential_fn=potential),
+        num_warmup=300,
+        num_samples=500,
+        num_chains=4,
+        progress_bar=False,
+        chain_method="vectorized",
+    )
+    chains.run(jax.random.key(9), init_params=begin)
+    drawn = chains.get_samples(group_by_chain=True)
+
+    def seen(queries, keys):
+        return sma.attention_from_queries_and_keys([queries], [keys])(test_inputs)[0]
+
+    def outputs(weights):
+        attention = sma.attention_from_queries_and_keys([weights["queries"]], [weights["keys"]])
+        network = sma.model.Weights(weights["projection"], (weights["values"],), weights["readout"])
+        return sma.model.forward(network, test_inputs, attention, readout="mean")
+
+    def test_of(theta):
+        attention = sma.attention_from_queries_and_keys([theta["queries"]], [theta["keys"]])
+        return sma.attentioned_inputs(test_inputs, attention, readout="mean")
+
+    ours = attention_posterior(
+        network(inputs, labels, width), start(8, 4), log_prior=log_prior, key=jax.random.key(10), test_of=test_of,
+        chains=sma.Chains(draws=700, warmup=300, warn=False),
+    )  # fmt: skip
+    every = jax.jit(jax.vmap(jax.vmap(seen)))
+    attention = [every(*(jnp.asarray(one[name]) for name in ("queries", "keys"))) for one in (drawn, ours)]
+    squares = [np.asarray(one) ** 2 for one in attention]  # heads are alike, and so is a mean of a permutation
+    output = jax.jit(jax.vmap(jax.vmap(outputs)))(drawn), ours["output"].values
+    for first, second in (attention, squares, output):
+        one, other = (sma.sampling.estimate(np.asarray(values)) for values in (first, second))
+        np.testing.assert_array_less(np.abs(one.mean - other.mean), 4 * np.hypot(one.error, other.error))
