@@ -70,7 +70,7 @@ rule all:
     localrule: True
 
 
-for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "encoder", "points", "masked", "dynamics"):
+for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "encoder", "points", "masked", "many_paths", "dynamics"):
 
     rule:
         name:

@@ -109,6 +109,7 @@ def tiny_book(tmp_path, monkeypatch):
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
     shutil.copy(ROOT / "_config.yml", tmp_path)
     shutil.copytree(ROOT / "_ext", tmp_path / "_ext")
+    shutil.copytree(ROOT / "_static", tmp_path / "_static")
     monkeypatch.setattr(build_book, "ROOT", tmp_path)
     monkeypatch.setattr("sys.argv", ["build_book"])
     return tmp_path

@@ -257,7 +257,7 @@ def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)
     )
     alone = sum(len(run["widths"]) for run in configuration["sampling"])
-    alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics"))
+    alone += sum(len(configuration[stage]) for stage in ("skips", "calibration", "evidences", "dynamics", "many_paths"))
     alone += sum(len(configuration.get(stage, [])) for stage in ("encoder", "points"))
     assert len(found) == of_networks + alone
 

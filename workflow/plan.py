@@ -36,6 +36,7 @@ STAGES = {
     "encoder": experiments.EncodedHeads,
     "points": experiments.EncodedPoints,
     "masked": experiments.MaskedEncoder,
+    "many_paths": experiments.ManyPaths,
     "dynamics": experiments.Diagram,
 }
 ALONE = tuple(stage for stage, one in STAGES.items() if not issubclass(one, OnNetwork))

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from statmech_attention.dmft import Dynamics, Window
 
 
-def continuation(model: Dynamics, window: Window, measure: Callable, *, progress: bool | None = None) -> Any:
+def continuation(model: Dynamics, window: Window, measure: Callable) -> Any:
     """Apply `measure` of (model, window) along a model's last axis, from where the neighbour ended."""
     if len(model.shape) < 2:
         raise ValueError(
@@ -23,7 +23,7 @@ def continuation(model: Dynamics, window: Window, measure: Callable, *, progress
     ways = len(model.shape) - 1
     parameters = {name: np.broadcast_to(getattr(model, name), model.shape) for name in ("beta", "gamma", "epsilon")}
     found = []
-    for number in tqdm(range(model.shape[-1]), unit="network", disable=None if progress is None else not progress):
+    for number in tqdm(range(model.shape[-1]), unit="network", disable=None):
         one = measure(model.at(**{name: values[..., number] for name, values in parameters.items()}), window)
         window = one.window
         rest, structure = jax.tree.flatten(one._replace(window=None))

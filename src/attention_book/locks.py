@@ -27,12 +27,3 @@ def alone(path: Path, *, wait: bool = False) -> Iterator[None]:
         with contextlib.suppress(OSError):
             path.unlink()  # while it is held: whoever waits for it makes a new one
         lock.release()
-
-
-@contextmanager
-def in_turn(path: Path) -> Iterator[None]:
-    """Hold a lock file after waiting for it, or nothing where it cannot be written."""
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            held.enter_context(alone(path, wait=True))
-        yield

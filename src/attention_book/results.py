@@ -50,15 +50,6 @@ def save(
     `inputs` are digests, by name, of the records that it was computed from; `revision` is raised when
     numbers are meant to change; `maker` names the experiment.
     """
-    taken = {_PARAMETERS, _PROVENANCE} & set(dataset.attrs)
-    if taken:
-        raise ValueError(f"dataset: wanted no attributes named {sorted(taken)}: they are kept for the record.")
-    if maker is not None and not isinstance(maker, str):
-        raise ValueError(f"maker: wanted the name of an experiment, got {maker!r}.")
-    if seed is not None:
-        checks.seed("seed", seed)
-    if wall_seconds is not None:
-        checks.at_least("wall_seconds", wall_seconds, 0)
     facts = {
         **provenance(),
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),

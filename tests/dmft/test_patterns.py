@@ -1,4 +1,4 @@
-"""Pattern ensembles, the positional code, correlations."""
+"""Pattern ensembles and the positional code."""
 
 import jax
 import numpy as np
@@ -70,28 +70,9 @@ def test_positional_code_is_binary(bits):
     np.testing.assert_array_equal(found, [code(slot, bits) for slot in range(2**bits)])
 
 
-@pytest.mark.parametrize("features, sites", [(1, 4), (2, 1), (4, 9)])
-def test_correlations_are_averages_over_sites(features, sites):
-    patterns = dmft.random_patterns(jax.random.key(5), features=features, sites=sites, window=2)
-    found, words = dmft.correlations(patterns), {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
-    assert len(found.subsets) == 2 ** (features - 1)
-    for row, subset in enumerate(found.subsets):
-        for name in MATRICES:
-            for feature in range(features):
-                terms = [
-                    np.prod([words["output"][b, i] for b in subset]) * words[name][feature, i] for i in range(sites)
-                ]
-                np.testing.assert_allclose(getattr(found, name)[row, feature], np.mean(terms), atol=1e-15)
-    np.testing.assert_allclose(
-        found.value[:features].T, dmft.pair_correlations(patterns.value, patterns.output), atol=1e-15
-    )
-
-
-def test_repeated_sites_keep_correlations(published):
+def test_sites_are_repeated(published):
     repeated = dmft.segment_patterns(seed=1, sites=297)
     np.testing.assert_array_equal(repeated.query.words, np.repeat(published.query.words, 3, axis=1))
-    for one, other in zip(dmft.correlations(repeated)[1:], dmft.correlations(published)[1:], strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-15)
 
 
 TABLES = (np.ones((2, 5)), np.ones((2, 1)))

@@ -26,7 +26,7 @@ order_parameters = jax.jit(lambda point: coordinates.order_parameters(point, FAC
 def log_prior(point):
     widths = jnp.asarray(LAYOUT.widths)
     constant = _bartlett.prior_constant(LAYOUT.widths, FACTORS)
-    terms = _bartlett.chain_potential(point, widths, FACTORS) + _bartlett.chain_order_one(point, FACTORS)
+    terms = _bartlett.chain_potential(point, widths, FACTORS) + coordinates.order_one(point, FACTORS)
     return -terms - constant
 
 

@@ -79,10 +79,11 @@ def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling(
     assert np.all(left < 0.1 * gap + 4 * exact.output.error) and np.all(exact.output.error < 0.1 * gap)
 
 
-def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction():
+@pytest.mark.parametrize("width", [1, 20])
+def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction(width):
     """At a temperature far above the labels the posterior is the prior, whose mean is the Gaussian-process limit."""
     train, labels, _ = problem.inputs(4)
-    solution = sma.solve(sma.Problem(train, labels, layers=(2, 2), width=20, temperature=1e9))
+    solution = sma.solve(sma.Problem(train, labels, layers=(2, 2), width=width, temperature=1e9))
     found = sampling.corrected(solution)
     assert found.prediction is None
     for one, other in zip(found.order_parameters, sma.theory.gp_order_parameters((2, 2)), strict=True):
@@ -99,6 +100,8 @@ def test_the_evidence_agrees_with_a_grid(width):
     np.testing.assert_array_less(np.abs(found.output.mean - mean), 4 * found.output.error)
     assert found.effective_size > 0.6 * 2 * 16 * (256 + 64)
     # Both approximations miss terms of order 1/N.
+    # Its correction leaves 1/N, with a coefficient that falls with the load.
+    assert abs(sma.solve(known).log_evidence(corrected=True) - evidence) < 4 / width**2
     assert abs(found.laplace - evidence) < 1 / width
     assert abs(found.theory - evidence) < 2 / width
 
@@ -139,6 +142,9 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     error = drawn.std(ddof=1) / math.sqrt(drawn.size) / drawn.mean()
     assert abs(found.log_evidence.mean - np.log(drawn.mean())) < 4 * np.hypot(error, found.log_evidence.error)
     assert found.log_evidence.error < 0.02 and error < 0.05
+    # The leading order is off by much more than its correction leaves, also with fewer columns than paths.
+    left = sma.solve(narrow).log_evidence(corrected=True) - found.log_evidence.mean
+    assert 0 < left < 0.35 * (found.theory - found.log_evidence.mean)
 
 
 def test_few_effective_points_are_warned_of():
@@ -151,13 +157,13 @@ def test_few_effective_points_are_warned_of():
 
 
 def test_what_has_no_correction_is_refused():
-    (train, labels, _), (wider, _, _) = problem.inputs(1), problem.inputs(2)
+    train, labels, _ = problem.inputs(1)
     good = sma.Problem(train, labels, layers=(1,), width=30, temperature=0.2)
     with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
         sampling.corrected(sma.solve_sweep(good, widths=[30], temperatures=[0.2]))
     with pytest.raises(ValueError, match="wanted a finite width"):
         sampling.corrected(sma.solve(good.replace(width=np.inf)))
-    with pytest.raises(ValueError, match="as many neurons as partial paths, got N_1 = 1 for 2"):
-        sampling.corrected(sma.solve(sma.Problem(wider, labels, layers=(2,), width=(1, 5), temperature=0.2)))
+    with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
+        sma.solve_sweep(good, widths=[30], temperatures=[0.2]).log_evidence(corrected=True)
     with pytest.raises(ValueError, match="points: wanted a power of two"):
         sampling.importance(good, points=100, key=jax.random.key(0))

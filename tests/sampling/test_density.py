@@ -34,7 +34,7 @@ def data(request, problem, monkeypatch):
 def plain(point, problem, factors):
     """The potential by automatic differentiation alone."""
     energy = sma.theory.energy(problem, order_parameter(point, factors))
-    chain = _bartlett.chain_potential(point, jnp.full(3, WIDTH), factors) + _bartlett.chain_order_one(point, factors)
+    chain = _bartlett.chain_potential(point, jnp.full(3, WIDTH), factors) + coordinates.order_one(point, factors)
     return chain + 0.5 * len(problem.labels) * energy
 
 

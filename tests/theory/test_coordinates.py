@@ -118,5 +118,5 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
     wanted += wishart(5, columns).logpdf(schur)
     wanted += np.linalg.slogdet(np.asarray(jax.jacfwd(blocks)(point)))[1]
     found = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
-    found += _bartlett.chain_order_one(point, factors)
+    found += coordinates.order_one(point, factors)
     assert -float(found) - _bartlett.prior_constant(widths, factors) == pytest.approx(float(wanted), rel=1e-9)

@@ -81,7 +81,7 @@ def words(task: str, seed: int, train: int, test: int) -> Words:
 def encoded_task(
     words: Words, networks: Mapping[str, Sequence], fitted: int, directions: int, skips: bool = False
 ) -> EncodedTask:
-    """Return `tasks.encoded_sentences` for several networks at once, and the pooled embeddings.
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings.
 
     Features are fitted to the first `fitted` sentences.
     """
@@ -237,6 +237,6 @@ def stored_inputs(recorded: xr.Dataset) -> Stored:
     train, test = (jnp.asarray(STEP * recorded[name].values) for name in ("stored_inputs", "stored_test_inputs"))
     labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
     # All layers of the deep network have as many heads as the encoder's.
-    layers = (round(train.shape[1] ** (1 / count)),) * count
+    same = (round(train.shape[1] ** (1 / count)),) * count
     tests = AttentionedInputs(test, tuple(map(len, kept)))
-    return Stored(AttentionedInputs(train, layers), labels, kept, tests, test_labels)
+    return Stored(AttentionedInputs(train, same), labels, kept, tests, test_labels)

@@ -62,11 +62,11 @@ def ordered(networks: Mapping[str, HeadsOfNetwork], measure: str, by: str, *, wi
     return ordering(scores, drops, layers=layers, within=within)
 
 
-def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) -> dict[str, HeadsOfNetwork]:
+def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
 
-    Measures are the theory's scores and own drops, at the given widths or at all, the evidence lost
-    if it is there, and all criteria of the pruning.
+    Measures are the theory's scores and own drops, the evidence lost if it is there, and all criteria
+    of the pruning.
     """
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
@@ -76,18 +76,12 @@ def recorded_heads(folder: str | os.PathLike, widths: Sequence | None = None) ->
         evidence = path.with_name(path.name.replace("pruning", "evidence", 1))
         lost = results.load(evidence) if evidence.is_file() else None
         network = load_network(path.with_name(path.name.replace("pruning", "network", 1)))
-        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, widths, network.layers)
-    wanted = [f"theory, {kind}, N = {width:g}" for width in widths or () for kind in _DEFINITIONS]
-    missing = [name for name in wanted if not any(name in one.measures for one in found.values())]
-    if missing:
-        raise ValueError(f"widths: wanted some that a theory was solved at, got others: no {'; no '.join(missing)}.")
+        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, network.layers)
     return found
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, widths: Sequence | None, layers: tuple) -> HeadsOfNetwork:
-    scores = pruned["theory_score"].mean("draw")
-    solved = [float(width) for width in pruned["width"].values]
-    known = solved if widths is None else [width for width in widths if width in solved]
+def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, layers: tuple) -> HeadsOfNetwork:
+    scores, known = pruned["theory_score"].mean("draw"), [float(width) for width in pruned["width"].values]
     measures = {
         f"theory, {kind}, N = {width:g}": scores.sel(definition=kind, width=width).values
         for kind in _DEFINITIONS

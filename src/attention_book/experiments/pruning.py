@@ -127,7 +127,9 @@ def pruning_samples(suite: OneShotSuite, name: str | None, *, seed: int, example
 
 def _theory(path: Path, network: TrainedNetwork) -> xr.DataArray:
     """The theory's order parameters, at the best temperature of each width."""
-    found, dimensions = results.load(path).get("order_parameter"), ("draw", "width", "path", "path_other")
+    found, dimensions = results.load(path).get("order_parameter"), ("draw", "width", "path", "other_path")
+    if found is not None and "path_other" in found.dims:  # as in the first records
+        found = found.rename(path_other="other_path")
     paths = len(network.vectors)
     if found is None or set(found.dims) != set(dimensions) or found.sizes["path"] != paths:
         got = "none" if found is None else dict(found.sizes)

@@ -132,7 +132,7 @@ def _summary(found: xr.Dataset, outputs: np.ndarray, drawn: Draw) -> xr.Dataset:
     labels = np.stack([np.asarray(seen.labels) for seen in drawn.tests.values()])
     means = Estimate(*(values.reshape(labels.shape) for values in estimate(outputs)))
     accuracies = [mean_accuracy(Estimate(*one), right) for *one, right in zip(*means, labels, strict=True)]
-    overlaps, paths, tests = found["order_parameter"].values, ("path", "path_other"), ("test_set", "example")
+    overlaps, paths, tests = found["order_parameter"].values, ("path", "other_path"), ("test_set", "example")
     return xr.Dataset(
         {
             "accuracy": ("test_set", [one.mean for one in accuracies]),

@@ -113,7 +113,7 @@ class Skips(Experiment):
             {
                 "accuracy": (both, hits[:-1]),
                 "gp_accuracy": ("temperature", hits[-1]),
-                "order_parameter": ((*both, "path", "path_other"), sweep.order_parameter[:-1]),
+                "order_parameter": ((*both, "path", "other_path"), sweep.order_parameter[:-1]),
                 "gradient_norm": (both, sweep.gradient_norm[:-1]),
                 "output": (("temperature", "example"), outputs[0]),
             },
@@ -128,7 +128,7 @@ class Skips(Experiment):
         drawn = posterior(problem, key=key, test=trial.test, chains=replace(sizes, progress=False))
         output, overlap = estimate(drawn["output"]), estimate(drawn["order_parameter"])
         hits = mean_accuracy(output, np.asarray(trial.test_labels))
-        gap, paths = theory["output"].sel(temperature=temperature).values - output.mean, ("path", "path_other")
+        gap, paths = theory["output"].sel(temperature=temperature).values - output.mean, ("path", "other_path")
         return xr.Dataset(
             {
                 "exact_accuracy": hits.mean,
@@ -147,5 +147,5 @@ class Skips(Experiment):
 
 def _named(found: xr.Dataset, kind: str) -> xr.Dataset:
     """Rename variables and paths by kind, since the two have different numbers of paths."""
-    axes = {name: f"{name}_{kind}" for name in ("path", "path_other") if name in found.dims}
+    axes = {name: f"{name}_{kind}" for name in ("path", "other_path") if name in found.dims}
     return found.rename({**axes, **{name: f"{name}_{kind}" for name in found.data_vars}})

@@ -124,10 +124,10 @@ class Theory(_Points):
         starts = [None if wider is None else _start(wider, index) for index in range(len(temperatures))]
         dataset, solutions = solved_points(draw, width, temperatures, starts, step)
         best = int(np.argmax(dataset["accuracy"].values[0]))
-        dataset["order_parameter"] = (("path", "path_other"), np.asarray(solutions[best].order_parameter))
+        dataset["order_parameter"] = (("path", "other_path"), np.asarray(solutions[best].order_parameter))
         dataset = dataset.merge(_aligned(draw, solutions[best].order_parameter))
         for layer, values in enumerate(zip(*(found.order_parameters for found in solutions), strict=True), 1):
-            own = (f"path_{layer}", f"path_{layer}_other") if values[0].ndim else ()
+            own = (f"path_{layer}", f"other_path_{layer}") if values[0].ndim else ()
             dataset[f"{_STARTS}{layer}"] = (("temperature", *own), np.stack(values))
         return dataset
 
@@ -194,7 +194,7 @@ class NarrowHeads(_Points):
         dataset, solutions = solved_points(narrow, width, temperatures, larger or [None] * len(temperatures), step)
         dataset["log_evidence"] = ("temperature", [float(log_evidence(one)) for one in solutions])
         overlaps = np.stack([np.asarray(one.order_parameter, np.float32) for one in solutions])
-        dataset["order_parameter"] = (("temperature", "path", "path_other"), overlaps)
+        dataset["order_parameter"] = (("temperature", "path", "other_path"), overlaps)
         return dataset, solutions
 
 

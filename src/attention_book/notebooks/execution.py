@@ -1,10 +1,9 @@
 """One notebook through papermill, with the kernel of the Python that runs this."""
 
-import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Iterator, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ def execute(notebook, source: Path, given: dict[str, Any], partial: Path, target
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    with tempfile.TemporaryDirectory() as folder, _own_kernel():
+    kernel_environment(os.environ)
+    with tempfile.TemporaryDirectory() as folder:
         # papermill reads .ipynb only, and given a notebook object it would store all of it as the "input path".
         copy = Path(folder) / f"{source.stem}.ipynb"
         nbformat.write(notebook, copy)
@@ -66,17 +66,3 @@ def kernel_environment(environment: MutableMapping[str, str]) -> None:
 def _lost_the_port(error: Exception) -> bool:
     in_use = getattr(error, "errno", None) == errno.EADDRINUSE or "Address already in use" in str(error)
     return in_use or "Kernel died before replying to kernel_info" in str(error)
-
-
-@contextlib.contextmanager
-def _own_kernel() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in ("JUPYTER_PREFER_ENV_PATH", "JUPYTER_PATH")}
-    kernel_environment(os.environ)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -1,7 +1,6 @@
 """Helpers for the pages of the book; outside a notebook they do nothing."""
 
 import importlib.util
-import numbers
 import os
 import re
 import sys
@@ -129,18 +128,9 @@ def versions() -> dict[str, str]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, str | bool | int | float):
-        # A NumPy float64 is a float as well; its repr is not that of one.
-        return float(value) if isinstance(value, float) else value
-    if isinstance(value, numbers.Number):
-        return value.item() if hasattr(value, "item") else value
-    if hasattr(value, "dtype") and hasattr(value, "item"):
-        if value.size != 1:
-            raise ValueError(
-                f"glue {name!r}: wanted one number, got shape {tuple(value.shape)}. Glue entries one by one."
-            )
-        return value.item()
-    return value
+    if getattr(value, "size", 1) != 1:
+        raise ValueError(f"glue {name!r}: wanted one number, got shape {value.shape}. Glue entries one by one.")
+    return value.item() if hasattr(value, "item") else value  # the repr of a NumPy number is not that of Python's
 
 
 def _title(path: Path) -> str:

@@ -20,7 +20,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
 _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
-_BOUNDS = {"gt", "ge", "lt", "le", "allow_inf_nan", "multiple_of"}
 _PATH = "path"
 # A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -117,8 +116,6 @@ def read_parameters(cell) -> dict[str, Parameter]:
     if len(read) < lines:  # papermill skips other lines
         raise Refused(f"parameters cell: wanted {lines} different lines `name: type = value  # help`, got {len(read)}.")
     allowed = cell.metadata.get("allowed", {})
-    if unknown := set(allowed) - set(read):
-        raise Refused(f"parameters cell: allowed values of {', '.join(sorted(unknown))}, which it does not define.")
     return {name: _parameter(one, allowed.get(name)) for name, one in read.items()}
 
 
@@ -143,8 +140,6 @@ def _parameter(read, allowed) -> Parameter:
     one = Parameter(read.name, kind, default, read.help, allowed)
     if one._entry_type not in _SCALARS or kind not in (one._entry_type, f"list[{one._entry_type}]"):
         raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
-    if isinstance(allowed, dict) and not set(allowed) <= _BOUNDS:
-        raise Refused(f"{where}: wanted bounds out of {', '.join(sorted(_BOUNDS))}, got {allowed!r}.")
     try:
         return replace(one, default=one.convert(default))
     except (Refused, SchemaError, TypeError) as error:

@@ -15,19 +15,17 @@ from attention_book.plotting.style import DARK, axes_or_new
 def overlap_series(
     values: ArrayLike,
     *,
-    start: int = 1,
     symbol: str = "m^o",
     style: str = "-",
-    alpha: float = 1.0,
     axes: Axes | None = None,
 ):
     """Overlaps `(steps, features)` against time; without a `symbol` not in the legend."""
     axes, values = axes_or_new(axes), np.asarray(values)
-    times = start + np.arange(len(values))
+    times = 1 + np.arange(len(values))
     for feature, line in enumerate(values.T):
         label = f"${symbol}_{{{feature + 1}}}$" if symbol else "_"
         colour = FEATURE_COLOURS[feature % len(FEATURE_COLOURS)]
-        axes.plot(times, line, style, color=colour, alpha=alpha, label=label, linewidth=1.4, markersize=3)
+        axes.plot(times, line, style, color=colour, label=label, linewidth=1.4, markersize=3)
     axes.set(xlabel="time $t$", ylabel="overlap")
     return axes
 

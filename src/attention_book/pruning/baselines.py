@@ -88,7 +88,7 @@ def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layer
     """Return the accuracy of the whole network, without all heads of layer 1, 2, .., and without any head."""
     layer = head_indices(layers)[:, 0]
     each = [np.flatnonzero(layer == number) for number in range(layer.max() + 1)]
-    orders: list[ArrayLike] = [np.array([], int), *each, np.arange(len(layer))]
+    orders = [layer[:0], *each, np.arange(len(layer))]
     curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
     return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
 

@@ -61,16 +61,8 @@ def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) 
 
     The shares sum to 1; the last one can be negative.
     """
-    layers = chain(layers)
-    parts, wanted = (
-        [checks.known(name, one, "paths paths") for name, one in (("weights", weights), ("covariance", covariance))],
-        (layers.paths,) * 2,
-    )
-    if any(one.shape != wanted for one in parts):
-        raise ValueError(f"weights, covariance: wanted shape {wanted}, got {parts[0].shape} and {parts[1].shape}.")
-    for name, one in zip(("weights", "covariance"), parts, strict=True):
-        check_semi_definite(name, one)
-    whole = parts[0] * parts[1] / np.sum(parts[0] * parts[1])
+    layers, products = chain(layers), np.asarray(weights) * np.asarray(covariance)
+    whole = products / products.sum()
     skips, through = (layers.path_heads < 0).all(axis=1), (layers.path_heads >= 0).all(axis=1)
     alone, inside = whole[np.ix_(skips, skips)].sum(), whole[np.ix_(through, through)].sum()
     return np.array([alone, inside, 1 - alone - inside])

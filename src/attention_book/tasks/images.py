@@ -4,6 +4,7 @@ The first time they are decoded by torchvision and kept as one compressed file p
 0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -83,11 +84,14 @@ def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
     checks.refuse_folder(path)
     if not path.exists():
         # Only here: torch is slow to import and not needed again.
-        from attention_book.locks import in_turn
+        from attention_book.locks import alone
         from attention_book.tasks._decode import decode
 
-        # One process unpacks and decodes; those that come meanwhile wait for its file.
-        with in_turn(path.with_suffix(".lock")):
+        # One process unpacks and decodes; those that come meanwhile wait for its file. Where no lock can be
+        # written, the work itself says why.
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                held.enter_context(alone(path.with_suffix(".lock"), wait=True))
             if not path.exists():
                 images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
                 if _digest(images.pixels, images.starts, images.names) != _DIGESTS[name]:

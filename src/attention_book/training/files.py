@@ -11,7 +11,7 @@ import xarray as xr
 from attention_book import results
 from attention_book.training.network import CURVE, TrainedNetwork
 from statmech_attention import checks
-from statmech_attention.layers.chains import Stage, chain, layers_from_json, layers_to_json
+from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
 
 
@@ -23,21 +23,15 @@ def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any
 
 def network_dataset(network: TrainedNetwork) -> xr.Dataset:
     """A trained network as `save_network` writes it."""
-    variables = {
-        "vectors": (("path", "feature"), network.vectors),
-        "readout_order_parameter": network.order_parameters[-1],
-    }
+    variables: dict[str, Any] = {"vectors": (("path", "feature"), network.vectors)}
     for layer in range(1, len(network.layers) + 1):
         head = f"head_{layer}"
         value = f"value_{layer}" if len(network.value_norms[layer - 1]) != len(network.queries[layer - 1]) else head
         variables[f"queries_{layer}"] = ((head, "dimension", "feature"), network.queries[layer - 1])
         variables[f"keys_{layer}"] = ((head, "dimension", "feature"), network.keys[layer - 1])
         variables[f"value_norms_{layer}"] = ((value,), network.value_norms[layer - 1])
-    for stage, overlap in zip(chain(network.layers).stages[:-1], network.order_parameters[:-1], strict=True):
-        layer = stage.place + 1
-        partial = f"{'inner' if stage.inner else 'partial'}_path_{layer}"
-        inner = [f"head_{layer}"] if stage.inner else []
-        variables[_overlap_name(stage)] = ((*inner, partial, f"{partial}_other"), overlap)
+    for stage, overlap in zip(chain(network.layers).stages, network.order_parameters, strict=True):
+        variables[stage.variable] = (stage.axes[: np.ndim(overlap)], overlap)
     if network.offsets is not None:
         variables["offsets"], variables["bias"] = (("path",), network.offsets), network.bias
     for column, name in enumerate(CURVE):
@@ -75,12 +69,15 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
         raise ValueError(f"keys of shapes {[one.shape for one in keys]}, queries {[one.shape for one in queries]}")
     if not all(np.isfinite(array).all() for array in (*queries, *keys, vectors)):
         raise ValueError("NaN or infinity among its weights")
-    overlaps = (dataset[_overlap_name(stage)].values for stage in chain(read).stages[:-1])
+    # The first networks have `order_parameter_1` in place of `order_parameter`, and another name for the last one.
+    *names, last = (stage.variable for stage in chain(read).stages)
+    names = [name if name in dataset else f"{name}_1" for name in names]
+    last = "readout_order_parameter" if "readout_order_parameter" in dataset else last
     return TrainedNetwork(
         queries,
         keys,
         vectors,
-        (*overlaps, dataset["readout_order_parameter"].values),
+        tuple(dataset[name].values for name in (*names, last)),
         each("value_norms"),
         int(dataset.attrs["width"]),
         np.stack([dataset[name].values for name in CURVE], axis=1),
@@ -88,7 +85,3 @@ def _network(dataset: xr.Dataset) -> TrainedNetwork:
         read,
         *((dataset["offsets"].values, float(dataset["bias"])) if "offsets" in dataset else ()),
     )
-
-
-def _overlap_name(stage: Stage) -> str:
-    return f"{'head_' if stage.inner else ''}order_parameter_{stage.place + 1}"

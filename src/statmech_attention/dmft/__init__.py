@@ -13,7 +13,7 @@ numbers out of range and windows whose shape is not the model's. With arrays of 
     dmft.lyapunov_spectrum(model, window, steps=30_000).exponents
 """
 
-from statmech_attention.dmft.averages import Correlations, correlations, pair_correlations
+from statmech_attention.dmft.averages import pair_correlations
 from statmech_attention.dmft.diagrams import Attractors, Bifurcation, attractors, bifurcation_diagram
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
@@ -33,7 +33,6 @@ from statmech_attention.dmft.windows import Window, initial_window, window_from_
 __all__ = [
     "Attractors",
     "Bifurcation",
-    "Correlations",
     "Dynamics",
     "LyapunovSpectrum",
     "Onset",
@@ -47,7 +46,6 @@ __all__ = [
     "advance",
     "attractors",
     "bifurcation_diagram",
-    "correlations",
     "damage",
     "dynamics",
     "floquet_multipliers",

@@ -1,11 +1,10 @@
-r"""Averages over sites: correlations of patterns, on which alone the mean field depends, and a short sum.
+r"""Averages over sites, as a short sum, and pair correlations of patterns.
 
 $\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle
 = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ over the distinct columns of $W^o$,
 (B11).
 """
 
-import itertools
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -14,21 +13,6 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.dmft.patterns import MATRICES, PatternMatrix, Patterns
-
-
-class Correlations(NamedTuple):
-    r"""$C^{o\alpha}_{T,a} = \langle \prod_{b \in T} W^o_b \, W^\alpha_a \rangle$ for all sets $T$ of odd size, (B9).
-
-    Attributes:
-        subsets: the sets $T$, smallest first; the first $M$ are single patterns.
-        query, key, value, output: `(subsets, features)`.
-    """
-
-    subsets: tuple[tuple[int, ...], ...]
-    query: Float[Array, "subsets features"]
-    key: Float[Array, "subsets features"]
-    value: Float[Array, "subsets features"]
-    output: Float[Array, "subsets features"]
 
 
 class Terms(NamedTuple):
@@ -47,23 +31,6 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
         other: $W'$, its columns.
     """
     return one.words @ other.words.T / one.words.shape[1]
-
-
-@checks.objects
-def correlations(patterns: Patterns) -> Correlations:
-    r"""Return $C^{o\alpha}_{T,a}$ of (B9) for all $2^{M-1}$ sets $T$ of odd size.
-
-    Args:
-        patterns: `Patterns` with known values, not traced.
-    """
-    subsets = tuple(
-        subset
-        for size in range(1, patterns.features + 1, 2)
-        for subset in itertools.combinations(range(patterns.features), size)
-    )
-    words = {name: np.asarray(getattr(patterns, name).words) for name in MATRICES}
-    products = np.stack([np.prod(words["output"][list(subset)], axis=0) for subset in subsets])
-    return Correlations(subsets, *(jnp.asarray(products @ words[name].T / patterns.sites) for name in MATRICES))
 
 
 def site_terms(patterns: Patterns) -> Terms:

@@ -41,6 +41,13 @@ class Stage(NamedTuple):
         return f"order_parameter_{self.place + 1}" if self.place else "order_parameter"
 
     @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of this variable."""
+        names = ("head", "partial_path", "other_partial_path") if self.inner else ("path", "other_path")
+        suffix = self.variable.rpartition("order_parameter")[2]
+        return tuple(f"{name}{suffix}" for name in names)
+
+    @property
     def width_name(self) -> str:
         """Symbol of the stage's width."""
         return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"

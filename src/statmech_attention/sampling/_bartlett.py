@@ -50,12 +50,6 @@ def chain_potential(
     return 0.5 * layer_shares(widths, factors) @ terms
 
 
-def chain_order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
-    r"""$\sum_l \sum_i i \ln F_{l,ii}$: what $-\ln p$ of the chain has besides, and the action leaves out."""
-    pieces = zip(factors.places, factors.counts, strict=True)
-    return jnp.asarray(np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])) @ point
-
-
 def prior_constant(widths, factors: Factors) -> float:
     """Constant that makes the two terms above minus the logarithm of a normalised density over points."""
     total = 0.0

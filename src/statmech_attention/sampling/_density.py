@@ -17,8 +17,15 @@ import numpy as np
 from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
-from statmech_attention.sampling._bartlett import chain_order_one, chain_potential
-from statmech_attention.theory.coordinates import Factors, layer_shares, logarithms, order_parameter, stacked
+from statmech_attention.sampling._bartlett import chain_potential
+from statmech_attention.theory.coordinates import (
+    Factors,
+    layer_shares,
+    logarithms,
+    order_one,
+    order_parameter,
+    stacked,
+)
 from statmech_attention.theory.derivatives import ActionProblem, action_on, dense_hessian, is_dense, kept_pairs
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
 from statmech_attention.theory.problem import Problem
@@ -79,7 +86,7 @@ def posterior_density(problem: Problem) -> Posterior:
 
 def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
     r"""$-\ln p(\text{point} | D)$ up to a constant: half of $N$ times the action, and a term of order one."""
-    return half_action(point, data, factors) + chain_order_one(point, factors)
+    return half_action(point, data, factors) + order_one(point, factors)
 
 
 def half_action(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
@@ -113,8 +120,8 @@ def _derivatives_of_action(point, data: Posterior, factors: Factors):
     value, gradient, curvature = dense_hessian(point, problem, factors)
     half = 0.5 * jnp.max(data.widths[factors.outer])
     least = jnp.sum(layer_shares(problem.shares, factors) * logarithms(factors))
-    order_one, slope = jax.value_and_grad(chain_order_one)(point, factors)
-    return half * (value - least) + order_one, half * gradient + slope, half * curvature.hessian
+    beside, slope = jax.value_and_grad(order_one)(point, factors)
+    return half * (value - least) + beside, half * gradient + slope, half * curvature.hessian
 
 
 def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coordinates coordinates"]:

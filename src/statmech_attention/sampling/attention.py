@@ -20,11 +20,11 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.sampling._arguments import Chains, run_options
-from statmech_attention.sampling._bartlett import bartlett, chain_order_one, chain_potential
+from statmech_attention.sampling._bartlett import bartlett, chain_potential
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
 from statmech_attention.theory.action import gp_order_parameters
-from statmech_attention.theory.coordinates import layer_shares, logarithms, order_parameters, stacked
+from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters, stacked
 from statmech_attention.theory.evidence import label_nats
 from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.problem import Problem, need_problem
@@ -97,7 +97,7 @@ def attention_posterior(
         if factors is None:
             return total
         point = scale * position[_POINT]
-        return total + chain_potential(point, widths, factors) + chain_order_one(point, factors)
+        return total + chain_potential(point, widths, factors) + order_one(point, factors)
 
     def record(position, data, static):
         own = split(position)

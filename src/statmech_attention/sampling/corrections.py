@@ -8,7 +8,8 @@ $C = (\frac{N}{2} S'')^{-1}$,
     E[g] = g + g' d + 1/2 tr(C g'') + O(1/N^2),      d = -C [ psi' + N/4 tr(C S''') ].
 
 The remainder is of order $1/N^2$ at fixed $\alpha = P/N$, and at fixed $P$, where the action
-changes with $N$, too.
+changes with $N$, too. All moments of the prior are polynomials in $1/N$, so that the expansion holds
+for fewer neurons than partial paths as well, where $U$ has no density.
 """
 
 import math
@@ -22,10 +23,9 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import checked_test
-from statmech_attention.sampling._bartlett import chain_order_one
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
-from statmech_attention.theory.coordinates import Factors, full_rank, order_parameters
+from statmech_attention.theory.coordinates import Factors, full_rank, order_one, order_parameters
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.solution import Solution
@@ -58,8 +58,7 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
         `Corrected(order_parameters, prediction)`.
 
     Raises:
-        ValueError: a batch, infinite width, a layer with fewer neurons than partial paths, test
-            inputs that do not fit.
+        ValueError: a batch, infinite width, test inputs that do not fit.
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
@@ -70,12 +69,6 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
         raise ValueError("solution: wanted a finite width, got infinity, where there is nothing to correct.")
     inputs, architecture = problem.attentioned, problem.architecture
     factors = full_rank(architecture)
-    for stage, width, places in zip(factors.stages, architecture.stage_widths, factors.places, strict=True):
-        if places.size and width <= places[-1]:
-            raise ValueError(
-                f"solution: wanted at least as many neurons as partial paths, got {stage.width_name} = "
-                f"{width:g} for {places[-1] + 1}. Use sampling.posterior."
-            )
     data = posterior_density(problem)
     test = checked_test(test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
@@ -99,7 +92,7 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Fa
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
     bend = jax.lax.map(lambda w: _second(slope, point, w), directions).sum(axis=0)
-    push = jax.grad(lambda p: chain_order_one(p, factors))(point) + 0.5 * bend
+    push = jax.grad(lambda p: order_one(p, factors))(point) + 0.5 * bend
     shift = -directions.T @ (directions @ push)
 
     def observed(p):

@@ -24,7 +24,6 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._bartlett import (
     bartlett,
-    chain_order_one,
     chain_potential,
     prior_constant,
     prior_points,
@@ -33,7 +32,7 @@ from statmech_attention.sampling._density import Laplace, Posterior, label_energ
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory.action import smallest_entropy
-from statmech_attention.theory.coordinates import Factors, order_parameter
+from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
@@ -169,7 +168,7 @@ def weighted(
     def one(point):
         white = whiten @ (point - around.mode)
         near = log_t - 0.5 * (degrees + size) * jnp.log1p(white @ white / degrees)
-        chain = chain_potential(point, data.widths, factors) + chain_order_one(point, factors)
+        chain = chain_potential(point, data.widths, factors) + order_one(point, factors)
         proposed = jnp.logaddexp(jnp.log(share) + near, jnp.log1p(-share) - chain - constant)
         overlap = order_parameter(point, factors)
         found = {"order_parameter": overlap}

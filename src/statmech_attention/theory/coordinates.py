@@ -230,6 +230,13 @@ def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " stages"]
     return jnp.sum(layer_shares(shares, factors) * (entries(point, factors) ** 2 - 2 * logarithms(factors) * point))
 
 
+@jax.jit
+def order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
+    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$, (C1): what $-\ln p$ of the order parameters has besides $\frac N2 S$."""
+    pieces = zip(factors.places, factors.counts, strict=True)
+    return jnp.asarray(np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])) @ point
+
+
 def stacked(numbers) -> Float[Array, " numbers"]:
     """Known numbers, or traced ones, as one array; the known ones compile nothing."""
     if checks.concrete(*numbers):

@@ -11,25 +11,37 @@ from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import energy
-from statmech_attention.theory.coordinates import full_rank, logarithms, order_parameter
+from statmech_attention.theory.coordinates import full_rank, logarithms, order_one, order_parameter
+from statmech_attention.theory.derivatives import action_problem, dense_hessian, entropy_curvature
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
 
 @checks.objects
-def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
+def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array, "*batch"]:
     r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
+
+    Corrected it has in addition $-\frac12 \ln \det (S''_0)^{-1} S''(x^*) - \psi(x^*)$, (V4): with
+    $\psi$ of (C1) and the Hessian of $S$ in the good coordinates, with labels and without. An error of
+    order $1/N$ is left.
 
     $S_0 = \sum_l d_l N_l / N_{max}$, the smallest entropy, normalises the prior of the order
     parameters, and differs between networks of different numbers of paths. Terms left out do not
-    grow with $N$.
+    grow with $N$, but with the number of paths.
 
     Args:
         solution: a `Solution` or a batch, of any width; exact at infinite width.
+        corrected: add the next order. It forms the Hessian, of $d^2/2$ rows for $d$ paths.
 
     Returns:
         A scalar, or one number per solution of a batch.
+
+    Raises:
+        ValueError: `corrected` of a batch.
+
+    Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
     chain, numbers = solution.attentioned.chain, (solution.width, solution.entropy, solution.energy)
     known = checks.concrete(*jax.tree.leaves(numbers))
@@ -46,7 +58,23 @@ def log_evidence(solution: Solution) -> Float[Array, "*batch"]:
     excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
     examples = solution.attentioned.values.shape[-3]
     labels = examples * chain.outputs
-    return jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
+    leading = jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
+    return leading + _fluctuations(solution) if corrected else leading
+
+
+def _fluctuations(solution: Solution) -> Float[Array, ""]:
+    """The terms of order one, (V4)."""
+    problem = solution.problem
+    factors = full_rank(problem.architecture)
+    data, _ = action_problem(problem, "dense")
+    return _order_one(point_of(solution.order_parameters, factors), data, factors)
+
+
+@jax.jit
+def _order_one(point, data, factors):
+    root = jnp.sqrt(entropy_curvature(jnp.zeros_like(point), data, factors))
+    hessian = dense_hessian(point, data, factors)[2].hessian / jnp.outer(root, root)
+    return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - order_one(point, factors)
 
 
 def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:

@@ -31,10 +31,8 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     outputs = ("output",) * (solution.labels.ndim - 1 - len(own))
     variables = {name: (batch, np.asarray(getattr(solution, name))) for name in _NUMBERS}
     for stage, overlap in zip(solution.attentioned.chain.stages, solution.order_parameters, strict=True):
-        axes = ("head", "partial_path", "other_partial_path") if stage.inner else ("path", "other_path")
-        suffix = stage.variable.rpartition("order_parameter")[2]
-        named = [f"{axis}{suffix}" for axis in axes[: overlap.ndim - len(batch)]]
-        variables[stage.variable] = ((*batch, *named), np.asarray(overlap))
+        axes = (*batch, *stage.axes[: overlap.ndim - len(batch)])
+        variables[stage.variable] = (axes, np.asarray(overlap))
     variables["width"] = (
         (*batch, "width_layer"),
         np.stack([np.asarray(one, float) for one in solution.width], axis=-1),

@@ -100,11 +100,11 @@ class Solution:
         """Return problem, outcome and results on one screen; for a batch their ranges."""
         return _screen(self)
 
-    def log_evidence(self) -> Float[Array, "*batch"]:
-        r"""$\ln p(Y)$ to leading order in $N$; see `statmech_attention.log_evidence`."""
+    def log_evidence(self, *, corrected: bool = False) -> Float[Array, "*batch"]:
+        r"""$\ln p(Y)$ to leading order in $N$, or corrected; see `statmech_attention.log_evidence`."""
         from statmech_attention.theory.evidence import log_evidence  # which takes a Solution
 
-        return log_evidence(self)
+        return log_evidence(self, corrected=corrected)
 
     def head_scores(self, *, definition: str = "both", normalised: bool = True) -> Float[Array, "*batch heads"]:
         """Importance of each head, `(all heads,)`, for every solution; see `statmech_attention.head_scores`."""

@@ -90,13 +90,14 @@ def learn_attention(
         optax.adam(checks.positive("learning_rate", learning_rate)),
     )
     advance = jax.jit(optimiser.update)
-    internal, best, values, solution = optimiser.init(theta), None, [], None
+    internal, values, solution = optimiser.init(theta), [], None
+    best: tuple[float, Any, Any] = (-np.inf, theta, None)
     for step in progress_bar(range(checks.whole("steps", steps) + 1), "steps", progress):
         value, gradient, solution = climb(theta, start=solution)
         values.append(value)
         if not np.isfinite(value):
             raise FloatingPointError(f"the log posterior is {value} after {step} steps. Lower learning_rate.")
-        if best is None or value > best[0]:
+        if value > best[0]:
             best = value, theta, solution
         updates, internal = advance(jax.tree.map(jnp.negative, gradient), internal)
         theta = optax.apply_updates(theta, updates)

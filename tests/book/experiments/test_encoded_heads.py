@@ -11,6 +11,7 @@ from attention_book import results, tasks
 from attention_book.experiments.encoded_heads import CHOSEN_BY
 from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
 
+from ..tasks.encoded import encoded_sentences
 from .shared import *  # noqa: F403
 
 EXPERIMENT = "EncodedHeads"
@@ -43,7 +44,7 @@ def test_one_pass_gives_what_the_encoder_and_its_networks_give_one_by_one():
     np.testing.assert_allclose(found.pooled, tasks.encode(read.encoder, read.tokens).pooled, rtol=1e-6)
     for name, layers in networks.items():
         parts = read.tokens[np.arange(15)], read.tokens[np.arange(15, 45)]
-        wanted = tasks.encoded_sentences(read.encoder, *parts, layers, directions=5)
+        wanted = encoded_sentences(read.encoder, *parts, layers, directions=5)
         values = np.concatenate([wanted.train.values, wanted.test.values])
         inputs = np.asarray(found.networks[name].values)
         assert found.networks[name].layers == wanted.train.layers

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import experiments, tasks
+from attention_book import experiments
 from attention_book.experiments.encoded_inputs import STEP, words
 
+from ..tasks.encoded import encoded_sentences
 from .shared import *  # noqa: F403
 
 EXPERIMENT = "EncodedPoints"
@@ -23,7 +24,7 @@ def problem(recorded):
 def test_inputs_are_those_of_the_encoders_layers_with_skips(problem):
     read = words("made", 0, 60, 40)
     parts = read.tokens[np.arange(20)], read.tokens[np.arange(60, 100)]
-    wanted = tasks.encoded_sentences(read.encoder, *parts, [0, 1], directions=6, skips=True)
+    wanted = encoded_sentences(read.encoder, *parts, [0, 1], directions=6, skips=True)
     assert problem.train.layers == wanted.train.layers == (sma.SkipHeads(3),) * 2
     assert problem.train.values.shape == (30, 16, 6) and problem.validation.values.shape == (20, 16, 6)
     # A path through one head of three has a third of the weight, one through two a ninth: (2) with unit variances.

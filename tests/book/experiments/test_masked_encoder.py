@@ -14,6 +14,7 @@ from attention_book.experiments.linear_probes import Probe, logistic
 from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
 from attention_book.pruning import predictor_contributions, taylor_importance
 
+from ..tasks.encoded import encoded_sentences
 from .shared import *  # noqa: F403
 
 EXPERIMENT = "MaskedEncoder"
@@ -115,7 +116,7 @@ def test_taylor_in_the_encoder_is_that_of_finite_differences(found, read, classi
 def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, classifiers, network):
     one, encoder = found.sel(network=network), classifiers[network].encoder
     parts = read.tokens[np.arange(30)], read.tokens[np.arange(30, 100)]
-    seen = tasks.encoded_sentences(encoder, *parts, [range(2)], directions=6)
+    seen = encoded_sentences(encoder, *parts, [range(2)], directions=6)
     labels = read.labels[:30]
     solved = [sma.solve(sma.Problem(seen.train, labels, width=10, temperature=heat)) for heat in (0.1, 1.0)]
     best = max(solved, key=lambda solution: float(solution.log_evidence()))

@@ -58,17 +58,10 @@ def test_a_kernel_divides_into_skips_heads_and_the_rest(overlap):
     assert found[0] == pytest.approx(overlap[0, 0] * covariance[0, 0] / total)
     assert found[1] == pytest.approx(sum(overlap[i, j] * covariance[i, j] for i in through for j in through) / total)
     assert found.sum() == pytest.approx(1)
-    with pytest.raises(ValueError, match="weights, covariance"):
-        kernel_shares(overlap, np.eye(4), layers=both)
 
 
 def test_matrices_of_no_weights_have_no_shares(overlap):
     takes = [lambda one, take=take: take(one, layers=HEADS) for take in (path_weights, layer_shares, head_shares)]
-    both = (sma.SkipHeads(2), sma.SkipHeads(2))
-    takes += [
-        lambda one: kernel_shares(one, overlap, layers=both),
-        lambda one: kernel_shares(overlap, one, layers=both),
-    ]
     for take in takes:
         with pytest.raises(ValueError, match="wanted a symmetric matrix"):
             take(overlap + np.triu(overlap, 1))

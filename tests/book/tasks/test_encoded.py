@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.tasks import Tokens, encode, encoded_sentences, random_encoder
+from attention_book.tasks import Tokens, encode, random_encoder
 from statmech_attention.layers import Outputs, SkipHeads
+
+from .encoded import encoded_sentences
 
 DEPTH, HEADS, WIDTH = 3, 2, 8
 

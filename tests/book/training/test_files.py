@@ -86,8 +86,17 @@ def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
     dataset = results.load(save_network(network, tmp_path / "network.nc", parameters={}))
     assert set(dataset.attrs) == {"width", "best_step", "layers"} and set(dataset.dims) == {
         *("path", "feature", "dimension", "validation", "head_1", "head_2"),
-        *(f"partial_path_{layer}{other}" for layer in (1, 2) for other in ("", "_other")),
+        *("other_path", "path_2", "other_path_2"),
     }
+
+
+def test_the_first_networks_named_their_order_parameters_otherwise(tmp_path):
+    network = trained_network(parameters_of((2, 3)))
+    dataset = results.load(save_network(network, tmp_path / "network.nc", parameters={}))
+    names = {"order_parameter": "order_parameter_1", "order_parameter_3": "readout_order_parameter"}
+    loaded = load_network(results.save(dataset.rename(names), tmp_path / "first.nc", parameters={}))
+    for found, wanted in zip(loaded.order_parameters, network.order_parameters, strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_another_result_is_not_taken_for_a_network(tmp_path):
@@ -96,7 +105,7 @@ def test_another_result_is_not_taken_for_a_network(tmp_path):
         load_network(path)
 
 
-@pytest.mark.parametrize("lost", ["keys_1", "vectors", "bias", "readout_order_parameter", "layers"])
+@pytest.mark.parametrize("lost", ["keys_1", "vectors", "bias", "order_parameter_3", "layers"])
 def test_a_network_without_a_part_of_it_is_named(tmp_path, lost):
     network = trained_network(initial(jax.random.key(2), (2, 2), 16, 8, 192, biases=True))
     path = save_network(network, tmp_path / "network.nc", parameters={})
