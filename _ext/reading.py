@@ -1,6 +1,7 @@
 """Sphinx extension: what pages load, and what a reader can take with them.
 
-Thebe, which runs cells on a server, is left out: Jupyter Book declares its constants twice on every page, an error in the console.
+Thebe, which runs cells on a server, is left out: Jupyter Book declares its constants twice on every
+page, an error in the console.
 Every page with cells offers its notebook, which `tools/page_notebooks.py` writes.
 """
 

@@ -78,8 +78,10 @@ BAD = [
     (lambda: kernel(others=XI[..., :2]), r"others: wanted \(paths, features\) = \(4, 5\)"),
     (lambda: kernel(sma.AttentionedInputs(jnp.asarray(XI), HEADS), layers=(4,)), r"already has layers \(2, 2\)"),
     (lambda: kernel(order_parameter=np.eye(3)), r"order_parameter: wanted shape \(4, 4\), got \(3, 3\)"),
-    (lambda: sma.theory.path_kernel(XI, XI, 0, -1, layers=HEADS), r"other_path: wanted an index in 0\.\.3, got -1"),
-    (lambda: sma.theory.restrict_paths(UNIT, [0, 0]), r"paths: wanted different indices out of 0\.\.3.* got \[0, 0\]"),
+    (
+        lambda: sma.predict(sma.Problem(XI, LABELS, layers=HEADS, temperature=1), XI, UNIT, paths=[0, 0]),
+        r"paths: wanted different indices out of 0\.\.3.* got \[0, 0\]",
+    ),
     (lambda: sma.accuracy(LABELS, [1.0, 0.0, 1.0]), r"labels: wanted \+1 or -1 everywhere, got 0\.0\. Map the two"),
     (lambda: sma.head_scores(0 * UNIT, layers=HEADS), "order_parameter: wanted an entry other than zero"),
     (lambda: seen(readout=4), r"readout: wanted 'first', .* an index in 0\.\.3, got 4"),

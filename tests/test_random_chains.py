@@ -9,6 +9,7 @@ from chains import EXAMPLES, FEATURES, TEMPERATURE, on_chains
 from layers import brute_force
 
 import statmech_attention as sma
+from attention_book.pruning import masked_outputs, path_contributions
 from statmech_attention import pruning
 from statmech_attention.layers.chains import layers_from_json, layers_to_json
 from statmech_attention.model.architecture import Architecture
@@ -220,8 +221,8 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     outputs = sma.forward(smaller[0], inputs, smaller[1], layers=left)
     close(sma.model.forward_paths(smaller[0], smaller[2]), outputs)
     kept = ~np.isin(np.arange(sum(chain.counts)), both)
-    contributions = pruning.path_contributions(weights, xi)
-    close(pruning.masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
+    contributions = path_contributions(weights, xi)
+    close(masked_outputs(contributions, kept[None], layers=chain.heads)[0], outputs)
     whole = sma.layers.chain(chain.heads)
     parts = whole.keep(pruning.heads.kept_heads(chain.heads, both))[1]
     overlaps = pruning.heads.order_parameters_on(

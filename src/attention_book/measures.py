@@ -10,13 +10,21 @@ from scipy.special import ndtr
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
+
+
+def path_kernel(left: AttentionedInputs, right: AttentionedInputs, path: int, other_path: int):
+    r"""Return $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10), `(examples, others)`."""
+    return left.values[:, path] @ right.values[:, other_path].T / left.values.shape[-1]
 
 
 def principal_overlaps(
     kernel: ArrayLike, labels: ArrayLike
 ) -> tuple[Float[Array, " examples"], Float[Array, " examples"]]:
-    r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps $|v_i \cdot Y| / |Y|$ with the labels."""
+    r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps
+    $|v_i \cdot Y| / |Y|$ with the labels.
+    """
     kernel = jnp.asarray(kernel)
     labels = checks.labels(labels, len(kernel))
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
@@ -25,7 +33,9 @@ def principal_overlaps(
 
 
 def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
-    r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri, Rostamizadeh 2012), 0 for a constant kernel."""
+    r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri,
+    Rostamizadeh 2012), 0 for a constant kernel.
+    """
     kernel = jnp.asarray(kernel)
     labels = checks.labels(labels, len(kernel))
     labels = labels - labels.mean()
@@ -48,7 +58,9 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
 
 
 def class_probabilities(task: HiddenMarkov, inputs: Float[Array, "examples tokens features"]):
-    r"""Return $p(c \mid x)$, `(examples, classes)`, by the forward algorithm, $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$."""
+    r"""Return $p(c \mid x)$, `(examples, classes)`, by the forward algorithm,
+    $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(task.transitions)
     states = task.states / max(task.parallel_noise, 1e-6) ** 2

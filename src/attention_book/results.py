@@ -195,5 +195,5 @@ def hash_files(paths: Iterable[Path], root: Path) -> str:
 
 
 def source_hash() -> str:
-    """Return the SHA-256 of the library's modules and style sheets."""
-    return hash_files((path for pattern in ("*.py", "*.mplstyle") for path in _PACKAGE.rglob(pattern)), _PACKAGE)
+    """Return the SHA-256 of the library's modules."""
+    return hash_files(_PACKAGE.rglob("*.py"), _PACKAGE)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
+from attention_book.pruning import path_contributions
 from attention_book.training.path_form import initial
-from statmech_attention import pruning
 from statmech_attention.layers import chain
 
 EXAMPLES, TOKENS, FEATURES, WIDTH = 40, 5, 12, 8
@@ -49,7 +49,7 @@ def right_answers(parameters, inputs, labels, removed):
 def contributions_of(parameters, inputs):
     attention = sma.attention_from_queries_and_keys(parameters.queries, parameters.keys)
     attentioned = sma.attentioned_inputs(inputs, attention, readout="mean")
-    return pruning.path_contributions(parameters.weights(), attentioned)
+    return path_contributions(parameters.weights(), attentioned)
 
 
 def chain_network():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.measures import path_kernel
 from attention_book.pruning import head_confidence, normalised_by_layer, path_covariance, taylor_importance
 from attention_book.training import trained_network
 from statmech_attention import pruning
@@ -69,7 +70,7 @@ def test_path_covariance_is_the_trace_of_centred_path_path_kernels():
     centring = np.eye(EXAMPLES) - np.full((EXAMPLES, EXAMPLES), 1 / EXAMPLES)
     found = path_covariance(attentioned)
     for one, other in [(0, 0), (1, 2), (3, 0)]:
-        kernel = np.asarray(sma.theory.path_kernel(attentioned, attentioned, one, other))
+        kernel = np.asarray(path_kernel(attentioned, attentioned, one, other))
         assert found[one, other] == pytest.approx(np.trace(centring @ kernel @ centring) / EXAMPLES, rel=1e-10)
     with pytest.raises(ValueError, match="at least two examples"):
         path_covariance(sma.attentioned_inputs(inputs[:1], attention, readout="mean"))

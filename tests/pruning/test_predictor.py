@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import without_layers
-from statmech_attention.pruning import predictor_contributions
+from attention_book.pruning import predictor_contributions, without_layers
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import every_removal, greedy_order, taylor_importance
+from attention_book.pruning import (
+    every_removal,
+    greedy_order,
+    head_drops,
+    path_contributions,
+    pruning_curve,
+    taylor_importance,
+)
 from statmech_attention import pruning
 
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
@@ -18,7 +25,7 @@ def test_drops_are_those_of_networks_that_are_run():
     heads = (2, 3)
     parameters, inputs, labels = network_of(heads)
     whole = right_answers(parameters, inputs, labels, [])
-    drops = pruning.head_drops(contributions_of(parameters, inputs), labels, layers=heads)
+    drops = head_drops(contributions_of(parameters, inputs), labels, layers=heads)
     for head in range(sum(heads)):
         change = whole - right_answers(parameters, inputs, labels, [head])
         assert drops.mean[head] == pytest.approx(change.mean(), abs=1e-12)
@@ -26,20 +33,20 @@ def test_drops_are_those_of_networks_that_are_run():
 
 
 def test_without_its_only_head_a_layer_lets_nothing_through():
-    drops = pruning.head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), layers=(1, 1))
+    drops = head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), layers=(1, 1))
     np.testing.assert_allclose(drops.mean, [0.25, 0.25])
 
 
 def test_curve_is_that_of_networks_that_are_run():
     heads, order = (2, 3), np.array([4, 0, 2])
     parameters, inputs, labels = network_of(heads)
-    found = pruning.pruning_curve(contributions_of(parameters, inputs), labels, order, layers=heads)
+    found = pruning_curve(contributions_of(parameters, inputs), labels, order, layers=heads)
     for removals in range(4):
         share = right_answers(parameters, inputs, labels, order[:removals]).mean()
         assert found.mean[removals] == pytest.approx(share, abs=1e-12)
         assert found.error[removals] == pytest.approx(np.sqrt(share * (1 - share) / (EXAMPLES - 1)), abs=1e-12)
     with pytest.raises(ValueError, match="order: wanted different heads"):
-        pruning.pruning_curve(contributions_of(parameters, inputs), labels, [5], layers=heads)
+        pruning_curve(contributions_of(parameters, inputs), labels, [5], layers=heads)
 
 
 def test_lowest_scores_go_first_and_the_last_head_of_a_layer_stays():
@@ -68,20 +75,20 @@ def test_greedy_order_takes_the_best_step_each_time():
 
 def test_drops_orders_and_taylor_importance_of_a_chain_with_a_skip():
     weights, inputs, matrices, labels = chain_network()
-    contributions = pruning.path_contributions(weights, sma.attentioned_inputs(inputs, matrices, layers=CHAIN))
+    contributions = path_contributions(weights, sma.attentioned_inputs(inputs, matrices, layers=CHAIN))
 
     def right(removed):
         outputs = np.asarray(silenced(weights, inputs, matrices, removed))
         return (outputs.argmax(axis=1) == np.asarray(labels).argmax(axis=1)).astype(float)
 
-    drops = pruning.head_drops(contributions, labels, layers=CHAIN)
+    drops = head_drops(contributions, labels, layers=CHAIN)
     for head in range(4):
         assert drops.mean[head] == pytest.approx((right([]) - right([head])).mean(), abs=1e-12)
     # The only layer that must keep a head is the first.
     assert pruning.removal_order([0.2, 0.1, 0.3, 0.4], layers=CHAIN).tolist() == [1, 2, 3]
     order = greedy_order(contributions, labels, layers=CHAIN)
     assert len(order) == 3 and {2, 3} < set(order.tolist())
-    curve = pruning.pruning_curve(contributions, labels, order, layers=CHAIN)
+    curve = pruning_curve(contributions, labels, order, layers=CHAIN)
     assert curve.mean[-1] == pytest.approx(right(order).mean(), abs=1e-12)
 
     def errors(gates):

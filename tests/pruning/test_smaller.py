@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from attention_book.pruning import masked_outputs, path_contributions
 from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
-from statmech_attention import pruning
 
 from .networks import forward_with_heads_silenced, network_of
 
@@ -43,7 +43,7 @@ def test_smaller_network_equals_the_masked_one(heads, removed):
     check(sma.model.forward_paths(smaller, sma.prune(attentioned, removed)))
     kept = np.ones((1, sum(heads)), bool)
     kept[0, removed] = False
-    check(pruning.masked_outputs(pruning.path_contributions(weights, attentioned), kept, layers=heads)[0])
+    check(masked_outputs(path_contributions(weights, attentioned), kept, layers=heads)[0])
 
 
 @pytest.mark.parametrize("heads, removed", CASES)
@@ -61,7 +61,7 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
         np.testing.assert_allclose(found, overlap, rtol=1e-10, atol=1e-12)
     for norms, values in zip(smaller.value_norms, left.values, strict=True):
         np.testing.assert_allclose(norms, np.linalg.norm(values, axis=(1, 2)))
-    contributions = pruning.path_contributions(smaller, attentioned)
+    contributions = path_contributions(smaller, attentioned)
     np.testing.assert_allclose(contributions.sum(axis=1), wanted, rtol=1e-10, atol=1e-12)
 
 
@@ -71,7 +71,7 @@ def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(rem
     network = trained_network(parameters, layers=SKIPS)
     attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", layers=SKIPS)
     kept = np.isin(np.arange(5), removed, invert=True)
-    masked = pruning.masked_outputs(pruning.path_contributions(network, attentioned), kept[None], layers=SKIPS)[0]
+    masked = masked_outputs(path_contributions(network, attentioned), kept[None], layers=SKIPS)[0]
     smaller = sma.prune(network, removed)
     left = (kept[:2].sum(), kept[2:].sum())
     assert smaller.layers == tuple(sma.SkipHeads(int(count)) for count in left)
@@ -91,11 +91,11 @@ def test_biases_stay_and_offsets_go_with_their_paths():
     network = trained_network(parameters)
     inputs = jax.random.normal(jax.random.key(5), (30, 5, 12))
     seen = sma.attentioned_inputs(inputs, network.attention, readout="mean")
-    contributions = pruning.path_contributions(network, seen)
+    contributions = path_contributions(network, seen)
     np.testing.assert_allclose(contributions.sum(axis=1) + network.bias, network.outputs(seen), atol=1e-6)
     smaller = sma.prune(network, [1, 3])
     kept = np.array([[True, False, True, False, True]])
     wanted = smaller.outputs(sma.attentioned_inputs(inputs, smaller.attention, readout="mean"))
-    masked = pruning.masked_outputs(contributions, kept, layers=(2, 3), bias=network.bias)[0]
+    masked = masked_outputs(contributions, kept, layers=(2, 3), bias=network.bias)[0]
     np.testing.assert_allclose(masked, wanted, atol=1e-6)
     assert abs(network.bias) > 0.01 and np.ptp(network.offsets) > 0.01

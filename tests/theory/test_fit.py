@@ -49,14 +49,12 @@ def test_the_optimum_is_that_of_a_grid(chains, found):
 def test_what_is_told_of_the_search(chains, found):
     assert set(found.slopes) == {"temperature", "variance[0]"} and max(map(abs, found.slopes.values())) < 1e-4
     assert found.held == (1, 2, 3) and found.variance[1:] == (1.0, 1.0, 1.0) and found.at_bound == ()
-    assert found.path[0].temperature == pytest.approx(0.1) and found.path[0].variance == pytest.approx((1.0,) * 4)
-    assert max(trial.log_evidence for trial in found.path) == pytest.approx(found.log_evidence, abs=1e-8)
-    assert found.path[0].steepest > 1
+    assert found.trials > 3
     assert float(found.solution.log_evidence()) == found.log_evidence
     assert found.solution.converged and float(found.solution.temperature) == found.temperature
     assert repr(found).startswith(f"Fit(temperature={found.temperature:.4g}, variance=(")
     first = sma.solve(sma.Problem(*chains, width=6, temperature=0.1))
-    assert found.path[0].log_evidence == pytest.approx(float(first.log_evidence()), rel=1e-9)
+    assert float(first.log_evidence()) < found.log_evidence
 
 
 def test_another_start_ends_in_the_same_place_and_a_variance_held_enters_the_product(chains, found):
@@ -98,25 +96,24 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
     assert float(same) == pytest.approx(found.log_evidence, abs=1e-6)
 
 
-def test_one_kind_of_number_may_stay_as_given_and_a_range_may_end_the_search(chains, found):
+def test_one_kind_of_number_may_stay_as_given_and_a_range_may_end_the_search(chains, found, monkeypatch):
     warm = sma.fit(sma.Problem(*chains, width=6, temperature=0.3), chosen=["variance"])
     assert warm.temperature == 0.3 and set(warm.slopes) == {"variance[0]"} and warm.log_evidence < found.log_evidence
     limit = 2 * found.temperature
     problem = sma.Problem(*chains, width=6, temperature=3 * limit, variance=found.variance)
-    bound = sma.fit(problem, chosen=["temperature"], temperature_range=(limit, 1e2))
+    monkeypatch.setitem(importlib.import_module("statmech_attention.theory.fit")._RANGES, "temperature", (limit, 1e2))
+    bound = sma.fit(problem, chosen=["temperature"])
     assert bound.at_bound == ("temperature",) and bound.temperature == pytest.approx(limit)
     assert bound.slopes["temperature"] < 0 and bound.held == (0, 1, 2, 3)
     assert repr(bound).endswith("at a bound: temperature)")
 
 
 def test_nonsense_is_refused(chains):
-    for options, message in (
-        ({"chosen": ["width"]}, "chosen: wanted one of temperature, variance, got 'width'"),
-        ({"temperature_range": (1.0, 2.0)}, "temperature_range: wanted a range around the start, 0.1"),
-        ({"variance_range": (1.0,)}, "variance_range: wanted the smallest and the largest number, got 1"),
-    ):
+    for options, message in (({"chosen": ["width"]}, "chosen: wanted one of temperature, variance, got 'width'"),):
         with pytest.raises(ValueError, match=message):
             sma.fit(sma.Problem(*chains, width=6), **options)
+    with pytest.raises(ValueError, match="temperature: wanted a start between 0.0001 and 100, got 1e-05"):
+        sma.fit(sma.Problem(*chains, width=6, temperature=1e-5))
     with pytest.raises(ValueError, match=r"wanted known numbers, got traced ones.*log_evidence\(\) there"):
         jax.grad(lambda heat: sma.fit(sma.Problem(*chains, width=6, temperature=heat)).temperature)(0.1)
     with pytest.raises(

@@ -9,8 +9,8 @@ import pytest
 import reference
 
 import statmech_attention as sma
-from attention_book.measures import centred_alignment, principal_overlaps
-from statmech_attention import pruning
+from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
+from attention_book.pruning import predictor_contributions, predictor_vectors
 
 
 @pytest.mark.parametrize("heads", [(1,), (3,), (2, 2), (2, 1, 3)])
@@ -38,16 +38,14 @@ def test_kernel_is_the_weighted_sum_of_path_kernels():
     left = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(3, 4, 5))), (2, 2))
     right = sma.AttentionedInputs(jnp.asarray(rng.normal(size=(2, 4, 5))), (2, 2))
     order_parameter = reference.random_order_parameters(rng, (2, 2))[0]
-    total = (
-        sum(order_parameter[p, q] * sma.theory.path_kernel(left, right, p, q) for p in range(4) for q in range(4)) / 4
-    )
+    total = sum(order_parameter[p, q] * path_kernel(left, right, p, q) for p in range(4) for q in range(4)) / 4
     np.testing.assert_allclose(sma.kernel(left, right, order_parameter), total, rtol=1e-12)
 
 
 def test_path_kernel_is_the_scalar_product_per_feature():
     rng = np.random.default_rng(33)
     left, right = rng.normal(size=(3, 4, 5)), rng.normal(size=(2, 4, 5))
-    found = sma.theory.path_kernel(left, right, 1, 3, layers=(2, 2))
+    found = path_kernel(*(sma.AttentionedInputs(jnp.asarray(one), (2, 2)) for one in (left, right)), 1, 3)
     wanted = [[sum(left[m, 1, i] * right[n, 3, i] for i in range(5)) / 5 for n in range(2)] for m in range(3)]
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
 
@@ -92,10 +90,8 @@ UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
 TAKE = {
     "kernel": lambda u: sma.kernel(XI, XI, u),
     "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predictor_vectors": lambda u: pruning.predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predictor_contributions": lambda u: pruning.predictor_contributions(
-        sma.Problem(XI, LABELS, temperature=0.3), XI, u
-    ),
+    "predictor_vectors": lambda u: predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
+    "predictor_contributions": lambda u: predictor_contributions(sma.Problem(XI, LABELS, temperature=0.3), XI, u),
     "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),
 }
 

@@ -111,13 +111,6 @@ def test_heads_that_stay_make_a_smaller_network_of_their_own_scale():
     np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
 
 
-def test_restricting_paths_clears_pairs_that_leave_the_subset():
-    order_parameter = np.arange(1.0, 10.0).reshape(3, 3)
-    np.testing.assert_array_equal(
-        sma.theory.restrict_paths(order_parameter, [2, 0]), [[1.0, 0.0, 3.0], [0.0, 0.0, 0.0], [7.0, 0.0, 9.0]]
-    )
-
-
 @given(seed=st.integers(0, 10**6), temperature=st.floats(1e-3, 1e2))
 def test_variance_lies_between_zero_and_the_prior_variance(seed, temperature):
     train, labels, test, order_parameter = draw(seed)

@@ -178,7 +178,8 @@ EACH = """models => models.map(model => {
 def in_javascript(models):
     """What the page computes: entries of U, accuracies of the network and of the limit, one row per model."""
     if node := shutil.which("node"):
-        source = f"const solvable = require({json.dumps(str(SCRIPT))}); console.log(JSON.stringify(({EACH})({json.dumps(models)})))"
+        source = f"const solvable = require({json.dumps(str(SCRIPT))});"
+        source += f"console.log(JSON.stringify(({EACH})({json.dumps(models)})))"
         return json.loads(subprocess.run([node, "-"], input=source, capture_output=True, text=True, check=True).stdout)
     playwright = pytest.importorskip("playwright.sync_api", reason="neither node nor playwright is installed")
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

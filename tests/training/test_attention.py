@@ -1,4 +1,4 @@
-"""Attention learned by the evidence: gradients, a climb, and the posterior against all weights with queries and keys."""
+"""Attention learned by the evidence: gradients, a climb, and the posterior against weights with queries and keys."""
 
 import jax
 import jax.numpy as jnp

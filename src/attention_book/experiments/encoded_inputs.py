@@ -30,8 +30,7 @@ from attention_book.tasks import (
 from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.removal import removal_order
+from statmech_attention.pruning.heads import kept_heads, removal_order
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
 _HEADS = 4  # whose test sentences are stored, or as near as there are sizes
@@ -101,7 +100,8 @@ def uniform(encoder: Encoder) -> Encoder:
 def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
     r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1.
 
-    A term's count is multiplied by $1 + \ln\frac{1 + n}{1 + n_t}$, with $n_t$ of $n = $ `fitted` sentences that have it.
+    A term's count is multiplied by $1 + \ln\frac{1 + n}{1 + n_t}$, with $n_t$ of $n = $ `fitted`
+    sentences that have it.
     """
     sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
     counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]

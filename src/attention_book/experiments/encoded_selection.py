@@ -24,8 +24,7 @@ from attention_book.experiments.encoded_heads import NETWORKS, EncodedHeads, nam
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import halves, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
-from statmech_attention.pruning.heads import head_indices, kept_heads
-from statmech_attention.pruning.removal import removal_order
+from statmech_attention.pruning.heads import head_indices, kept_heads, removal_order
 from statmech_attention.theory.kernel_weights import kernel_weights, weights_evidence
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores, path_heads

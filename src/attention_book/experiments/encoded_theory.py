@@ -12,17 +12,20 @@ from jaxtyping import Float, Int8
 from attention_book.comparison import block_share
 from attention_book.experiments.encoded_inputs import EncodedProblem
 from attention_book.measures import centred_alignment
-from attention_book.pruning import greedy_order, normalised_by_layer, path_covariance, taylor_importance
-from statmech_attention.model.accuracy import right
-from statmech_attention.pruning import predictor_contributions, predictor_vectors
-from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
-from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.removal import (
+from attention_book.pruning import (
+    greedy_order,
     head_drops,
+    normalised_by_layer,
     path_contributions,
+    path_covariance,
+    predictor_contributions,
+    predictor_vectors,
     pruning_curve,
-    removal_order,
+    taylor_importance,
 )
+from statmech_attention.model.accuracy import right
+from statmech_attention.pruning.evidence import head_evidence, order_parameters_left
+from statmech_attention.pruning.heads import kept_heads, removal_order
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep

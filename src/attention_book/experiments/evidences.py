@@ -12,7 +12,7 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.weights import sampling_trial
-from statmech_attention.sampling import evidence_by_temperature
+from statmech_attention.sampling import importance
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.problem import Problem
@@ -74,10 +74,14 @@ class Evidences(Experiment):
         return xr.concat(rows, "temperature")
 
     def _at_temperature(self, trial: HiddenMarkovTrial, width: int, heat: float, key) -> xr.Dataset:
-        problem = Problem(trial.train, trial.labels, width=width)
-        table = evidence_by_temperature(problem, [heat], key=key, points=self.points, warn=False)
+        problem = Problem(trial.train, trial.labels, width=width, temperature=heat)
+        (key,) = jax.random.split(key, 1)
+        found = importance(problem, key=key, points=self.points, warn=False)
         _, right = _solved(trial, width, heat)
-        return table.assign(accuracy=("temperature", [right]))
+        columns = dict(zip(("log_evidence", "error"), map(float, found.log_evidence), strict=True))
+        columns |= {"effective_size": found.effective_size, "laplace": found.laplace, "theory": found.theory}
+        variables = {name: ("temperature", [value]) for name, value in (columns | {"accuracy": right}).items()}
+        return xr.Dataset(variables, {"temperature": [heat]})
 
     def _limit(self, trial: HiddenMarkovTrial, temperatures: Sequence[float]) -> xr.Dataset:
         evidence, accuracy = np.array([_solved(trial, np.inf, heat) for heat in temperatures]).T

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from attention_book import results
 from attention_book.pruning.random_orders import Ordering, ordering
 from attention_book.training import load_network
-from statmech_attention.pruning.removal import removal_order
+from statmech_attention.pruning.heads import removal_order
 
 _DEFINITIONS = ("both", "either", "weighted")
 

@@ -28,12 +28,10 @@ from attention_book.experiments.masked_heads import (
     log_loss,
     taylor_in_encoder,
 )
-from attention_book.pruning import taylor_importance
+from attention_book.pruning import predictor_contributions, taylor_importance
 from statmech_attention import checks
 from statmech_attention.model.accuracy import right
-from statmech_attention.pruning.heads import whole_and_without_each
-from statmech_attention.pruning.removal import removal_order
-from statmech_attention.theory.predictor import predictor_contributions
+from statmech_attention.pruning.heads import removal_order, whole_and_without_each
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores
 

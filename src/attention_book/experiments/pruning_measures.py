@@ -13,19 +13,19 @@ import xarray as xr
 from jaxtyping import Float
 
 from attention_book.experiments.networks import Sequences
-from attention_book.pruning import every_removal, greedy_order, normalised_by_layer, taylor_importance
+from attention_book.pruning import (
+    every_removal,
+    greedy_order,
+    head_drops,
+    normalised_by_layer,
+    predictor_vectors,
+    pruning_curve,
+    taylor_importance,
+)
 from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
-from statmech_attention.pruning import (
-    DEFINITIONS,
-    head_drops,
-    head_indices,
-    head_scores,
-    predictor_vectors,
-    pruning_curve,
-    removal_order,
-)
+from statmech_attention.pruning import DEFINITIONS, head_indices, head_scores, removal_order
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
 from statmech_attention.pruning.heads import path_gates, whole_and_without_each
 from statmech_attention.theory.problem import Problem

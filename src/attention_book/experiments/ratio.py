@@ -14,10 +14,10 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, Sequences, draw_of
+from attention_book.pruning import predictor_vectors
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
 from attention_book.training import load_network
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning import predictor_vectors
 from statmech_attention.tasks import HiddenMarkov
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.problem import Problem

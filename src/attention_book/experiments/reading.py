@@ -71,7 +71,7 @@ def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
 
 
 def slopes_in_examples(values: xr.DataArray, *, at: str) -> Float[np.ndarray, " draws"]:
-    """Slope of values over (draw, examples, width) in log10 P, one per draw, with a constant for each N, or P/N, of two P."""
+    """Slope of values over (draw, examples, width) in log10 P, one per draw; each N, or P/N, has a constant."""
     examples, widths = (values[name].values.astype(float) for name in ("examples", "width"))
     counts, given = (one.ravel() for one in np.meshgrid(examples, widths, indexing="ij"))
     levels = np.round(np.log({"width": given, "ratio": counts / given}[at]), 9)

@@ -13,13 +13,14 @@ from scipy.linalg import cho_factor, cho_solve
 from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork, seen_by
+from attention_book.pruning import path_contributions
 from attention_book.pruning.baselines import every_removal
 from attention_book.tasks.one_shot import OneShotSample
 from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.paths import attentioned_inputs
-from statmech_attention.pruning import path_contributions, prune
+from statmech_attention.pruning import prune
 from statmech_attention.pruning.heads import path_gates
 
 _BATCH = 250
@@ -31,10 +32,10 @@ _REPETITIONS = 15
 class Refitted(OnNetwork):
     r"""Every choice of a quarter of the heads removed, and the values fitted to what is then wrong.
 
-    $\delta v$ minimises $\sum_\mu (y_\mu - f(x_\mu) - \delta v \cdot \xi(x_\mu))^2 + T |\delta v|^2 / c$, $1 / c = N_0 \prod_l H_l$
-    of the whole network: kernel regression on residuals, at the temperature of the best accuracy on
-    validation classes, infinity (no change) among them. The record has over `choice` the test
-    accuracies in distribution, `cut` and `refitted`, and the temperature; the same, `whole_`, with
+    $\delta v$ minimises $\sum_\mu (y_\mu - f(x_\mu) - \delta v \cdot \xi(x_\mu))^2 + T |\delta v|^2 / c$,
+    with $1 / c = N_0 \prod_l H_l$ of the whole network: kernel regression on residuals, at the
+    temperature of the best accuracy on validation classes, infinity (no change) among them. The record
+    has over `choice` the test accuracies in distribution, `cut` and `refitted`, and the temperature; the same, `whole_`, with
     all heads; and for the network and the one without a quarter of every layer's heads the `flops`
     of a batch by the compiler and its `seconds`, measured in turns.
     """

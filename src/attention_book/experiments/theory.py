@@ -16,11 +16,11 @@ from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnNetwork, Sequences, draw_of
 from attention_book.measures import centred_alignment, principal_overlaps
+from attention_book.pruning import predictor_vectors
 from attention_book.tasks.one_shot_sets import OneShotSuite
 from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning import predictor_vectors
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import accuracy

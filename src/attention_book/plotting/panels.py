@@ -11,10 +11,9 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import ArrayLike
 
+from attention_book.plotting.matrices import coloured, name_rows, order_parameter
+from attention_book.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name, powers_of_ten, without_frame
 from statmech_attention.layers import Kind, chain
-from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
-from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name, without_frame
 
 # One colour per stored pattern.
 FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
@@ -153,6 +152,37 @@ def kernel_matrix(
     without_frame(axes)
     axes.set_title(title)
     return axes
+
+
+def against_width(
+    widths: ArrayLike,
+    values: ArrayLike,
+    *,
+    label: str,
+    colour: str = "theory",
+    style: str = "o-",
+    axes: Axes | None = None,
+):
+    """Quantity `(draws, widths)` against the width: its mean over draws, the standard error as a band."""
+    widths, values = np.asarray(widths, float), np.asarray(values)
+    if values.ndim != 2 or values.shape[1] != len(widths):
+        raise ValueError(f"values: wanted shape (draws, {len(widths)}), got {values.shape}.")
+    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    mean, error = mean_and_error(values)
+    order = np.argsort(widths)
+    axes.plot(widths[order], mean[order], style, color=colour, label=label)
+    axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
+    axes.set(xscale="log", xlabel="width $N$")
+    powers_of_ten(axes.xaxis)
+    return axes
+
+
+def mean_and_error(values: ArrayLike):
+    """Return the mean over draws, the first axis, and its standard error, zero for a single draw."""
+    values = np.asarray(values, float)
+    draws = len(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.zeros(values.shape[1:])
+    return values.mean(axis=0), error
 
 
 def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):

@@ -10,4 +10,12 @@ from attention_book.pruning.baselines import (
     without_layers,
 )
 from attention_book.pruning.random_orders import Ordering, RankCorrelation, ordering, rank_correlation
+from attention_book.pruning.removal import (
+    head_drops,
+    masked_outputs,
+    path_contributions,
+    predictor_contributions,
+    predictor_vectors,
+    pruning_curve,
+)
 from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_covariance, path_weights

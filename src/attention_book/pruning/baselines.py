@@ -7,13 +7,13 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
+from attention_book.pruning.removal import checked_contributions, masked_outputs, pruning_curve
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.layouts import check_attending, matrices_from
-from statmech_attention.pruning import head_indices, masked_outputs, pruning_curve
-from statmech_attention.pruning.removal import checked_contributions
+from statmech_attention.pruning import head_indices
 from statmech_attention.theory.scores import path_heads
 
 _AT_ONCE = 100  # networks; their outputs are in memory together
@@ -29,10 +29,11 @@ class Removals(NamedTuple):
 def taylor_importance(
     contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, signed: bool = False, bias: float = 0.0
 ) -> Float[np.ndarray, " heads"]:
-    r"""$I_{l,h} = \frac1P \sum_\mu | \partial (f_\mu - y_\mu)^2 / \partial g |$ with a gate $g$ on a head's output, at $g = 1$.
+    r"""$I_{l,h} = \frac1P \sum_\mu | \partial (f_\mu - y_\mu)^2 / \partial g |$ with a gate $g$ on
+    a head's output, at $g = 1$.
 
-    As Michel et al. (2019), with the squared error for their loss; with `signed` the rise of the mean
-    error to first order when the gate closes.
+    As Michel et al. (2019), with the squared error for their loss; with `signed` the rise of the
+    mean error to first order when the gate closes.
     """
     contributions, layers = checked_contributions(contributions, layers)
     labels = np.asarray(checks.labels(labels, len(contributions), axes=layers.readout.axes))
@@ -52,7 +53,9 @@ def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarra
 def head_confidence(
     attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
-    r"""Return the mean of a head's largest weight over queries and examples, $\max_s \Omega_{st}$ (Voita et al. 2019)."""
+    r"""Return the mean of a head's largest weight over queries and examples, $\max_s \Omega_{st}$
+    (Voita et al. 2019).
+    """
     mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
     matrices = matrices_from("attention", attention, layout, mask)
     for number, layer in enumerate(matrices, start=1):

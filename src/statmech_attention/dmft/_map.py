@@ -160,7 +160,8 @@ def step_tangent(laws: Laws, tangent: Tangent) -> Tangent:
 
 
 def orthonormal(directions: Float[Array, "directions slots features batch"]):
-    """Orthonormalise by Gram-Schmidt, twice per direction; return directions, lengths left, rounding errors relative to these.
+    """Orthonormalise by Gram-Schmidt, twice per direction; return directions, lengths left,
+    rounding errors relative to these.
 
     A direction of which nothing is left becomes zero.
     """

@@ -1,7 +1,8 @@
 r"""Averages over sites, as a short sum, and pair correlations of patterns.
 
-$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$
-over the distinct columns of $W^o$, (B11).
+$\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle
+= \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$ over the distinct columns of $W^o$,
+(B11).
 """
 
 from typing import NamedTuple

@@ -38,10 +38,11 @@ class LyapunovSpectrum(NamedTuple):
 
     Attributes:
         exponents: `(*batch, count)`, $\lambda_1, \lambda_2, ..$ per step.
-        errors: standard errors, from averages over blocks of the run; they do not contain a transient
-            that is not yet over.
-        rounding: bound on the shift by rounding. Where attention is all but one-hot, the map forgets
-            most directions at once; exponents below those of the few left are rounding noise, too large.
+        errors: standard errors, from averages over blocks of the run; they do not contain a
+            transient that is not yet over.
+        rounding: bound on the shift by rounding. Where attention is all but one-hot, the map
+            forgets most directions at once; exponents below those of the few left are rounding
+            noise, too large.
         window: the last `Window`, from which a run can go on.
     """
 
@@ -56,8 +57,10 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
     r"""Return $\partial X_{t+1} / \partial X_t$, (B12).
 
     With the newest attention as $d = 0$ and $g = \gamma / \sqrt M$, the rows of $\hat A_{t+1}$ are
-    $w_d V^{(d)}_{ac} + w_d (v_{d,a} - \hat A_a)\, g \sum_b q_b K^{(d)}_{bc} + \delta_{d0} \sum_\tau w_\tau (v_{\tau,a} - \hat A_a)\, g \sum_b k_{\tau,b} Q_{bc}$,
-    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$. The other rows are ones below the diagonal.
+    $w_d V^{(d)}_{ac} + w_d (v_{d,a} - \hat A_a)\, g \sum_b q_b K^{(d)}_{bc}
+    + \delta_{d0} \sum_\tau w_\tau (v_{\tau,a} - \hat A_a)\, g \sum_b k_{\tau,b} Q_{bc}$,
+    $X^{(d)}_{bc} = (1-\epsilon) \beta \langle W^x_b W^o_c (1 - \tanh^2) \rangle$. The other rows
+    are ones below the diagonal.
 
     Args:
         window: `Window`, of which $\hat A$ alone is used: all tokens are generated from it.
@@ -122,7 +125,8 @@ def regimes(
 
     Args:
         spectrum: at least two exponents.
-        threshold: per step; it has to exceed the $O(1/T)$ of a transient or of slowly turning directions.
+        threshold: per step; it has to exceed the $O(1/T)$ of a transient or of slowly turning
+            directions.
         standard_errors: half width of the interval, in standard errors.
 
     Returns:

@@ -22,7 +22,8 @@ class Overlaps(NamedTuple):
 
     Attributes:
         query, key, value, output: `(*batch, .., features)`, $m^\alpha$ of (B7).
-        output_words: $\langle W^o \tanh \rangle$, the semantic part of $m^o$ without its factor $1 - \epsilon$.
+        output_words: $\langle W^o \tanh \rangle$, the semantic part of $m^o$ without its factor
+            $1 - \epsilon$.
         attention: $\hat A$ of (B8) at this token.
     """
 
@@ -38,9 +39,11 @@ class Overlaps(NamedTuple):
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     r"""Take one step of the map.
 
-    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle + \epsilon\, \pi^\alpha_a(t \bmod L)$,
-    (B7), and $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with
-    $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window, (B8).
+    $m^\alpha_{a,t} = (1-\epsilon) \langle W^\alpha_a \tanh(\beta \sum_b W^o_b \hat A_{b,t-1}) \rangle
+    + \epsilon\, \pi^\alpha_a(t \bmod L)$, (B7), and
+    $\hat A_t = \sum_\tau w_{t,\tau} m^v_\tau$ with
+    $w_{t,\tau} \propto \exp(\frac{\gamma}{\sqrt M} \sum_b m^q_{b,t} m^k_{b,\tau})$ over the window,
+    (B8).
 
     Returns:
         The next window, and the `Overlaps` of the new token, `(*batch, features)` each.

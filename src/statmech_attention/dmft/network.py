@@ -49,21 +49,23 @@ def simulate(
     copies: int = 1,
     keep: str | Sequence[str] = Overlaps._fields,
 ) -> Simulation:
-    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$, $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
+    r"""Draw tokens, $P(s_{i,t+1} = 1 \mid \hat A_t) = \frac12 (1 + \tanh \beta h_i)$,
+    $h_i = \sum_a W^o_{a,i} \hat A_{a,t}$, (B4).
 
-    The positional bits of a token are those of its slot; overlaps follow from (B1), $\hat A$ from (B2)
-    and (B3). Sites with the same patterns are drawn together: the number of their bits $+1$ is binomial.
-    So the cost of a step grows with the number of distinct columns of the tables, not with $N$, unless
-    the words are kept.
+    The positional bits of a token are those of its slot; overlaps follow from (B1), $\hat A$ from
+    (B2) and (B3). Sites with the same patterns are drawn together: the number of their bits $+1$ is
+    binomial. So the cost of a step grows with the number of distinct columns of the tables, not
+    with $N$, unless the words are kept.
 
     Args:
         model: `Dynamics` of one network; its patterns have the $N$ sites.
         steps: tokens to draw, fixed at compilation.
         replicas: number of networks side by side.
-        window: the initial `Window`, for all replicas or one each; if None, `initial_window(model)`.
+        window: the initial `Window`, for all replicas or one each; if None,
+            `initial_window(model)`.
         copies: multiply $N$: every site counts `copies` times, at no cost.
-        keep: names of `Overlaps` to keep, `output_words` is $N^{-1} W^o s$; and "words" for the tokens,
-            `sites` bytes per replica and step.
+        keep: names of `Overlaps` to keep, `output_words` is $N^{-1} W^o s$; and "words" for the
+            tokens, `sites` bytes per replica and step.
 
     Raises:
         ValueError: unknown names, words together with copies.
@@ -90,8 +92,9 @@ def damage(
     r"""Return $D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$, the share of bits in which two replicas differ.
 
     In each step bit $i$ of either replica is $+1$ if one uniform number, common to both, is below
-    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (B4): each replica by itself is a `simulate`
-    of the network. Once two replicas have written $L$ equal tokens in a row, they stay equal.
+    $\frac12 (1 + \tanh \beta h_i)$ with its own field $h_i$, (B4): each replica by itself is a
+    `simulate` of the network. Once two replicas have written $L$ equal tokens in a row, they stay
+    equal.
 
     Args:
         model: `Dynamics` of one network; its patterns have the $N$ sites.
@@ -122,9 +125,9 @@ def log_likelihood_ratios(
 ) -> Float[Array, "replicas steps"]:
     r"""Return $r_t = \ln \frac{P'(s_{1:t})}{P(s_{1:t})}$ of words from $P$, the network started in `first`.
 
-    $P'$ is the network started in `second`. After $L$ steps both have the same window and $r$ is constant,
-    (B14). Its averages are the total variation $\langle (1 - e^r)_+ \rangle$ of all words up to $t$ and
-    the divergence $-\langle r \rangle$.
+    $P'$ is the network started in `second`. After $L$ steps both have the same window and $r$ is
+    constant, (B14). Its averages are the total variation $\langle (1 - e^r)_+ \rangle$ of all words
+    up to $t$ and the divergence $-\langle r \rangle$.
 
     Args:
         model: `Dynamics` of one network; its patterns have the $N$ sites.
@@ -151,10 +154,11 @@ def log_likelihood_ratios(
 def fluctuations(model: Dynamics, window: Window, *, steps: int) -> Float[Array, "steps features features"]:
     r"""Return $N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ to leading order in $1/N$, (G12).
 
-    $\Sigma_t = A_t \Sigma_{t-1} A_t^\top + B_t Q_t B_t^\top$ for the deviations of $(m^k_\tau, m^v_\tau)$ in
-    the window and of $\hat A_t$: $A$ and $B$ are the derivatives of a step by these and by the new word,
-    $Q_t$ the covariance (G9) of a new word. Replicas start from the same window, $\Sigma_0 = 0$. At $N$
-    sites the root mean square distance from the mean field is $\sqrt{\mathrm{tr} / (M N)}$ while it is small.
+    $\Sigma_t = A_t \Sigma_{t-1} A_t^\top + B_t Q_t B_t^\top$ for the deviations of
+    $(m^k_\tau, m^v_\tau)$ in the window and of $\hat A_t$: $A$ and $B$ are the derivatives of a
+    step by these and by the new word, $Q_t$ the covariance (G9) of a new word. Replicas start from
+    the same window, $\Sigma_0 = 0$. At $N$ sites the root mean square distance from the mean field
+    is $\sqrt{\mathrm{tr} / (M N)}$ while it is small.
 
     Args:
         model: `Dynamics` of one network.

@@ -24,7 +24,8 @@ class Onset(NamedTuple):
 
     Attributes:
         beta: $\beta_0$; infinite if the fixed point is stable at all $\beta$.
-        frequency: $\theta / 2 \pi$ per step, from 0 to 1/2, of the multiplier $e^{i \theta}$ that leaves the unit circle.
+        frequency: $\theta / 2 \pi$ per step, from 0 to 1/2, of the multiplier $e^{i \theta}$ that
+            leaves the unit circle.
     """
 
     beta: float
@@ -33,12 +34,13 @@ class Onset(NamedTuple):
 
 @checks.objects
 def onset(patterns: Patterns) -> Onset:
-    r"""Return the smallest $\beta$ at which $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has $|\lambda| = 1$.
+    r"""Return the smallest $\beta$ at which
+    $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has $|\lambda| = 1$.
 
     For $\lambda = e^{i \theta}$ the sum is geometric,
-    $\beta c = L\, e^{i (L+1) \theta / 2} \sin \frac{\theta}{2} / \sin \frac{L \theta}{2}$, (N2a): the angle of the eigenvalue $c$
-    of $C^{vo}$ gives $\theta$, its modulus $\beta$. With positions of weight $\epsilon$ and uniform
-    attention the onset is at $\beta_0 / (1 - \epsilon)$, (N4).
+    $\beta c = L\, e^{i (L+1) \theta / 2} \sin \frac{\theta}{2} / \sin \frac{L \theta}{2}$, (N2a):
+    the angle of the eigenvalue $c$ of $C^{vo}$ gives $\theta$, its modulus $\beta$. With positions
+    of weight $\epsilon$ and uniform attention the onset is at $\beta_0 / (1 - \epsilon)$, (N4).
 
     Args:
         patterns: `Patterns` with known values, not traced.
@@ -117,10 +119,10 @@ def floquet_multipliers(
 ) -> Complex[np.ndarray, " state"]:
     r"""Return the eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$, (B12), along a periodic orbit, largest first.
 
-    They span more orders of magnitude than a product of matrices can hold. So an orthonormal basis is
-    carried around the orbit until it returns to itself in blocks of multipliers of like modulus, and the
-    eigenvalues are computed per block. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a single step
-    shrinks by more than $10^{15}$ are rounding noise.
+    They span more orders of magnitude than a product of matrices can hold. So an orthonormal basis
+    is carried around the orbit until it returns to itself in blocks of multipliers of like modulus,
+    and the eigenvalues are computed per block. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a
+    single step shrinks by more than $10^{15}$ are rounding noise.
 
     Args:
         model: `Dynamics` of one network.

@@ -8,16 +8,8 @@ from statmech_attention.pruning.evidence import (
     order_parameters_left,
     without_head,
 )
-from statmech_attention.pruning.heads import head_indices, heads_left, prune
-from statmech_attention.pruning.removal import (
-    head_drops,
-    masked_outputs,
-    path_contributions,
-    pruning_curve,
-    removal_order,
-)
+from statmech_attention.pruning.heads import head_indices, heads_left, prune, removal_order
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
-from statmech_attention.theory.predictor import predictor_contributions, predictor_vectors
 from statmech_attention.theory.scores import DEFINITIONS, head_scores
 
 __all__ = [
@@ -25,19 +17,13 @@ __all__ = [
     "DEFINITIONS",
     "HeadEvidence",
     "SelectedHeads",
-    "head_drops",
     "head_evidence",
     "head_indices",
     "head_scores",
     "heads_left",
     "log_evidence",
-    "masked_outputs",
     "order_parameters_left",
-    "path_contributions",
-    "predictor_contributions",
-    "predictor_vectors",
     "prune",
-    "pruning_curve",
     "removal_order",
     "select_heads",
     "without_head",

@@ -54,12 +54,33 @@ def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
 
 
 def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
-    """The `layers` of the network that is left after the removal of heads, counted through the network.
+    """The `layers` of the network that is left without the heads `removed`, counted through the network.
 
     Raises:
         ValueError: as `prune`.
     """
     return chain(layers).keep(kept_heads(layers, removed))[0].spelled
+
+
+def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
+    """Order of removal by increasing score, the first of equal scores first, but no layer's last head.
+
+    Args:
+        scores: `(all heads,)`.
+        layers: number of heads in every layer.
+
+    Returns:
+        Numbers of heads: all but one of every layer, and all of a layer with a skip.
+    """
+    layers = chain(layers)
+    scores = np.asarray(checks.array("scores", scores, "heads"))
+    checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
+    layer, left, order = head_indices(layers)[:, 0], list(layers.heads), []
+    for number in np.argsort(scores, kind="stable"):
+        if left[layer[number]] > layers.layers[layer[number]].fewest:
+            left[layer[number]] -= 1
+            order.append(number)
+    return np.array(order, int)
 
 
 def partial_paths_left(branches, left) -> list[Int[np.ndarray, " paths"]]:

@@ -11,8 +11,7 @@ from statmech_attention.layers.chains import Chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import kept_heads
-from statmech_attention.pruning.removal import removal_order
+from statmech_attention.pruning.heads import kept_heads, removal_order
 from statmech_attention.theory.kernel_weights import kernel_weights
 from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.problem import Problem, need_problem

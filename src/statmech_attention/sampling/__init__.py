@@ -25,7 +25,7 @@ from statmech_attention.sampling.diagnostics import (
     prediction,
     r_hat,
 )
-from statmech_attention.sampling.evidence import Importance, evidence_by_temperature, importance
+from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
 from statmech_attention.sampling.weights import gibbs_posterior, weights_posterior
 
@@ -39,7 +39,6 @@ __all__ = [
     "corrected",
     "effective_size",
     "estimate",
-    "evidence_by_temperature",
     "gibbs_posterior",
     "importance",
     "inference_data",

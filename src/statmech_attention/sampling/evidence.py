@@ -6,13 +6,11 @@ posterior means than a Markov chain.
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jax.scipy.special import gammaln
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
@@ -35,7 +33,7 @@ from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
 _REPLICATES = 16
@@ -90,63 +88,15 @@ def importance(
 
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    return _averaged(*_prepared(problem, test, key, points), key=key, warn=warn)
-
-
-def evidence_by_temperature(
-    problem: Problem, temperatures: ArrayLike | Sequence[ArrayLike], *, key: Key, points: int = 512, warn: bool = True
-) -> xr.Dataset:
-    r"""$\ln p(Y)$ over temperatures, to choose $T$ by.
-
-    Args:
-        problem: as in `importance`; its own temperature does not matter.
-        temperatures: temperatures in any order.
-        key: a JAX random key.
-        points, warn: as in `importance`.
-
-    Returns:
-        Dataset over `temperature`: `log_evidence` and its `error`, `effective_size`, `laplace`,
-        `theory`. The best one: `found.temperature[int(found.log_evidence.values.argmax())]`.
-
-    Raises:
-        ValueError: as `importance`, or no temperatures.
-    """
-    temperatures = checks.listed("temperatures", temperatures, "temperatures")
-    temperatures = [checks.positive("temperatures", temperature) for temperature in temperatures]
-    # Kernels of the pairs are the same at all temperatures.
-    first = need_problem(problem).replace(temperature=temperatures[0])
-    data, *rest = _prepared(first, None, key, points)
-    keys = jax.random.split(key, len(temperatures))
-    at_each = [data._replace(temperature=jnp.asarray(temperature, float)) for temperature in temperatures]
-    found = [_averaged(one, *rest, key=own_key, warn=warn) for one, own_key in zip(at_each, keys, strict=True)]
-    columns = {
-        "log_evidence": [float(one.log_evidence.mean) for one in found],
-        "error": [float(one.log_evidence.error) for one in found],
-        "effective_size": [one.effective_size for one in found],
-        "laplace": [one.laplace for one in found],
-        "theory": [one.theory for one in found],
-    }
-    variables = {name: ("temperature", values) for name, values in columns.items()}
-    return xr.Dataset(variables, {"temperature": temperatures})
-
-
-def _prepared(problem, test, key, points):
-    """The posterior's density, the problem, kernels with the test inputs, number of points."""
     if not checks.is_whole(points, PER_PRIOR_POINT) or int(points) & (int(points) - 1):
         raise ValueError(f"points: wanted a power of two of at least {PER_PRIOR_POINT}, as in 512, got {points!r}.")
     problem, test = checked(problem, test, key)
     whole_widths(problem.architecture)
     kernels = None if test is None else cross_kernels(problem.attentioned, test, problem.variance)
-    return posterior_density(problem), problem, kernels, int(points)
-
-
-def _averaged(
-    data: Posterior, problem: Problem, kernels: CrossKernels | None, points: int, *, key, warn: bool
-) -> Importance:
-    """Posterior averages from weighted points, at the temperature of the density."""
+    data, points = posterior_density(problem), int(points)
     inputs, labels, architecture = problem.attentioned, problem.labels, problem.architecture
-    factors, temperature = bartlett(architecture), float(data.temperature)
-    found = solve(problem.replace(temperature=temperature))
+    factors, temperature = bartlett(architecture), problem.temperature
+    found = solve(problem)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
 
     degrees = float(max(10, 2 * factors.coordinates))
@@ -163,7 +113,7 @@ def _averaged(
             f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from "
             "sampling.posterior.",
             MixingWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
     outputs = None
     if kernels is not None:

@@ -5,8 +5,8 @@ from statmech_attention.theory.action import action, energy, entropy, gp_order_p
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
-from statmech_attention.theory.kernels import kernel, path_kernel
-from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict, restrict_paths
+from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import head_scores
@@ -33,9 +33,7 @@ __all__ = [
     "kernel",
     "kernel_weights",
     "log_evidence",
-    "path_kernel",
     "predict",
-    "restrict_paths",
     "solvable",
     "solve",
     "solve_sweep",

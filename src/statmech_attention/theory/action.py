@@ -26,8 +26,8 @@ def entropy(
     r"""The entropy of (11),
     $\mathcal L = \sum_l \frac{N_l}{N_{max}} [\mathrm{tr}(\Sigma_l^{-1} U^{(l)}) - \ln\det(\Sigma_l^{-1} U^{(l)})]$.
 
-    $l = 1 .. L+1$, $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$ and $\Sigma_{L+1} = \sigma_a^2$. The
-    smallest value, $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other
+    $l = 1 .. L+1$, $\Sigma_l = \sigma_l^2\, I_{H_l} \otimes U^{(l+1)}$, $\Sigma_{L+1} = \sigma_a^2$.
+    The smallest value, $\sum_l d_l N_l / N_{max}$, is that of the Gaussian-process limit. For other
     kinds see `statmech_attention.layers.kind`. Heads with a value dimension $d$ have
     $\Sigma_l = \sigma_l\, \mathrm{blockdiag}(G_1 .. G_H)$, and each adds
     $\frac{d}{N_{max}} [\mathrm{tr}(\Sigma^{-1} G_h) - \ln\det(\Sigma^{-1} G_h)]$ with

@@ -5,17 +5,14 @@ $\sigma_0^2 \sigma_1^2 \cdots \sigma_a^2$; a layer beside a skip adds its own, s
 carry it.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.installed import progress_bar
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import action_problem
 from statmech_attention.theory.minimum import minimise_action
@@ -27,15 +24,7 @@ CHOSEN = ("temperature", "variance")
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends
 _MAX_STEPS = 200  # of a saddle point
 _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
-
-
-class Trial(NamedTuple):
-    """An evaluation of the evidence, with its largest slope in the logarithm of a number."""
-
-    temperature: float
-    variance: tuple[float, ...]
-    log_evidence: float
-    steepest: float
+_RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +41,7 @@ class Fit:
         at_bound: the chosen numbers at an end of their range, beyond which the evidence would rise.
         held: places of the variances that stay as given, since $\sigma_0^2$ stands for their
             product, since the labels do not depend on them, or since they were not to be chosen.
-        path: every `Trial`, in order.
+        trials: number of saddle points that the search took.
     """
 
     solution: Solution
@@ -62,14 +51,14 @@ class Fit:
     slopes: dict[str, float]
     at_bound: tuple[str, ...]
     held: tuple[int, ...]
-    path: tuple[Trial, ...]
+    trials: int
 
     def __repr__(self) -> str:
         variance = ", ".join(f"{number:.4g}" for number in self.variance)
         bound = f", at a bound: {', '.join(self.at_bound)}" if self.at_bound else ""
         return (
             f"Fit(temperature={self.temperature:.4g}, variance=({variance}), log_evidence={self.log_evidence:.6g}, "
-            f"{len(self.path)} trials{bound})"
+            f"{self.trials} trials{bound})"
         )
 
 
@@ -77,11 +66,8 @@ def fit(
     problem: Problem,
     *,
     chosen: Sequence[str] = CHOSEN,
-    temperature_range: Sequence[float] = (1e-4, 1e2),
-    variance_range: Sequence[float] = (1e-4, 1e4),
     tolerance: float = 1e-8,
     max_steps: int = 100,
-    progress: bool | None = None,
 ) -> Fit:
     r"""$\mathrm{argmax}_{T, \sigma^2} \ln p(Y)$, the evidence of the saddle point (11) to leading order in $N$.
 
@@ -92,17 +78,13 @@ def fit(
     Args:
         problem: a `Problem` with a width. The search starts at its temperature, 0.1 if it has none,
             and at its variances. It chooses $\sigma_0^2$, for the product, and the variances of
-            layers beside a skip.
+            layers beside a skip, $T$ between 1e-4 and 1e2, variances between 1e-4 and 1e4.
         chosen: "temperature", "variance", or both; the other stays as given.
-        temperature_range: smallest and largest $T$.
-        variance_range: smallest and largest variance.
         tolerance: as in `solve`.
         max_steps: steps of the search.
-        progress: show a bar that counts trials; if None, on a terminal only.
 
     Raises:
-        ValueError: as `solve`; nothing to choose, a range that is empty or without the start,
-            traced numbers.
+        ValueError: as `solve`; nothing to choose, a start outside of these ranges, traced numbers.
         NotConverged: a saddle point was not reached, or the search ended on a slope.
 
     Source: MacKay, "Bayesian interpolation" (1992), for the choice by evidence; the gradient is
@@ -113,35 +95,33 @@ def fit(
         problem = problem.replace(temperature=0.1)
     if not checks.concrete(*jax.tree.leaves(problem)):
         raise ValueError(
-            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX "
-            "transformation. Differentiate "
-            "solve(problem, throw=False).log_evidence() there."
+            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. "
+            "Differentiate solve(problem, throw=False).log_evidence() there."
         )
     architecture, heat = problem.architecture, problem.temperature
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    names = _chosen(chosen)
+    names = tuple(checks.choice("chosen", name, CHOSEN) for name in checks.listed("chosen", chosen, "names"))
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
     places = _free_variances(architecture) if "variance" in names else ()
+    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]
     start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in places])
-    ranges = [_range("temperature_range", temperature_range, heat)] * ("temperature" in names)
-    ranges += [_range("variance_range", variance_range, architecture.variances[place]) for place in places]
+    ranges = [_RANGES[name.partition("[")[0]] for name in labelled]
+    for name, number, (low, high) in zip(labelled, start, ranges, strict=True):
+        if not low <= number <= high:
+            raise ValueError(f"{name}: wanted a start between {low:g} and {high:g}, got {number:g}.")
 
-    evidence = _Evidence(problem, names, places, tolerance)
-    trials = iter(progress_bar(itertools.count(), "evidence", progress))
+    evidence, bounds = _Evidence(problem, names, places, tolerance), np.log(ranges)
 
     def lacking(logs):
         value, slopes = evidence(logs)
-        next(trials)
         return -value, -slopes
 
-    bounds = np.log(ranges)
     options = {"maxiter": int(max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
     found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     top, slopes = evidence(found.x)
-    heat, variances, *_ = evidence.trials[-1]
-    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]
+    heat, variances = evidence.last
     low, high = (np.isclose(found.x, side, rtol=0, atol=1e-9) for side in bounds.T)
     free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
     if np.max(np.abs(free)) > _STEEPEST_LEFT:
@@ -159,19 +139,19 @@ def fit(
         {name: float(slope) for name, slope in zip(labelled, slopes, strict=True)},
         tuple(name for name, one in zip(labelled, low | high, strict=True) if one),
         tuple(place for place in range(len(variances)) if place not in places),
-        tuple(evidence.trials),
+        evidence.trials,
     )
 
 
 class _Evidence:
-    """The log evidence and its slopes in the logarithms of the chosen numbers; remembers its trials."""
+    """The log evidence and its slopes in the logarithms of the chosen numbers; counts its trials."""
 
     def __init__(self, problem: Problem, names, places, tolerance):
         self.problem, self.names, self.places, self.tolerance = problem, names, places, tolerance
         self.action, self.dense = action_problem(problem, "auto")
         self.factors = full_rank(problem.architecture)
         self.point = np.zeros(self.factors.coordinates)
-        self.trials: list[Trial] = []
+        self.trials = 0
 
     def numbers(self, logs):
         """Temperature and variances of a point of the search."""
@@ -201,10 +181,9 @@ class _Evidence:
         problem = self.problem.replace(temperature=heat, variance=variances)
         self.solution = solution_of(found, problem, jnp.asarray(heat, float), widths)
         raise_unless_converged(self.solution)
-        self.point, slopes, variances = found.minimum.point, np.asarray(slopes), tuple(map(float, variances))
-        top = float(self.solution.log_evidence())
-        self.trials.append(Trial(float(heat), variances, top, float(np.max(np.abs(slopes)))))
-        return top, slopes
+        self.point, self.trials = found.minimum.point, self.trials + 1
+        self.last = float(heat), tuple(map(float, variances))
+        return float(self.solution.log_evidence()), np.asarray(slopes)
 
 
 def _free_variances(architecture) -> tuple[int, ...]:
@@ -212,18 +191,3 @@ def _free_variances(architecture) -> tuple[int, ...]:
     layers = enumerate(architecture.chain.kinds, start=1)
     own = [place for place, kind in layers if not np.allclose(kind.mixing(2.0), 2 * np.asarray(kind.mixing(1.0)))]
     return (0, *(place for place in own if architecture.chain.kinds[place - 1].value_matrices))
-
-
-def _chosen(chosen) -> tuple[str, ...]:
-    names = tuple(checks.choice("chosen", name, CHOSEN) for name in checks.listed("chosen", chosen, "names"))
-    return tuple(dict.fromkeys(names))
-
-
-def _range(name: str, value, start: float) -> tuple[float, float]:
-    ends = checks.listed(name, value, "two numbers")
-    if len(ends) != 2:
-        raise ValueError(f"{name}: wanted the smallest and the largest number, got {len(ends)}.")
-    low, high = (checks.positive(name, end) for end in ends)
-    if not low < high or not low <= start <= high:
-        raise ValueError(f"{name}: wanted a range around the start, {start:g}, got {low:g} to {high:g}.")
-    return low, high

@@ -52,36 +52,6 @@ def kernel(
     return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
 
 
-def path_kernel(
-    attentioned: AttentionedInputs | ArrayLike,
-    others: AttentionedInputs | ArrayLike,
-    path: int,
-    other_path: int,
-    *,
-    layers: Layers | None = None,
-) -> Float[Array, "examples others"]:
-    r"""The path-path kernel $C_{\pi\pi'}(x, x') = \xi^\pi(x) \cdot \xi^{\pi'}(x') / N_0$ of (10).
-
-    Args:
-        attentioned, others, layers: as in `kernel`.
-        path: index of $\pi$.
-        other_path: index of $\pi'$.
-
-    Returns:
-        `(examples, others)`.
-
-    Raises:
-        ValueError: wrong shapes, or a path that is not there.
-    """
-    left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
-    check_pair(left, right, "others")
-    paths, features = left.values.shape[1:]
-    for name, index in (("path", path), ("other_path", other_path)):
-        if not checks.is_whole(index, 0) or index >= paths:
-            raise ValueError(f"{name}: wanted an index in 0..{paths - 1}, got {index}.")
-    return left.values[:, int(path)] @ right.values[:, int(other_path)].T / features
-
-
 def kernel_scale(attentioned: AttentionedInputs, variance):
     r"""$\sigma_0^2 / (N_0 \prod_l H_l)$, what stands before the sum of (10) once $C$ is written out."""
     chain = attentioned.chain

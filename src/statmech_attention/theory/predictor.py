@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_solve, solve_triangular
+from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -19,7 +19,6 @@ from statmech_attention.theory.kernels import (
     check_order_parameter,
     flat_kernel,
     inputs_like,
-    kernel,
     kernel_inputs,
     kernel_scale,
 )
@@ -116,7 +115,10 @@ def predict(
     train, chain = problem.attentioned, problem.attentioned.chain
     test = inputs_like("test", test, train)
     order_parameter = check_order_parameter(order_parameter, train)
-    order_parameter = restrict_paths(order_parameter, paths, outputs=chain.outputs)
+    if paths is not None:
+        kept = np.isin(np.arange(chain.paths), checks.indices("paths", paths, chain.paths, least=1))
+        kept = np.repeat(kept.astype(float), chain.outputs)  # each output is a path of its own
+        order_parameter = order_parameter * np.outer(kept, kept)
     given = (train.form, problem.labels, test.form, order_parameter, problem.temperature, problem.variance[0])
     return (_predict_jointly if joint else _predict)(*given)
 
@@ -148,81 +150,6 @@ def _conditioned(train, labels, test, order_parameter, temperature, input_varian
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     half = solve_triangular(chol, across, lower=True)
     return half.T @ solve_triangular(chol, labels.reshape(-1), lower=True), half
-
-
-def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
-    r"""$v^\pi$ of the mean predictor (9), $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$,
-    without kernels of test inputs.
-
-    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\, \xi^{\pi'}(x_\mu)$.
-
-    Args:
-        problem: a `Problem` of one output with a temperature.
-        order_parameter: $U$, `(paths, paths)`.
-
-    Returns:
-        `(paths, features)`.
-    """
-    problem = need_problem(problem, "temperature")
-    order_parameter = check_order_parameter(order_parameter, problem.attentioned)
-    return _vectors(problem, order_parameter)
-
-
-@jax.jit
-def _vectors(problem: Problem, order_parameter):
-    train, variance = problem.attentioned, problem.variance
-    gram = kernel(train, train, order_parameter, variance=variance) + problem.temperature * jnp.eye(len(problem.labels))
-    coefficients = cho_solve((jnp.linalg.cholesky(gram), True), problem.labels)
-    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
-    gains = jnp.asarray(train.chain.path_gains)[:, None]
-    return gains * (kernel_scale(train, variance) * order_parameter @ summed)
-
-
-def predictor_contributions(
-    problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
-) -> Float[Array, "examples paths"]:
-    r"""Contribution of each path to the mean predictor (9): $v^\pi \cdot \xi^\pi(x)$ with the
-    vectors of `predictor_vectors`.
-
-    Args:
-        problem: as in `predictor_vectors`.
-        test: test inputs.
-        order_parameter: $U$, `(paths, paths)`.
-
-    Returns:
-        `(test examples, paths)`; their sums over paths are the mean of `predict`.
-    """
-    vectors = predictor_vectors(problem, order_parameter)
-    return jnp.einsum("epi,pi->ep", inputs_like("test", test, need_problem(problem).attentioned).values, vectors)
-
-
-def restrict_paths(
-    order_parameter: ArrayLike, paths: ArrayLike | None, *, outputs: int = 1
-) -> Float[Array, "paths paths"]:
-    """$U$ with zeros for all pairs outside a subset of paths.
-
-    Args:
-        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
-        paths: indices of the paths that stay, with all their outputs; all of them if None.
-        outputs: number of outputs.
-
-    Returns:
-        `(paths, paths)`.
-
-    Raises:
-        ValueError: wrong shapes, an empty subset, a path that is not there or named twice.
-    """
-    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
-    checks.same("order_parameter", "rows", order_parameter.shape[0], "columns", order_parameter.shape[1])
-    if paths is None:
-        return order_parameter
-    if order_parameter.shape[0] % checks.whole("outputs", outputs):
-        raise ValueError(f"outputs: wanted a divisor of the {order_parameter.shape[0]} rows of U, got {outputs}.")
-    count = order_parameter.shape[0] // int(outputs)
-    kept = np.zeros(count)
-    kept[checks.indices("paths", paths, count, least=1)] = 1.0
-    kept = np.repeat(kept, int(outputs))
-    return order_parameter * np.outer(kept, kept)
 
 
 def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:

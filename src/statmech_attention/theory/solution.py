@@ -21,8 +21,9 @@ from statmech_attention.theory.trust_region import Outcome
 _EXPLANATIONS = {
     Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
     "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
-    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the kernel "
-    "is nearly singular at this temperature. Raise it, or accept the gradient norm with a larger tolerance.",
+    Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the "
+    "kernel is nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a "
+    "larger tolerance.",
     Outcome.NOT_FINITE: "The action is not finite: K + T I is not positive definite in double precision. Raise the "
     "temperature, or scale the inputs down.",
 }

@@ -25,10 +25,11 @@ def test_the_record_has_evidence_and_accuracy(recorded, found):
     solved = sma.solve(sma.Problem(trial.train, trial.labels, width=30, temperature=0.3))
     assert float(one.accuracy) == float(sma.accuracy(solved.predict(trial.test).mean, trial.test_labels))
     key = jax.random.split(jax.random.fold_in(jax.random.fold_in(jax.random.key(1), 1), 30), 2)[1]
-    problem = sma.Problem(trial.train, trial.labels, width=30)
-    wanted = sampling.evidence_by_temperature(problem, [0.3], key=key, points=8, warn=False)
-    for name in wanted:
-        np.testing.assert_array_equal(one[name], wanted[name][0])
+    problem = sma.Problem(trial.train, trial.labels, width=30, temperature=0.3)
+    wanted = sampling.importance(problem, key=jax.random.split(key, 1)[0], points=8, warn=False)
+    assert (float(one.log_evidence), float(one.error)) == wanted.log_evidence
+    for name in ("effective_size", "laplace", "theory"):
+        assert float(one[name]) == getattr(wanted, name)
 
 
 def test_the_gp_limit_is_that_of_scipy(found):

@@ -12,8 +12,7 @@ from attention_book import tasks
 from attention_book.experiments.encoded_inputs import words
 from attention_book.experiments.linear_probes import Probe, logistic
 from attention_book.experiments.masked_heads import Classifier, features, fine_tuned
-from attention_book.pruning import taylor_importance
-from statmech_attention import pruning
+from attention_book.pruning import predictor_contributions, taylor_importance
 
 from ..tasks.encoded import encoded_sentences
 from .shared import *  # noqa: F403
@@ -126,7 +125,7 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     np.testing.assert_allclose(one["score"].sel(criterion="both"), best.head_scores(), atol=0.03)
     accuracy = float(sma.accuracy(best.predict(seen.test).mean, read.labels[30:]))
     assert float(one["theory_accuracy"]) == pytest.approx(accuracy, abs=0.05)
-    contributions = pruning.predictor_contributions(
+    contributions = predictor_contributions(
         sma.Problem(seen.train, labels, temperature=float(best.temperature)), seen.train, best.order_parameter
     )
     taylor = taylor_importance(contributions, labels, layers=(6,))

@@ -7,7 +7,7 @@ import pytest
 import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.ratio import _triangulated
-from statmech_attention.pruning import predictor_vectors
+from attention_book.pruning import predictor_vectors
 
 from .conftest import network_in
 from .shared import *  # noqa: F403

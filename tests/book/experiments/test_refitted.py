@@ -5,7 +5,7 @@ import pytest
 
 import statmech_attention as sma
 from attention_book.experiments.refitted import _best
-from statmech_attention.pruning import predictor_vectors
+from attention_book.pruning import predictor_vectors
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403

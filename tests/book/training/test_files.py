@@ -92,9 +92,9 @@ def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
 
 def test_the_first_networks_named_their_order_parameters_otherwise(tmp_path):
     network = trained_network(parameters_of((2, 3)))
-    dataset = sma.results.load(save_network(network, tmp_path / "network.nc", parameters={}))
+    dataset = results.load(save_network(network, tmp_path / "network.nc", parameters={}))
     names = {"order_parameter": "order_parameter_1", "order_parameter_3": "readout_order_parameter"}
-    loaded = load_network(sma.results.save(dataset.rename(names), tmp_path / "first.nc", parameters={}))
+    loaded = load_network(results.save(dataset.rename(names), tmp_path / "first.nc", parameters={}))
     for found, wanted in zip(loaded.order_parameters, network.order_parameters, strict=True):
         np.testing.assert_array_equal(found, wanted)
 

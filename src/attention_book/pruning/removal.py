@@ -1,42 +1,35 @@
-r"""Cost of removing heads, from the contributions of the paths alone; the network is not run again.
+r"""Contributions of the paths to an output, and the cost of removing heads from them alone.
 
 Without some heads the output is $\sum_\pi c^\pi \prod_l g_{l,h_l}$ with the path contributions
 $c^\pi$ and $g_{l,h} = \sqrt{H_l / H'_l}$ where head $h$ is one of the $H'_l$ that are left in layer
-$l$, 0 where it is not. Along a skip connection the factor is 1.
+$l$, 0 where it is not. Along a skip connection the factor is 1. `layers` are those of the network,
+`bias` is that of its readout.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import different_heads, head_indices, path_gates, whole_and_without_each
+from statmech_attention.pruning.heads import different_heads, path_gates, whole_and_without_each
+from statmech_attention.theory.kernels import check_order_parameter, inputs_like, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.problem import Problem
 
 
-@checks.objects
 def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Array, "examples paths *outputs"]:
-    r"""Contribution of each path to the output, $v^\pi \cdot \xi^\pi(x)$, the terms of (5).
-
-    Args:
-        network: `Weights`, or an object of your own with `vectors_for(attentioned)` and
-            `offsets`, which are added.
-        attentioned: the attentioned inputs of this network's attention and readout.
-
-    Returns:
-        `(examples, paths)`, or `(examples, paths, outputs)`; the sum over paths is the output
-        without the readout's bias.
-
-    Raises:
-        ValueError: heads or features that do not fit each other, something else than a network.
+    r"""Return $v^\pi \cdot \xi^\pi(x)$, the terms of (5), of `Weights` or of a network with
+    `vectors_for` and `offsets`.
     """
     if isinstance(network, Weights):
         vectors, offsets = path_vectors(network, attentioned), None
@@ -48,21 +41,41 @@ def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Ar
     return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 
+def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
+    r"""Return $v^\pi$ of the mean predictor (9),
+    $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, of one output.
+
+    $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\,
+    \xi^{\pi'}(x_\mu)$.
+    """
+    order_parameter = check_order_parameter(order_parameter, problem.attentioned)
+    return _vectors(problem, order_parameter)
+
+
+@jax.jit
+def _vectors(problem: Problem, order_parameter):
+    train, variance = problem.attentioned, problem.variance
+    gram = kernel(train, train, order_parameter, variance=variance) + problem.temperature * jnp.eye(len(problem.labels))
+    coefficients = cho_solve((jnp.linalg.cholesky(gram), True), problem.labels)
+    summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
+    gains = jnp.asarray(train.chain.path_gains)[:, None]
+    return gains * (kernel_scale(train, variance) * order_parameter @ summed)
+
+
+def predictor_contributions(
+    problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
+) -> Float[Array, "examples paths"]:
+    r"""Return $v^\pi \cdot \xi^\pi(x)$ with the $v^\pi$ of `predictor_vectors`, whose sums over
+    paths are the mean of `predict`.
+    """
+    vectors = predictor_vectors(problem, order_parameter)
+    return jnp.einsum("epi,pi->ep", inputs_like("test", test, problem.attentioned).values, vectors)
+
+
 def masked_outputs(
     contributions: ArrayLike, kept: ArrayLike, *, layers: Layers, bias: float = 0.0
 ) -> Float[np.ndarray, "networks examples *outputs"]:
-    r"""Outputs of the network with only some of its heads, with the $1/\sqrt{H_l}$ of the heads left.
-
-    Args:
-        contributions: of `path_contributions`, `(examples, paths)`, or
-            `(examples, paths, outputs)`.
-        kept: `(networks, all heads)` booleans; a layer without heads lets nothing through.
-        layers: number of heads in every layer.
-        bias: of the readout, unchanged by the removal.
-
-    Returns:
-        `(networks, examples)`, or `(networks, examples, outputs)`.
-    """
+    r"""Return outputs of the network with only the heads `kept`, `(networks, all heads)` booleans."""
     contributions, layers = checked_contributions(contributions, layers)
     kept = checks.known("kept", kept, "networks heads", bool)
     checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
@@ -70,62 +83,17 @@ def masked_outputs(
 
 
 def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0) -> Estimate:
-    """Drop of the accuracy when one head is removed, for every head.
-
-    Args:
-        contributions, layers, bias: as in `masked_outputs`.
-        labels: `(examples,)`, +1 or -1; or `(examples, outputs)`, the largest of an example for its
-            class.
-
-    Returns:
-        `Estimate`, each `(all heads,)`; positive for a useful head. Without the only head of a
-        layer all outputs are zero and the accuracy is 1/2, or one over the number of outputs.
-
-    Raises:
-        ValueError: as `masked_outputs`, or labels other than +1 and -1.
-    """
+    """Return the drop of the accuracy when one head is removed, for every head; positive for a useful one."""
     contributions, layers = checked_contributions(contributions, layers)
     labels = _labels(labels, len(contributions), layers)
     hits = right(_gated(contributions, layers, whole_and_without_each(layers), bias), labels)
     return _estimate(hits[:1] - hits[1:])
 
 
-def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
-    """Order of removal by increasing score, the first of equal scores first, but no layer's last head.
-
-    Args:
-        scores: `(all heads,)`.
-        layers: number of heads in every layer.
-
-    Returns:
-        Numbers of heads: all but one of every layer, and all of a layer with a skip.
-    """
-    layers = chain(layers)
-    scores = np.asarray(checks.array("scores", scores, "heads"))
-    checks.same("scores", "scores", len(scores), "the network's heads", sum(layers.heads))
-    layer, left, order = head_indices(layers)[:, 0], list(layers.heads), []
-    for number in np.argsort(scores, kind="stable"):
-        if left[layer[number]] > layers.layers[layer[number]].fewest:
-            left[layer[number]] -= 1
-            order.append(number)
-    return np.array(order, int)
-
-
 def pruning_curve(
     contributions: ArrayLike, labels: ArrayLike, order: ArrayLike | Sequence[int], *, layers: Layers, bias: float = 0.0
 ) -> Estimate:
-    """Accuracy against the number of heads removed.
-
-    Args:
-        contributions, labels, layers, bias: as in `head_drops`.
-        order: numbers of heads, the first to go first.
-
-    Returns:
-        `Estimate`, each `(removals + 1,)`, the whole network first.
-
-    Raises:
-        ValueError: as `head_drops`; a head that is not there or named twice.
-    """
+    """Return the accuracy against the number of heads removed in `order`, the whole network first."""
     contributions, layers = checked_contributions(contributions, layers)
     labels, removed = _labels(labels, len(contributions), layers), different_heads("order", order, layers)
     kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from attention_book.plotting.style import axes_or_new, path_name, without_frame
 from statmech_attention.layers import Kind, chain
 from statmech_attention.model.paths import path_indices
-from statmech_attention.plotting.style import axes_or_new, path_name, without_frame
 
 _NAMED = 16  # paths that still have room for their names
 
@@ -21,21 +21,7 @@ def order_parameter(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    """Draw an order parameter as a matrix of colours, zero in white, one row and column per path.
-
-    Args:
-        matrix: $U$, `(paths, paths)`; masked entries stay blank.
-        layers: number of heads in every layer.
-        limit: largest absolute value on the colour scale; if None, that of the matrix.
-        axes: Matplotlib axes; if None, a new figure.
-        annotate: write the values into the cells; if None, only for up to 6 paths.
-
-    Returns:
-        The axes; their image is `axes.images[0]`.
-
-    Raises:
-        ValueError: a matrix whose size does not fit the layers.
-    """
+    """Order parameter as a matrix of colours, zero in white, `axes.images[0]`; masked entries stay blank."""
     matrix, paths = np.ma.asarray(matrix), path_indices(layers)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(
