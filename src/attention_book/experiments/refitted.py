@@ -35,9 +35,9 @@ class Refitted(OnNetwork):
     $\delta v$ minimises $\sum_\mu (y_\mu - f(x_\mu) - \delta v \cdot \xi(x_\mu))^2 + T |\delta v|^2 / c$,
     with $1 / c = N_0 \prod_l H_l$ of the whole network: kernel regression on residuals, at the
     temperature of the best accuracy on validation classes, infinity (no change) among them. The record
-    has over `choice` the test accuracies in distribution, `cut` and `refitted`, and the temperature; the same, `whole_`, with
-    all heads; and for the network and the one without a quarter of every layer's heads the `flops`
-    of a batch by the compiler and its `seconds`, measured in turns.
+    has over `choice` the test accuracies in distribution, `cut` and `refitted`, and the temperature;
+    the same, `whole_`, with all heads; and for the network and the one without a quarter of every
+    layer's heads the `flops` of a batch by the compiler and its `seconds`, measured in turns.
     """
 
     heads: int = parameter("$H$, of every layer", ge=2)
