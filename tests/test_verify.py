@@ -75,9 +75,9 @@ def test_what_is_looked_at_quickly_is_there(records):
     assert all((verify.RESULTS / name).is_file() for name in verify.QUICK)
     makers = {made["maker"] for made in records.values()}
     quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
-    # The test sets of a pruning take longer, and so do the samples on images; points on an
-    # encoder's attention need all their sentences encoded.
-    assert makers - quick == {"points", "pruning", "samples"}
+    # The test sets of a pruning take longer, and so do the samples on images; points and selections
+    # on an encoder's attention need all their sentences encoded.
+    assert makers - quick == {"points", "pruning", "samples", "selection"}
 
 
 def test_every_record_says_who_made_it_and_of_what(records):
@@ -85,8 +85,7 @@ def test_every_record_says_who_made_it_and_of_what(records):
     for path, made in records.items():
         assert made["revision"] >= 1 and made["maker"] and "source" not in made and "modules" not in made
         for name, used in made["inputs"].items():
-            source = path.with_name(f"{name}-{path.stem.split('-', 1)[1]}.nc")
-            assert digest(source) == used, path
+            assert digest(experiment_of(path).sources[name]) == used, path
 
 
 @pytest.mark.parametrize(

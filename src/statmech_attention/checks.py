@@ -9,7 +9,7 @@ import itertools
 import math
 import os
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,13 @@ def path(name: str, value) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ValueError(f"{name}: wanted a path, a text or a pathlib.Path, got {value!r}.")
     return Path(value)
+
+
+def function(name: str, value) -> Callable:
+    """Return a function of the caller's own, refused if it cannot be called."""
+    if not callable(value):
+        raise ValueError(f"{name}: wanted a function, got {value!r:.60}.")
+    return value
 
 
 def listed(name: str, value, entries: str) -> list:

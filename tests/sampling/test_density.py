@@ -9,6 +9,7 @@ import pytest
 
 import statmech_attention as sma
 from statmech_attention.sampling import _bartlett, _density
+from statmech_attention.theory import coordinates
 from statmech_attention.theory.coordinates import order_parameter
 
 HEADS, WIDTH, VARIANCE, TEMPERATURE = (2, 2), 9.0, 1.3, 0.1

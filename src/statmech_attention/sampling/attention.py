@@ -59,7 +59,12 @@ def attention_posterior(
         ValueError: `problem_of` gives no `Problem`; arrays of another number of chains.
     """
     options, key = run_options(chains, warmup=500), checks.key("key", key)
-    theta = {name: jnp.asarray(array, float) for name, array in theta.items()}
+    checks.function("problem_of", problem_of)
+    checks.function("log_prior", log_prior)
+    theta = {
+        name: checks.array(name, array, " ".join(["chains", *["entries"] * (checks.axes(array) - 1)]), double=True)
+        for name, array in checks.mapping("theta", theta).items()
+    }
     if any(array.shape[:1] != (chains.count,) for array in theta.values()):
         raise ValueError(
             f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}."

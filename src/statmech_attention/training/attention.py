@@ -121,6 +121,9 @@ class _Evidence:
     """Value and gradient in theta, compiled once; the saddle point in between is solved as by `solve`."""
 
     def __init__(self, problem_of, theta, log_prior):
+        checks.function("problem_of", problem_of)
+        if log_prior is not None:
+            checks.function("log_prior", log_prior)
         for leaf in jax.tree.leaves(theta):
             if getattr(leaf, "dtype", None) != jnp.float64:
                 raise ValueError(

@@ -212,7 +212,7 @@ def test_regimes_have_their_colours():
 
 
 def test_series_begin_at_their_time_and_spectra_leave_out_frequency_zero():
-    close(plotting.overlap_series(np.arange(6).reshape(3, 2), start=5).lines[1], [[5, 1], [6, 3], [7, 5]])
+    close(plotting.overlap_series(np.arange(6).reshape(3, 2)).lines[1], [[1, 1], [2, 3], [3, 5]])
     close(drawn("spectrum").lines[0], [[0.25, 4], [0.5, 1]])
 
 
