@@ -18,8 +18,6 @@ from matplotlib.colors import to_hex
 from attention_book.plotting.style import COLOURS
 from statmech_attention import checks
 
-_PANEL = 300  # pixels of a panel's width, about
-
 
 class Panel(NamedTuple):
     """Lines in one panel at one position of the sliders; labels are plain text."""
@@ -158,20 +156,13 @@ def _traces(panels: Sequence[Panel | Matrix], frame: int) -> list[dict]:
             colour = panel.colours.get(name)
             paint = {} if colour is None else {"color": to_hex(COLOURS.get(colour, colour))}
             trace = {"type": "scatter", "x": x, "y": y, "name": name, "showlegend": name not in names, **axes}
-            if panel.dots is not None:
-                trace["x"], trace["y"] = _strokes(x, y, panel.dots)
-            trace |= {"mode": "lines", "line": paint | {"width": panel.dots or 1.4}}
+            if panel.dots is None:
+                trace |= {"mode": "lines", "line": paint | {"width": 1.4}}
+            else:
+                trace |= {"mode": "markers", "marker": paint | {"size": panel.dots}}
             traces.append(trace)
             names.add(name)
     return traces
-
-
-def _strokes(x, y, size: float):
-    """Points as strokes as long as they are wide: one path, where markers are as many elements as points."""
-    points = np.unique(np.stack([x, y], axis=1), axis=0)
-    half = 0.5 * size * np.ptp(points[:, 0]) / _PANEL
-    across = points[:, :1] + np.array([-half, half, np.nan])
-    return across.ravel().astype(np.float32), np.repeat(points[:, 1], 3)
 
 
 def _axes(panel: Panel | Matrix, number) -> dict:
