@@ -8,8 +8,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from attention_book.plotting.style import COLOURS
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.plotting.style import COLOURS
 from statmech_attention.tasks.hidden_markov import HiddenMarkovTrial
 
 _LARGEST = 127

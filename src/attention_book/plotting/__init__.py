@@ -1,25 +1,15 @@
-"""Figure panels of the book."""
+"""Figure panels of the book, beside those of the library."""
 
-from statmech_attention.installed import need
-
-need("plot", "plotting")
-
-from attention_book.plotting import style
 from attention_book.plotting.dynamics import overlap_series, phase_portrait, portrait_slider, spectrum
-from attention_book.plotting.matrices import order_parameter
 from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
     REGIME_COLOURS,
     REGIMES,
-    against_width,
     attention_matrix,
     chain_order_parameter,
-    groups,
-    kernel_matrix,
     label_panels,
     legend_above,
-    mean_and_error,
     new_figure,
     output_order_parameter,
     path_blocks,
@@ -43,7 +33,6 @@ from attention_book.plotting.sampling import (
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
 from attention_book.plotting.sliders import Knob, Matrix, Panel, slider, sliders
-from attention_book.plotting.style import COLOURS, path_name, use_style
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,
@@ -52,3 +41,5 @@ from attention_book.plotting.tasks import (
     state_rows,
     switching,
 )
+from statmech_attention.plotting import *  # noqa: F403
+from statmech_attention.plotting import style

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS, new_figure
 from attention_book.plotting.sliders import Panel, Slider, slider
-from attention_book.plotting.style import DARK, axes_or_new
+from statmech_attention.plotting.style import DARK, axes_or_new
 
 
 def overlap_series(

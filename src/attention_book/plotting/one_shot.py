@@ -9,10 +9,10 @@ from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator, PercentFormatter
 
-from attention_book.plotting.panels import against_width, mean_and_error
-from attention_book.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.paths import path_indices
+from statmech_attention.plotting.panels import against_width, mean_and_error
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new, powers_of_ten
 
 _GROUPS = ("same path", "same head in layer 1", "other pairs")
 _GROUP_COLOURS = (MUTED["indigo"], MUTED["teal"], "0.6")

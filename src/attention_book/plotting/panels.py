@@ -11,9 +11,10 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import ArrayLike
 
-from attention_book.plotting.matrices import coloured, name_rows, order_parameter
-from attention_book.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name, powers_of_ten, without_frame
 from statmech_attention.layers import Kind, chain
+from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
+from statmech_attention.plotting.panels import mean_and_error
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name
 
 # One colour per stored pattern.
 FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
@@ -129,82 +130,12 @@ def principal_overlaps(
     return axes
 
 
-def kernel_matrix(
-    kernel: ArrayLike,
-    labels: ArrayLike,
-    *,
-    limits: tuple[float, float] | None = None,
-    axes: Axes | None = None,
-    title: str = "",
-):
-    """Training kernel `(examples, examples)` as a matrix of colours, examples sorted by class."""
-    kernel, labels = np.asarray(kernel), np.asarray(labels)
-    axes = axes_or_new(axes, figsize=(3.4, 3.2))
-    order = np.argsort(-labels, kind="stable")
-    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
-    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
-    border = np.sum(labels > 0) - 0.5
-    for line in (axes.axhline, axes.axvline):
-        line(border, color="white", linewidth=1.2)
-    middles = [border / 2, (border + len(labels)) / 2]
-    axes.set_xticks(middles, ["$+$", "$-$"])
-    axes.set_yticks(middles, ["$+$", "$-$"])
-    without_frame(axes)
-    axes.set_title(title)
-    return axes
-
-
-def against_width(
-    widths: ArrayLike,
-    values: ArrayLike,
-    *,
-    label: str,
-    colour: str = "theory",
-    style: str = "o-",
-    axes: Axes | None = None,
-):
-    """Quantity `(draws, widths)` against the width: its mean over draws, the standard error as a band."""
-    widths, values = np.asarray(widths, float), np.asarray(values)
-    if values.ndim != 2 or values.shape[1] != len(widths):
-        raise ValueError(f"values: wanted shape (draws, {len(widths)}), got {values.shape}.")
-    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
-    mean, error = mean_and_error(values)
-    order = np.argsort(widths)
-    axes.plot(widths[order], mean[order], style, color=colour, label=label)
-    axes.fill_between(widths[order], (mean - error)[order], (mean + error)[order], color=colour, alpha=0.2, linewidth=0)
-    axes.set(xscale="log", xlabel="width $N$")
-    powers_of_ten(axes.xaxis)
-    return axes
-
-
-def mean_and_error(values: ArrayLike):
-    """Return the mean over draws, the first axis, and its standard error, zero for a single draw."""
-    values = np.asarray(values, float)
-    draws = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.zeros(values.shape[1:])
-    return values.mean(axis=0), error
-
-
 def reference_line(values: ArrayLike, *, label: str, colour: str = "gp", style: str = "-", axes: Axes | None = None):
     """Quantity `(draws,)` that does not depend on the width: a horizontal line with a band of one standard error."""
     axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
     mean, error = mean_and_error(np.asarray(values)[:, None])
     axes.axhline(mean[0], linestyle=style, color=colour, label=label)
     axes.axhspan(mean[0] - error[0], mean[0] + error[0], color=colour, alpha=0.12, linewidth=0)
-    return axes
-
-
-def groups(values: ArrayLike, names: Sequence[str], *, colours: Sequence[str] | None = None, axes: Axes | None = None):
-    """One column of dots per group of `values` `(draws, groups)`, line `2 g`, with the mean and its standard error."""
-    values = np.asarray(values, float)
-    axes, (mean, error) = axes_or_new(axes), mean_and_error(values)
-    for place, colour in enumerate(["neutral"] * len(names) if colours is None else colours):
-        colour, across = COLOURS.get(colour, colour), place + np.linspace(-0.2, 0.2, len(values))
-        axes.plot(across, values[:, place], "o", markersize=4, color=colour, alpha=0.45)
-        axes.errorbar(
-            place, mean[place], error[place], fmt="_", markersize=28, color=colour, capsize=5, markeredgewidth=2
-        )
-    axes.set_xticks(range(len(names)), names)
     return axes
 
 

@@ -9,8 +9,8 @@ from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from attention_book.plotting.panels import mean_and_error
-from attention_book.plotting.style import COLOURS, MUTED, axes_or_new
+from statmech_attention.plotting.panels import mean_and_error
+from statmech_attention.plotting.style import COLOURS, MUTED, axes_or_new
 
 _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:g} %")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")  # of layers or networks

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from attention_book.plotting.panels import REGIME_COLOURS, REGIMES
-from attention_book.plotting.style import DARK, MUTED, axes_or_new
+from statmech_attention.plotting.style import DARK, MUTED, axes_or_new
 
 _FEW = 80  # values, below which a network without a regime counts as periodic
 _MANY = 200_000  # dots, above which neighbours are drawn as one

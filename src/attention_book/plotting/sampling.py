@@ -7,8 +7,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
-from attention_book.plotting.panels import mean_and_error, new_figure
-from attention_book.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
+from attention_book.plotting.panels import new_figure
+from statmech_attention.plotting.panels import mean_and_error
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
 
 # Colour and marker of each sampler, wherever it is drawn.
 SAMPLERS = {

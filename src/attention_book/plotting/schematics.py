@@ -11,9 +11,9 @@ from matplotlib.colors import AsinhNorm
 from matplotlib.patches import ConnectionPatch, FancyBboxPatch
 from scipy.linalg import block_diag
 
-from attention_book.plotting.matrices import _short
 from attention_book.plotting.panels import arrow
-from attention_book.plotting.style import COLOURS, DARK, axes_or_new, path_name, without_frame
+from statmech_attention.plotting.matrices import _short
+from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name, without_frame
 
 _BOX = (1.3, 0.74)
 _ROW, _COLUMN = 1.0, 2.05

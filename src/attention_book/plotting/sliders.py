@@ -15,8 +15,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.colors import to_hex
 
-from attention_book.plotting.style import COLOURS
 from statmech_attention import checks
+from statmech_attention.plotting.style import COLOURS
 
 
 class Panel(NamedTuple):

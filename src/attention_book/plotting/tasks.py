@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from attention_book.plotting.panels import arrow
-from attention_book.plotting.style import COLOURS, DARK, MUTED, axes_or_new, without_frame
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, without_frame
 
 _GAP = 3  # pixels between images
 

@@ -39,7 +39,7 @@ DARK = "#333333"  # outlines, arrows and neutral dots
 
 def use_style() -> None:
     """Draw all further figures in the style of the book."""
-    plt.style.use(str(resources.files("attention_book.plotting") / "book.mplstyle"))
+    plt.style.use(str(resources.files("statmech_attention.plotting") / "book.mplstyle"))
 
 
 def axes_or_new(axes, **size):

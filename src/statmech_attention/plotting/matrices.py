@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from attention_book.plotting.style import axes_or_new, path_name, without_frame
 from statmech_attention.layers import Kind, chain
 from statmech_attention.model.paths import path_indices
+from statmech_attention.plotting.style import axes_or_new, path_name, without_frame
 
 _NAMED = 16  # paths that still have room for their names
 
@@ -21,13 +21,63 @@ def order_parameter(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    """Order parameter as a matrix of colours, zero in white, `axes.images[0]`; masked entries stay blank."""
+    """Draw an order parameter as a matrix of colours, zero in white, one row and column per path.
+
+    Args:
+        matrix: $U$, `(paths, paths)`; masked entries stay blank.
+        layers: number of heads in every layer.
+        limit: largest absolute value on the colour scale; if None, that of the matrix.
+        axes: Matplotlib axes; if None, a new figure.
+        annotate: write the values into the cells; if None, only for up to 6 paths.
+
+    Returns:
+        The axes; their image is `axes.images[0]`.
+
+    Raises:
+        ValueError: a matrix whose size does not fit the layers.
+    """
     matrix, paths = np.ma.asarray(matrix), path_indices(layers)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(
             f"matrix: wanted shape {(len(paths),) * 2} for layers {chain(layers).spelled}, got {matrix.shape}."
         )
     return coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
+
+
+def kernel_matrix(
+    kernel: ArrayLike,
+    labels: ArrayLike,
+    *,
+    limits: tuple[float, float] | None = None,
+    axes: Axes | None = None,
+    title: str = "",
+):
+    """Draw a training kernel as a matrix of colours, examples sorted by class.
+
+    Args:
+        kernel: `(examples, examples)`.
+        labels: `(examples,)`, +1 and -1.
+        limits: ends of the colour scale; if None, the 1st and the 99th percentile of the entries.
+        axes: Matplotlib axes; if None, a new figure.
+        title: above the panel.
+
+    Returns:
+        The axes; their image is `axes.images[0]`.
+    """
+    kernel, labels = np.asarray(kernel), np.asarray(labels)
+    axes = axes_or_new(axes, figsize=(3.4, 3.2))
+    order = np.argsort(-labels, kind="stable")
+    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
+    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
+    border = np.sum(labels > 0) - 0.5
+    for line in (axes.axhline, axes.axvline):
+        line(border, color="white", linewidth=1.2)
+    middles = [border / 2, (border + len(labels)) / 2]
+    axes.set_xticks(middles, ["$+$", "$-$"])
+    axes.set_yticks(middles, ["$+$", "$-$"])
+    without_frame(axes)
+    axes.set_title(title)
+    return axes
 
 
 def coloured(matrix, names: list[str], limit: float | None, axes, annotate: bool | None):
