@@ -70,11 +70,12 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     inputs, labels = problem.attentioned, problem.labels
     order_parameter = check_order_parameter(order_parameter, inputs)
     gram = flat_kernel(inputs, inputs, order_parameter, problem.variance)
-    return _energy(gram, labels.reshape(-1), problem.temperature) / labels.shape[0]
+    return kernel_nats(gram, labels.reshape(-1), problem.temperature) / labels.shape[0]
 
 
 @jax.jit
-def _energy(gram, labels, temperature):
+def kernel_nats(gram, labels, temperature) -> Float[Array, ""]:
+    r"""$\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y$ of a kernel matrix."""
     chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
     return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + labels @ cho_solve((chol, True), labels)
 

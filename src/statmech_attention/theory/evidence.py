@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.action import energy
+from statmech_attention.theory.action import energy, kernel_nats
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_one, order_parameter
 from statmech_attention.theory.derivatives import action_problem, dense_hessian, entropy_curvature
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import flat_kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
@@ -112,13 +112,12 @@ def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
 
 def label_nats(inputs: AttentionedInputs, labels, temperature, variance, order_parameter) -> Float[Array, ""]:
     r"""$P E(U)$, (12), from the smaller of $K$ and the matrix of features."""
-    rows = kernel_inputs(inputs)
+    rows, labels = kernel_inputs(inputs), labels.reshape(-1)
+    if len(rows) <= rows[0].size:
+        return kernel_nats(flat_kernel(inputs, inputs, order_parameter, variance), labels, temperature)
     weighted = jnp.einsum("epi,pq->eqi", rows, jnp.linalg.cholesky(order_parameter)).reshape(len(rows), -1)
-    seen, labels = jnp.sqrt(kernel_scale(inputs, variance)) * weighted, labels.reshape(-1)
-    count, features = seen.shape
-    few = count <= features
-    gram = (seen @ seen.T if few else seen.T @ seen) + temperature * jnp.eye(min(count, features))
-    chol = jnp.linalg.cholesky(gram)
-    white = jax.scipy.linalg.solve_triangular(chol, labels if few else seen.T @ labels, lower=True)
-    misfit = white @ white if few else (labels @ labels - white @ white) / temperature
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (count - len(gram)) * jnp.log(temperature) + misfit
+    seen = jnp.sqrt(kernel_scale(inputs, variance)) * weighted
+    chol = jnp.linalg.cholesky(seen.T @ seen + temperature * jnp.eye(seen.shape[1]))
+    white = jax.scipy.linalg.solve_triangular(chol, seen.T @ labels, lower=True)
+    misfit = (labels @ labels - white @ white) / temperature
+    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (len(rows) - len(chol)) * jnp.log(temperature) + misfit
