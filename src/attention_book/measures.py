@@ -6,12 +6,19 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import ndtr
+from scipy.stats import t as student
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
+
+
+def half_interval(values) -> float:
+    """Return half of the 95 % interval of a mean, by Student's t."""
+    values = np.asarray(values, float)
+    return float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def path_kernel(left: AttentionedInputs, right: AttentionedInputs, path: int, other_path: int):

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import t as student
 
+from attention_book.measures import half_interval
 from statmech_attention import accuracy as share_right
 from statmech_attention import checks
 from statmech_attention.tasks import HiddenMarkovTrial
@@ -81,8 +81,7 @@ class Comparison(NamedTuple):
 def difference(one, other) -> Difference:
     """Mean of `one - other` over draws, with its interval."""
     apart = np.asarray(one, float) - np.asarray(other, float)
-    error = apart.std(ddof=1) / math.sqrt(len(apart))
-    return Difference(float(apart.mean()), float(student.ppf(0.975, len(apart) - 1) * error))
+    return Difference(float(apart.mean()), half_interval(apart))
 
 
 def table(found: Mapping[str, Comparison]) -> str:

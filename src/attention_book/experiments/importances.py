@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int
-from scipy.stats import t as student
 
 from attention_book import results
+from attention_book.measures import half_interval
 from attention_book.pruning.random_orders import Ordering, ordering
 from attention_book.training import load_network
 from statmech_attention.pruning.heads import removal_order
@@ -126,6 +126,6 @@ def pooled(values, *, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:
     values = values[~np.isnan(values)]
     if len(values) < 2:
         return Pooled(float(values.mean()) if len(values) else np.nan, np.nan, np.nan, len(values))
-    half = student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = half_interval(values)
     low, high = np.clip([values.mean() - half, values.mean() + half], bounds[0], bounds[1])
     return Pooled(float(values.mean()), float(low), float(high), len(values))
