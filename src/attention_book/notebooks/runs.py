@@ -140,11 +140,8 @@ def _target(source: Path, output: str | Path | None, overwrite: bool, held: cont
         return target
     stem = Path.cwd() / "executed" / _name(source)
     _make_folder(stem.parent)
-    for number in itertools.count(1):
-        target = stem.with_name(f"{stem.name}-{number:03d}.ipynb")
-        if not target.exists() and _locked(target, held):
-            return target
-    raise AssertionError("unreachable")
+    numbered = (stem.with_name(f"{stem.name}-{number:03d}.ipynb") for number in itertools.count(1))
+    return next(target for target in numbered if not target.exists() and _locked(target, held))
 
 
 def _locked(target: Path, held: contextlib.ExitStack) -> bool:
