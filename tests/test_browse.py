@@ -18,8 +18,12 @@ SLIDER = (
     """<div><input type="range" oninput="{}"><div class="js-plotly-plot"><i class="cartesianlayer">0</i></div></div>"""
 )
 MOVES = SLIDER.format("document.querySelector('.cartesianlayer').textContent = this.value")
+DRAWS = """<div role="group"><p><input type="range" oninput="document.querySelector('text').textContent = this.value">
+</p><svg><text>0</text></svg></div>"""
 WIDE = "wide " * 200
-RIGHT = f"{THEME}<article><p>Some words.</p><div style='overflow-x: auto'><pre>{WIDE}</pre></div>{MOVES}</article>"
+RIGHT = (
+    f"{THEME}<article><p>Some words.</p><div style='overflow-x: auto'><pre>{WIDE}</pre></div>{MOVES}{DRAWS}</article>"
+)
 WRONG = (
     THEME
     + """<article><p style="color: #222; width: 900px">Dark words.</p><span class="math">\\(x\\)</span>

@@ -13,13 +13,14 @@ window.look = {
             ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
   },
 
-  // The curves and images of a slider's figure; in a page, the figure follows its slider.
+  // What a slider draws: curves and images of its Plotly figure, or the drawings and tables of its group.
   async shown(place) {
     const slider = document.querySelectorAll(look.sliders)[place];
     slider.focus();
     for (let left = 4; left; left--) await new Promise(requestAnimationFrame);
-    const plot = slider.matches("[role=slider]") ? slider : slider.closest("div").querySelector(".js-plotly-plot");
-    return plot.querySelector(".cartesianlayer").innerHTML;
+    const group = slider.matches("[role=slider]") ? slider : slider.closest("[role=group]") || slider.closest("div");
+    const layer = group.querySelector(".cartesianlayer"), drawings = layer ? [layer] : [...group.querySelectorAll("svg, table")];
+    return drawings.map(one => one.innerHTML).join("");
   },
 
   // The links that a search shows, once it has finished.

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from check_book import ROOT, page_names
 from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Error as PlaywrightError
 from tqdm.asyncio import tqdm
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -63,8 +64,11 @@ async def browse(html: Path, names: list[str] = (), jobs: int = 1) -> dict[str, 
     free = asyncio.Semaphore(jobs)
 
     async def one(look) -> list[str]:
-        async with free, asyncio.timeout(PATIENCE):
-            return await look(browser)
+        try:
+            async with free, asyncio.timeout(PATIENCE):
+                return await look(browser)
+        except (PlaywrightError, TimeoutError) as error:  # one page's, so that the others are looked at
+            return [f"cannot be looked at: {type(error).__name__}: {error}"]
 
     async with chromium() as browser:
         found = await tqdm.gather(*map(one, looks.values()), unit="page", disable=None, leave=False)
