@@ -61,6 +61,16 @@ def in_powers(value: float, digits: int = 2) -> str:
     return power if mantissa == "1" else f"{mantissa} × {power}"
 
 
+def check(what: str, error, at_most: float) -> "Markdown":
+    """Assert that an equation holds up to rounding; return the line that says so."""
+    import numpy as np
+    from IPython.display import Markdown
+
+    worst = float(np.max(np.abs(error)))
+    assert worst <= at_most, f"{what}: wanted an error of at most {at_most:g}, got {worst:g}"
+    return Markdown(f"<small>✓ {what} holds to {in_powers(worst, 1) if worst else 'the last bit'}.</small>")
+
+
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:
     """Leave a row for the README's table of reproduced figures."""
     row = {"figure": figure, "what": what, "says": says}

@@ -28,6 +28,13 @@ def test_glued_values_are_plain():
     assert pages.glue("outside a book", 1.0) is None
 
 
+def test_a_checked_equation_is_one_line_or_an_error():
+    assert pages.check("(D16)", np.array([-4e-14, 1e-15]), 1e-12).data == "<small>✓ (D16) holds to 4 × 10⁻¹⁴.</small>"
+    for wrong in (2e-12, float("nan")):
+        with pytest.raises(AssertionError, match=r"\(D16\): wanted an error of at most 1e-12"):
+            pages.check("(D16)", wrong, 1e-12)
+
+
 def test_numbers_are_spelled_in_powers_of_ten():
     assert pages.in_powers(0.00055) == "5.5 × 10⁻⁴" and pages.in_powers(1e-4, 1) == "10⁻⁴"
     assert pages.in_powers(3.04e12) == "3.0 × 10¹²" and pages.in_powers(-2e-10, 1) == "-2 × 10⁻¹⁰"
