@@ -1,0 +1,1 @@
+"""Code of the pages: one module per page, by the same names."""

@@ -1,0 +1,1 @@
+"""Pages on networks of finite width."""
