@@ -36,9 +36,9 @@ def attention(theta, inputs):
     """Attention of two layers of two heads: a table of positions, "same state", the empty token."""
     along = inputs[..., : TASK.token_size] @ ((TASK.states[0] - TASK.states[1]) / TASK.token_size)
     same = along[:, None, :, None] * along[:, None, None, :]
-    first = np.eye(1, TASK.tokens)[0][:, None]  # the empty token is the first key
+    first = np.eye(TASK.tokens)[None, :, :1]  # the empty token is the first key
     return [
-        jax.nn.softmax(relative_bias(table, TASK.tokens) + weight * same + empty * first, axis=-2)
+        jax.nn.softmax((relative_bias(table, TASK.tokens) + empty * first)[None] + weight[None] * same, axis=-2)
         for table, weight, empty in zip(
             theta["positions"], *(theta[name][..., None, None] for name in ("same", "empty")), strict=True
         )
@@ -227,7 +227,7 @@ def _logits(inputs, products):
 
 
 def _measured(sweep, test, labels, name: str, dims: list[str]) -> xr.Dataset:
-    right = jnp.mean(sweep.predict(test).mean * labels > 0, axis=-1)
+    right = np.mean(np.asarray(sweep.predict(test).mean) * np.asarray(labels) > 0, axis=-1)
     return xr.Dataset(
         {f"{name}_accuracy": (dims, np.asarray(right)), f"{name}_evidence": (dims, np.asarray(sweep.log_evidence()))}
     )
