@@ -156,7 +156,7 @@ def diagram_figure(found: dict) -> None:
     options = dict(sections=found["sections"], regimes=found["kinds"], axes=axes)
     plotting.bifurcation(found["grid"], found["visited"], found["values"], **options)
     betas, regimes = found["regimes"]
-    plotting.regime_map(betas, [0.0], np.asarray(regimes)[:, None], axes=ribbon)
+    plotting.regime_map(betas, np.zeros(1), np.asarray(regimes)[:, None], axes=ribbon)
     ribbon.set(yticks=[], ylabel="")
     top = 1.05 * np.abs(found["values"][found["visited"].any(axis=0)]).max()
     axes.set(ylabel="$m^o_1$", ylim=(-top, top), xlabel="", xlim=found["grid"][[0, -1]])
@@ -168,7 +168,8 @@ def first_chaos(found: dict) -> tuple[float, float]:
     grid, regimes = found["regimes"]
     chaotic = grid[np.isin(regimes, CHAOS)]
     pairs = chaotic[np.append(np.diff(chaotic) < 1.5 * (grid[1] - grid[0]), False)] if len(chaotic) else chaotic
-    return tuple(float(one.min()) if len(one) else float("nan") for one in (chaotic, pairs))
+    first, steady = (float(one.min()) if len(one) else float("nan") for one in (chaotic, pairs))
+    return first, steady
 
 
 def portraits_figure(models, window, betas, *, transient: int):

@@ -11,7 +11,7 @@ from statmech_attention import dmft
 from statmech_attention.plotting.style import MUTED
 
 GRID = 32  # probabilities of a segment's bits are rounded to so many
-MARKS = np.array([1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 40])  # times at which single words are read
+MARKS = np.array([1, 2, 4, 6, 8, 16, 32, 40])  # times at which single words are read
 TABLES = ("query", "key", "value", "output")
 
 
@@ -58,8 +58,8 @@ def assert_floquet(model, grid, found) -> None:
     """Exponents of the shortest and the longest orbit are those of their Floquet multipliers."""
     periodic = np.flatnonzero(found.period > 0)
     assert np.all(np.asarray(found.exponents)[periodic, 0] < dmft.THRESHOLD)
-    ends = periodic[np.argsort(found.period[periodic], kind="stable")][[0, -1]] if periodic.size else []
-    for place in {int(one) for one in ends}:
+    by_period = periodic[np.argsort(found.period[periodic], kind="stable")]
+    for place in {int(one) for one in (*by_period[:1], *by_period[-1:])}:
         here, period = model.at(beta=grid[place]), int(found.period[place])
         window = jax.tree.map(lambda part: part[place] if part.ndim else part, found.window)  # noqa: B023
         multiplier = dmft.floquet_multipliers(here, window, period)[0]
@@ -124,8 +124,8 @@ class Nudges:
                 color="0.2",
                 linewidth=0.8,
             )
-            place = min(int(np.sum(line > 3e-16)) - 1, 150 if rate > 0.02 else 240)
-            offset = (6, -12) if rate > 0.02 else (4, 5)  # beside the curve, not on it
+            place = min(int(np.sum(line > 3e-16)) - 1, 150 if rate > 0.1 else 240)
+            offset = (0, 6) if rate > 0.1 else (6, -14) if rate > 0.02 else (4, 5)  # beside the curve, not on it
             look = dict(xytext=offset, textcoords="offset points", fontsize=9)
             axes.annotate(rf"$\beta$ = {beta:g}: {kind}", (time[place], line[place]), **look)
         labels = dict(xlabel="steps after the nudge", ylabel=r"difference of $\hat A$")

@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -218,7 +219,7 @@ class Attention:
         def put(row, task, first, second):
             rows.setdefault(row, {})[task] = reading.paired(first, second)
 
-        at_limit = {"limit": True}
+        at_limit: dict[str, Any] = {"limit": True}
         for task, one in self.found.items():
             limit = reading.right_at(one, **at_limit)
             put("largest evidence minus limit", task, reading.right_at(one), limit)

@@ -1,6 +1,7 @@
 """Which heads to keep: weights of kernels beside the theory, scores of heads, evidence lost; recorded."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ class Heads:
             for by in ("evidence", "validation"):
                 here = {"clear": 0, "sure": 0}
                 for one in self.everything.values():
-                    options = dict(most=count / 3, by=by)
+                    options: dict[str, Any] = dict(most=count / 3, by=by)
                     right = {
                         order: reading.right_of_kept(one, order, network, **options)
                         for order in ("both", "Taylor", "random")

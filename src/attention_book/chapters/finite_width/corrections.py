@@ -49,6 +49,7 @@ def compare(problem, test, *, seed: int, sampled: int, draws: int, points: int) 
         effective = min(float(found[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
     else:
         points_found = sampling.importance(problem, key=key, points=points, test=test, warn=False)
+        assert points_found.output is not None  # there are test inputs
         u, f, effective = points_found.order_parameter, points_found.output, float(points_found.effective_size)
     exact, (saddle, corrected) = (np.asarray(u.mean), np.asarray(f.mean)), _theory(problem, test)
     row = {"effective": effective, "U error": float(np.linalg.norm(u.error) / np.linalg.norm(exact[0]))}
@@ -72,7 +73,7 @@ def distance_figure(rows: Mapping[int, Mapping], sizes: Mapping[int, Mapping]) -
     for panel, (kind, title) in zip(panels, KINDS.items(), strict=True):
         shown = {name: [row[f"{kind} {name}"] for row in rows.values()] for name in ("saddle", "corrected")}
         errors = {name: [row[f"{kind} error"] for row in rows.values()] for name in shown}
-        plotting.distance_against_width(list(rows), shown, errors=errors, axes=panel)
+        plotting.distance_against_width(np.array(list(rows)), shown, errors=errors, axes=panel)
         panel.plot(list(sizes), [size[kind] for size in sizes.values()], "--", color="0.5", label="size of correction")
         panel.set(title=title, ylabel="distance" if kind == "U" else "")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper left", ncols=3, columnspacing=1.0)

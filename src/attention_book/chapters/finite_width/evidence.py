@@ -1,7 +1,7 @@
 """Choosing the width and the temperature by the evidence: recorded draws, and a few solved again."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -21,7 +21,7 @@ CRITERIA = {
 }
 
 
-def over_draws(values) -> tuple[np.ndarray, np.ndarray]:
+def over_draws(values) -> tuple[Any, Any]:
     """Mean over draws of data and heads, and its standard error."""
     values = np.asarray(values, float)
     return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
@@ -117,7 +117,7 @@ class ManyPaths:
         figure.legend(*handles, loc="outside upper left", ncols=6, columnspacing=1.0, title="paths", alignment="left")
 
     def facts(self) -> dict:
-        facts = {}
+        facts: dict[str, Any] = {}
         for name, (right, among) in self.claims.items():
             facts |= {name: int(np.sum(right & among)), f"{name}_of": int(np.sum(among))}
         facts |= dict(most=float(self.before.max()), median=100 * float(np.median(self.removed[self.sure])))

@@ -1,7 +1,7 @@
 """The exact posterior: whole networks beside order parameters, on a problem small enough for both."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,7 @@ def law_figure(chains, solutions, networks: Networks, width: int) -> None:
         edges = np.linspace(0, np.quantile(values, 0.99), 31)
         plotting.law(values, label="exact posterior", bins=edges, filled=True, saddle_point=at, axes=panel)
         if n == width:
-            brute = dict(label="all weights, weighted", bins=edges, weights=networks.weights)
+            brute: dict[str, Any] = dict(label="all weights, weighted", bins=edges, weights=networks.weights)
             plotting.law(networks.overlaps[:, 0, 0], axes=panel, **brute)
             handles = panel.get_legend_handles_labels()
         panel.set(title=f"$N$ = {n}", xlabel="$U_{11}$", ylabel="density" if n == width else "")
