@@ -125,7 +125,7 @@ class Nudges:
                 linewidth=0.8,
             )
             place = min(int(np.sum(line > 3e-16)) - 1, 150 if rate > 0.1 else 240)
-            offset = (0, 6) if rate > 0.1 else (6, -14) if rate > 0.02 else (4, 5)  # beside the curve, not on it
+            offset = (-40, 10) if rate > 0.1 else (6, -14) if rate > 0.02 else (4, 5)  # beside the curve, not on it
             look = dict(xytext=offset, textcoords="offset points", fontsize=9)
             axes.annotate(rf"$\beta$ = {beta:g}: {kind}", (time[place], line[place]), **look)
         labels = dict(xlabel="steps after the nudge", ylabel=r"difference of $\hat A$")
