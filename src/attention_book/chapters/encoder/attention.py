@@ -10,7 +10,7 @@ import xarray as xr
 from attention_book import plotting, results
 from attention_book.experiments import encoded_inputs
 from attention_book.experiments import encoded_reading as reading
-from attention_book.notebooks.tables import table, with_error
+from attention_book.notebooks.tables import signed, table, with_error
 from statmech_attention.plotting.style import MUTED
 
 CHANGED = {
@@ -289,7 +289,8 @@ class Attention:
             clear=sum(one.clear for one in rows["largest evidence minus limit"].values()),
         )
         facts["edge"], facts["edge_of"] = self.edges()
-        facts["tracks"], facts["tracks_p"] = self.tracks("validation")
+        correlation, facts["tracks_p"] = self.tracks("validation")
+        facts["tracks"] = signed(correlation, 2)
         uniform = self.changed["uniform"]
         if "spam" in uniform:
             facts["majority"] = 100 * float(uniform["spam"]["majority_deep"].mean())
