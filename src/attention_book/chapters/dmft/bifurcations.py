@@ -158,7 +158,7 @@ def diagram_figure(found: dict) -> None:
     betas, regimes = found["regimes"]
     plotting.regime_map(betas, np.zeros(1), np.asarray(regimes)[:, None], axes=ribbon)
     ribbon.set(yticks=[], ylabel="")
-    top = 1.05 * np.abs(found["values"][found["visited"].any(axis=0)]).max()
+    top = 1.05 * np.abs(found["values"][found["visited"].any(axis=0)]).max() or 1.0
     axes.set(ylabel="$m^o_1$", ylim=(-top, top), xlabel="", xlim=found["grid"][[0, -1]])
     plotting.legend_above(axes, columns=3)
 
