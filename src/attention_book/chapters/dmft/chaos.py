@@ -11,7 +11,7 @@ from statmech_attention import dmft
 from statmech_attention.plotting.style import MUTED
 
 GRID = 32  # probabilities of a segment's bits are rounded to so many
-MARKS = np.array([1, 2, 4, 6, 8, 16, 32, 40])  # times at which single words are read
+MARKS = np.array([2, 4, 6, 8, 16, 32, 40])  # times at which single words are read
 TABLES = ("query", "key", "value", "output")
 
 
@@ -228,7 +228,7 @@ class Flips:
 
 def flip_figure(told, later, window: int) -> None:
     """Total variation of all words, of single words, and shares of pairs that differ, by inverse temperature."""
-    figure, axes = plotting.new_figure(1, len(later), figsize=(6.4, 3.2), sharey=True, squeeze=False)
+    figure, axes = plotting.new_figure(1, len(later), figsize=(5.6, 3.2), sharey=True, squeeze=False)
     for panel, (beta, (alone, coupled)) in zip(axes[0], later.items(), strict=True):
         panel.axvspan(0, window, color="0.9", linewidth=0)
         level, error = plotting.mean_and_error(told[beta][0])
