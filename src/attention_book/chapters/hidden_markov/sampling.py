@@ -88,7 +88,7 @@ def ratios(solutions, exact, widths) -> dict:
 
 def ratios_table(widths, ratios) -> str:
     """Markdown table of `ratios`."""
-    lines = ["| entry of $U$ | " + " | ".join(f"$N$ = {n}" for n in widths) + " |", "|:---" + "|---:" * len(widths) + "|"]
+    lines = [f"| entry of $U$ | {' | '.join(f'$N$ = {n}' for n in widths)} |", "|:---" + "|---:" * len(widths) + "|"]
     for name, values in ratios.items():
         lines.append(f"| {name} | " + " | ".join(f"{value:+.1f} ± {error:.1f}" for value, error in values) + " |")
     return "\n".join(lines)
@@ -111,7 +111,8 @@ def quality_table(rows: dict) -> str:
     for (name, width), one in rows.items():
         r_hat = (f"{float(one[f'{what}_r_hat'].max()):.3f}" for what in ("order_parameter", "output"))
         size = (f"{float(one[f'{what}_effective_size'].min()):.0f}" for what in ("order_parameter", "output"))
-        cells = name, f"{width:g}", f"{one.sizes['chain']} × {one.sizes['draw']}", int(one.diverging.sum()), *r_hat, *size
+        drawn = f"{one.sizes['chain']} × {one.sizes['draw']}", int(one.diverging.sum())
+        cells = name, f"{width:g}", *drawn, *r_hat, *size
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 

@@ -162,7 +162,7 @@ def keep_order_parameters(widths, U, as_written: bool) -> None:
 
 
 def kernel_facts(trials, U) -> dict:
-    """Of the renormalised kernel and the limit's: overlaps and alignment with the labels, the first component's mean."""
+    """Per kernel: overlaps and alignment with the labels, and the first component's overlap with a constant."""
     found: dict = {"renormalised": [], "GP limit": []}
     for trial, u in zip(trials, U, strict=True):
         ones = jnp.ones(len(trial.labels))

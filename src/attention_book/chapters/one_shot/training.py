@@ -197,7 +197,7 @@ def keep_collapse(collapsed) -> None:
         left = root_mean_square(lost.queries[-1]) / root_mean_square(start.queries[-1])
         assert abs(lost.curve[-1, 1] - 1) < 0.01 and abs(lost.curve[-1, -1] - 0.5) < 0.02 and left < 0.1
     accuracies = [100 * lost.curve[-1, -1] for lost in collapsed.values()]
-    pages.glue("train_collapsed", f"{min(accuracies):.1f} and {max(accuracies):.1f}" if accuracies else "(not recorded)")
+    pages.glue("train_collapsed", " and ".join(f"{value:.1f}" for value in accuracies) or "(not recorded)")
 
 
 def attended(network, suite, sample):
