@@ -151,9 +151,7 @@ def good_with_constants(trials, temperature: float):
         def one(c):
             # The last feature; the kernel divides by one more than N_0, which is a factor of 231/232.
             seen, seen_test = (
-                sma.AttentionedInputs(
-                    jnp.concatenate([v[:, :1], jnp.full((len(v), 1, 1), c)], axis=-1), (1, 1)
-                )
+                sma.AttentionedInputs(jnp.concatenate([v[:, :1], jnp.full((len(v), 1, 1), c)], axis=-1), (1, 1))
                 for v in (trial.train.values, trial.test.values)
             )
             problem = sma.Problem(seen, trial.labels, temperature=temperature)

@@ -165,7 +165,7 @@ def under_noise(trials, widths, temperature: float, seed: int) -> dict:
         at = [problem.replace(width=width) for width in widths]
         found["saddle"].append(theory_accuracies(trial, [sma.solve(one) for one in at]))
         options: dict[str, Any] = {"key": jax.random.key(seed), "points": 16, "test": trial.test, "warn": False}
-        drawn = [sampling.importance(one, **options).output for one in at]
+        drawn: list[Any] = [sampling.importance(one, **options).output for one in at]
         found["exact"].append([mean_accuracy(one, trial.test_labels)[0] for one in drawn])
     return {name: np.array(values, float) for name, values in found.items()}
 

@@ -34,9 +34,7 @@ def chains(task, sample):
         plotting.switching(probability, axes=figure.add_subplot(grid[0, column]), title=name)
     names = [f"$y = {'+' if sample.labels[row] > 0 else '-'}1$" for row in order]
     plotting.hidden_chains(sample.hidden[order], labels=names, axes=figure.add_subplot(grid[1, :]))
-    panel = plotting.noisy_tokens(
-        sample.inputs[order[0], 1:, : task.token_size], axes=figure.add_subplot(grid[2, :])
-    )
+    panel = plotting.noisy_tokens(sample.inputs[order[0], 1:, : task.token_size], axes=figure.add_subplot(grid[2, :]))
     figure.colorbar(panel.images[0], ax=panel, label="entry of the token", pad=0.01)
 
 

@@ -188,7 +188,7 @@ def ratios(swept, found):
 
 def ratio_outcomes(swept, found) -> tuple[dict, str]:
     """Outcome of each test by the rule written down before, and a Markdown table."""
-    heads = "per factor of ten in $P$, at equal $P/N$ | $\\log_{10}$ of the departure | collapse | gain, points | collapse"
+    heads = "per factor of ten in $P$, at equal $P/N$ | $\\log_{10}$ of the departure | collapse | gain | collapse"
     outcomes, lines = {}, [f"| {heads} |", "|:---|---:|:---|---:|:---|"]
     for name, one in found.items():
         counts, draws = swept[name]["examples"].values, swept[name].sizes["draw"]

@@ -150,7 +150,7 @@ class Forms:
         """Floating-point operations per sequence for a gradient, layer by layer and in path form."""
         shapes = jax.eval_shape(lambda: initial(jax.random.key(0), heads, width, dimension, self.task.features))
         costs = [jax.jit(jax.grad(loss)).lower(shapes).cost_analysis() for loss in self.losses(16)]
-        return [cost["flops"] / 16 for cost in costs]
+        return [dict(cost or {})["flops"] / 16 for cost in costs]
 
     def pulls(self, heads, decay: float) -> float:
         """Gradient of the last layer's queries over the decay's pull on them, before training."""
