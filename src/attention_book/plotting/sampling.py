@@ -23,7 +23,6 @@ SAMPLERS = {
 _LINES = (COLOURS["theory"], MUTED["green"], DARK)
 _NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact", "rescaled limit": "neutral"}
 _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
-_CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
 def law(
@@ -173,14 +172,4 @@ def coverage(
         levels, fractions - levels - band, fractions - levels + band, color=colour, alpha=0.15, linewidth=0
     )
     axes.set(xlabel="level")
-    return axes
-
-
-def traces(draws: ArrayLike, *, axes: Axes | None = None):
-    """Numbers `(chain, draw)` along every chain, one line per chain."""
-    axes = axes_or_new(axes)
-    for chain, values in enumerate(np.asarray(draws)):
-        style: dict[str, Any] = dict(linewidth=0.8, alpha=0.8, color=_CHAINS[chain % len(_CHAINS)])
-        axes.plot(np.arange(1, len(values) + 1), values, label=f"chain {chain + 1}", **style)
-    axes.set(xlabel="draw")
     return axes
