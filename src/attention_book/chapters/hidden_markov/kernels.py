@@ -7,7 +7,7 @@ import numpy as np
 import statmech_attention as sma
 from attention_book import plotting
 from attention_book.measures import centred_alignment, path_kernel
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from attention_book.temperatures import LIMIT, compare, difference
 
 KERNELS = {"good (1,1)": 0, "denoising (2,1)": 2, "adversarial (1,2)": 1, "adversarial (2,2)": 3}
@@ -40,14 +40,12 @@ def statistics(trials, kernels):
     return np.array(alignment), entries.std(axis=2) / np.abs(entries.mean(axis=2))
 
 
-def statistics_table(alignment, unevenness) -> str:
-    """Markdown table of both statistics, one row per kernel."""
-    lines = ["| kernel | centred alignment | unevenness |", "|:---|---:|---:|"]
+def statistics_table(alignment, unevenness):
+    """Table of both statistics, one row per kernel."""
     columns = [zip(*plotting.mean_and_error(values), strict=True) for values in (alignment, unevenness)]
-    for name, *row in zip([*KERNELS, "GP limit", "renormalised"], *columns, strict=True):
-        cells = " | ".join(f"{value:.3f} ± {error:.3f}" for value, error in row)
-        lines.append(f"| {name} | {cells} |")
-    return "\n".join(lines)
+    rows = zip([*KERNELS, "GP limit", "renormalised"], *columns, strict=True)
+    head = "kernel", "centred alignment", "unevenness"
+    return tables.table(head, [(name, *(tables.with_error(*one) for one in row)) for name, *row in rows])
 
 
 def keep_statistics(alignment, unevenness, as_written: bool) -> None:
@@ -98,13 +96,12 @@ def averaged_tokens(task, trials):
     return tuple(np.array(found) for found in zip(*(one(trial.test.values) for trial in trials), strict=True))
 
 
-def averaged_table(averaged, cosine) -> str:
-    """Markdown table of `averaged_tokens`."""
-    lines = ["| head of layer 1 | tokens averaged | cosine of its noise with the good path's |", "|:---|---:|---:|"]
-    columns = [zip(*plotting.mean_and_error(values), strict=True) for values in (averaged, cosine)]
-    for kind, *row in zip(("designed", "random", "uniform"), *columns, strict=True):
-        lines.append(f"| {kind} | " + " | ".join(f"{value:.2f} ± {error:.2f}" for value, error in row) + " |")
-    return "\n".join(lines)
+def averaged_table(averaged, cosine):
+    """Table of `averaged_tokens`."""
+    (tokens, error), (alike, _) = (plotting.mean_and_error(values) for values in (averaged, cosine))
+    rows = zip(("designed", "random", "uniform"), tokens, error, alike, strict=True)
+    head = "head of layer 1", "tokens averaged", "cosine of its noise with the good path's"
+    return tables.table(head, [(kind, tables.with_error(one, e), f"{c:.2f}") for kind, one, e, c in rows])
 
 
 def keep_uniform(widths, random_head, uniform_head, averaged, as_written: bool) -> None:

@@ -13,7 +13,7 @@ from attention_book.chapters.hidden_markov.task import keep
 from attention_book.comparison import agreement
 from attention_book.experiments import reading
 from attention_book.measures import mean_accuracy
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from statmech_attention import sampling
 
 _ENTRIES = {
@@ -86,12 +86,10 @@ def ratios(solutions, exact, widths) -> dict:
     return found
 
 
-def ratios_table(widths, ratios) -> str:
-    """Markdown table of `ratios`."""
-    lines = [f"| entry of $U$ | {' | '.join(f'$N$ = {n}' for n in widths)} |", "|:---" + "|---:" * len(widths) + "|"]
-    for name, values in ratios.items():
-        lines.append(f"| {name} | " + " | ".join(f"{value:+.1f} ± {error:.1f}" for value, error in values) + " |")
-    return "\n".join(lines)
+def ratios_table(widths, ratios):
+    """Table of `ratios`."""
+    rows = [(name, *(tables.with_error(*one, sign=True) for one in values)) for name, values in ratios.items()]
+    return tables.table(("entry of $U$", *(f"$N$ = {n}" for n in widths)), rows)
 
 
 def keep_ratios(widths, ratios, as_written: bool) -> None:
@@ -104,17 +102,16 @@ def keep_ratios(widths, ratios, as_written: bool) -> None:
         assert 6 < value < 15 and error < 2
 
 
-def quality_table(rows: dict) -> str:
-    """Markdown table of chains: draws, divergences, R-hat and effective sizes, by name and width."""
-    columns = ["sampler", "$N$", "draws", "diverged", "R-hat of $U$", "of $f$", "effective size of $U$", "of $f$"]
-    lines = [f"| {' | '.join(columns)} |", "|:---" + "|---:" * 7 + "|"]
+def quality_table(rows: dict):
+    """Table of chains: draws, divergences, R-hat and effective sizes, by name and width."""
+    head = ["sampler", "$N$", "draws", "diverged", "R-hat of $U$", "of $f$", "effective size of $U$", "of $f$"]
+    cells = []
     for (name, width), one in rows.items():
         r_hat = (f"{float(one[f'{what}_r_hat'].max()):.3f}" for what in ("order_parameter", "output"))
         size = (f"{float(one[f'{what}_effective_size'].min()):.0f}" for what in ("order_parameter", "output"))
         drawn = f"{one.sizes['chain']} × {one.sizes['draw']}", int(one.diverging.sum())
-        cells = name, f"{width:g}", *drawn, *r_hat, *size
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        cells.append((name, f"{width:g}", *drawn, *r_hat, *size))
+    return tables.table(head, cells)
 
 
 def quality(exact, on_all, images) -> dict:

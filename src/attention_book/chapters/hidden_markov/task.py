@@ -6,7 +6,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import plotting
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 
 NETWORKS = {  # heads that are kept in layer 1 and in layer 2, counted from 0
     "good (1,1)": ((0,), (0,)),
@@ -148,13 +148,13 @@ def threshold(bos, with_constant):
     right.set(xscale="log", xlabel="size of the constant", ylabel="test accuracy")
 
 
-def parts_table(by_part, with_constant) -> str:
-    """Markdown table of accuracies from parts of the good path's features."""
+def parts_table(by_part, with_constant):
+    """Table of accuracies from parts of the good path's features."""
     names = [*parts_of(jnp.zeros((1, 1, 3)), 1), "tokens and a constant of 0.18", "tokens and a constant of 30"]
     columns = np.concatenate([by_part, with_constant[:, [3, -1]]], axis=1)
-    lines = ["| features of the good path | test accuracy |", "|:---|---:|"]
     rows = zip(names, *plotting.mean_and_error(columns), strict=True)
-    return "\n".join([*lines, *(f"| {name} | {mean:.3f} ± {error:.3f} |" for name, mean, error in rows)])
+    head = "features of the good path", "test accuracy"
+    return tables.table(head, [(name, tables.with_error(*one)) for name, *one in rows])
 
 
 def keep_parts(by_part, with_constant, bos, as_written: bool) -> None:

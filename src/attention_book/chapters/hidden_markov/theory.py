@@ -8,8 +8,8 @@ import statmech_attention as sma
 from attention_book import plotting
 from attention_book.chapters.hidden_markov.task import keep
 from attention_book.measures import centred_alignment, principal_overlaps
-from attention_book.notebooks import pages
-from attention_book.temperatures import LIMIT, compare, difference
+from attention_book.notebooks import pages, tables
+from attention_book.temperatures import LIMIT, RESCALED, compare, difference
 
 NETWORKS = {"all": ((0, 1), (0, 1)), "good + denoising": ((0, 1), (0,)), "good": ((0,), (0,))}  # heads kept
 CROSS, DIAGONAL = "cross terms zeroed", "best diagonal"
@@ -232,13 +232,14 @@ def cross(widths, curves):
     plotting.legend_above(axes)
 
 
-def strong_table(strong) -> str:
-    """Markdown table of a comparison: every curve at its own temperature."""
-    lines = ["| | accuracy | at $T$ | full minus this |", "|:---|---:|---:|---:|"]
-    for name in strong.accuracy:
-        entries = f"{strong.at_best(name).mean():.3f}", f"{strong.temperature(name):.2g}", str(strong.gain(name))
-        lines.append(f"| {name} | {' | '.join(entries)} |")
-    return "\n".join(lines)
+def strong_table(strong):
+    """Table of a comparison: every curve at its own temperature."""
+    rows = [
+        (name, f"{strong.at_best(name).mean():.3f}", f"{strong.temperature(name):.2g}", strong.gain(name))
+        for name in (LIMIT, RESCALED, CROSS, DIAGONAL)
+    ]
+    head = "full $U$", f"{strong.at_best().mean():.3f}", f"{strong.temperature():.2g}", ""
+    return tables.table(("", "accuracy", "at $T$", "full minus this"), [head, *rows])
 
 
 def keep_cross(widths, curves, strong, as_written: bool) -> None:

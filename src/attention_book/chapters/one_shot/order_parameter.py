@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator
 import statmech_attention as sma
 from attention_book import experiments, plotting, tasks
 from attention_book.comparison import agreement, block_share
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from attention_book.training import load_network
 from attention_book.training.path_form import effective_vectors, initial
 from statmech_attention.plotting.style import MUTED
@@ -81,17 +81,17 @@ def shares(theory, trained, layers, layer: int):
     return *plotting.mean_and_error(each), one.value, one.even
 
 
-def shares_table(theory, trained, shapes) -> str:
-    """Markdown table of `shares` in the blocks of the first and of the last layer."""
-    columns = "network | first layer: theory | gradient descent | last layer: theory | gradient descent | even"
-    lines = [f"| {columns} |", "|:---" + "|---:" * 5 + "|"]
+def shares_table(theory, trained, shapes):
+    """Table of `shares` in the blocks of the first and of the last layer."""
+    head = "network", "first layer: theory", "gradient descent", "last layer: theory", "gradient descent", "even"
+    rows = []
     for name, layers in shapes.items():
-        cells = []
+        cells = [name]
         for layer in (1, len(layers)):
             mean, error, network, even = shares(theory[name], trained[name], layers, layer)
             cells += [f"{mean:.2f} ± {error:.2f}", f"{network:.2f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} | {even:.2f} |")
-    return "\n".join(lines)
+        rows.append((*cells, f"{even:.2f}"))
+    return tables.table(head, rows)
 
 
 def agreements(theory, trained, shapes) -> dict:

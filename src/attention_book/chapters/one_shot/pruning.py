@@ -9,7 +9,7 @@ import numpy as np
 
 from attention_book import plotting, results
 from attention_book.experiments import importances
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from attention_book.pruning import ordering
 
 TEN, SHORT = "ten epochs", "two epochs"
@@ -27,7 +27,8 @@ def said(values, digits: int = 0) -> str:
 def interval(values, digits: int = 0) -> str:
     """Mean with Student's 95 % interval."""
     one = importances.pooled(values, bounds=(-np.inf, np.inf))
-    return f"{one.value:+.{digits}f} [{one.low:+.{digits}f}, {one.high:+.{digits}f}]"
+    value, low, high = (tables.signed(number, digits) for number in one[:3])
+    return f"{value} [{low}, {high}]"
 
 
 def over(seeds, value):
@@ -137,18 +138,18 @@ def choices(heads: Heads):
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 
-def choices_table(heads: Heads) -> str:
-    """Markdown table of costs of the picked pairs, in both groups."""
-    columns = [f"{group} ({len(seeds)} seeds): cost, % | minus any pair" for group, seeds in heads.groups.items()]
-    lines = [f"| the pair is picked by | {' | '.join(columns)} |", "|:---" + "|---:" * 4 + "|"]
+def choices_table(heads: Heads):
+    """Table of costs of the picked pairs, in both groups."""
+    head, rows = ["the pair is picked by"], []
+    for group, seeds in heads.groups.items():
+        head += [f"{group} ({len(seeds)} seeds): cost, %", "minus any pair"]
     for name in (*heads.picks, *BOUNDS):
-        cells = []
+        cells = [heads.picks.get(name, name)]
         for group in heads.groups:
-            cost = heads.costs[group, name]
-            apart = "" if name == "any pair" else interval(cost - heads.costs[group, "any pair"])
-            cells += [said(cost), apart]
-        lines.append(f"| {heads.picks.get(name, name)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            apart = heads.costs[group, name] - heads.costs[group, "any pair"]
+            cells += [said(heads.costs[group, name]), "" if name == "any pair" else interval(apart)]
+        rows.append(cells)
+    return tables.table(head, rows)
 
 
 def keep_choices(heads: Heads, published: bool) -> None:
@@ -235,15 +236,15 @@ def differences(heads: Heads) -> dict:
     return apart
 
 
-def differences_table(heads: Heads, apart) -> str:
-    """Markdown table of `differences`."""
-    columns = [f"{group}: rank correlation | cost, %" for group in heads.groups]
-    lines = [f"| difference, 95 % interval | {' | '.join(columns)} |", "|:---" + "|---:" * 4 + "|"]
+def differences_table(heads: Heads, apart):
+    """Table of `differences`."""
+    head, rows = ["difference, 95 % interval"], []
+    for group in heads.groups:
+        head += [f"{group}: rank correlation", "cost, %"]
     for label in dict.fromkeys(label for label, _ in apart):
         pairs = [apart[label, group] for group in heads.groups]
-        cells = (cell for ranks, costs in pairs for cell in (interval(ranks, 2), interval(costs)))
-        lines.append(f"| {label} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((label, *(cell for one, cost in pairs for cell in (interval(one, 2), interval(cost)))))
+    return tables.table(head, rows)
 
 
 def keep_differences(heads: Heads, apart, published: bool) -> None:
@@ -327,10 +328,10 @@ class Refitted:
         axes[0, 0].set_ylabel("cost after the fit, %")
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
 
-    def table(self) -> str:
-        """Markdown table of what the picked pairs cost after the fit."""
-        lines = ["| after the fit, the pair picked by | cost minus any pair, %, 95 % interval |", "|:---|---:|"]
-        return "\n".join([*lines, *(f"| {label} | {interval(values)} |" for label, values in self.spared.items())])
+    def table(self):
+        """Table of what the picked pairs cost after the fit."""
+        rows = [(label, interval(values)) for label, values in self.spared.items()]
+        return tables.table(("after the fit, the pair picked by", "cost minus any pair, %, 95 % interval"), rows)
 
     def keep(self) -> None:
         """Glue what is left of the cost, the outcome of both claims, and operations and seconds."""

@@ -13,7 +13,7 @@ import statmech_attention as sma
 from attention_book import plotting, results
 from attention_book.experiments import reading
 from attention_book.measures import half_interval
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from attention_book.pruning import rank_correlation
 from statmech_attention.plotting.style import MUTED
 
@@ -117,22 +117,24 @@ def keep_gains(datasets, width: float, published: bool) -> None:
         assert np.all(np.diff(steady[:5]) < 0)
 
 
-def gains_table(datasets, width: float) -> str:
-    """Markdown table of gains with 95 % intervals by both choices of the temperature."""
-    lines = ["| test set | $T$ chosen on the test sequences | on the validation classes |", "|:---|---:|---:|"]
-    for place, name in enumerate(datasets[0]["test_set"].values):
-        cells = []
-        for gain in (reading.gains, fair):
-            value, low, high = interval(100 * at(datasets, width, gain, place))
-            cells.append(f"{value:+.1f} [{low:+.1f}, {high:+.1f}]")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def gains_table(datasets, width: float):
+    """Table of gains with 95 % intervals by both choices of the temperature."""
+    rows = [
+        (name, *(bracketed(100 * at(datasets, width, gain, place)) for gain in (reading.gains, fair)))
+        for place, name in enumerate(datasets[0]["test_set"].values)
+    ]
+    return tables.table(("test set", "$T$ chosen on the test sequences", "on the validation classes"), rows)
 
 
-def architectures_table(kinds, width: float) -> str:
-    """Markdown table of all architectures beside the paper's statement."""
-    columns = ["$L$", "$H$", "networks", "test set", "GP limit, %", "$N$", "gain, points", "paper"]
-    lines = [f"| {' | '.join(columns)} |", "|---:|---:|---:|:---|---:|---:|---:|:---|"]
+def bracketed(values, digits: int = 1) -> str:
+    """Mean with its 95 % interval, in words."""
+    value, low, high = (tables.signed(one, digits) for one in interval(values))
+    return f"{value} [{low}, {high}]"
+
+
+def architectures_table(kinds, width: float):
+    """Table of all architectures beside the paper's statement."""
+    rows = []
     for kind, datasets in kinds.items():
         best = width or reading.telling_width(datasets)
         test_sets = [str(name) for name in datasets[0]["test_set"].values]
@@ -142,9 +144,9 @@ def architectures_table(kinds, width: float) -> str:
             limit, gain = (
                 plotting.mean_and_error(100 * values) for values in (limits, at(datasets, best, reading.gains, place))
             )
-            cells = (*kind, len(datasets), test_set, "{:.1f} ± {:.1f}".format(*limit), f"{best:g}")
-            lines.append("| " + " | ".join(map(str, (*cells, "{:+.1f} ± {:.1f}".format(*gain), says[place]))) + " |")
-    return "\n".join(lines)
+            cells = "{:.1f} ± {:.1f}".format(*limit), f"{best:g}", "{:+.1f} ± {:.1f}".format(*gain)
+            rows.append((f"{called(kind)} ({len(datasets)})", test_set, *cells, says[place]))
+    return tables.table(("networks", "test set", "GP limit, %", "$N$", "gain, points", "paper"), rows)
 
 
 def ratio_records(folder: str) -> dict[str, xr.Dataset]:
@@ -186,21 +188,22 @@ def ratios(swept, found):
     axes[1, 0].set_ylabel("departure of $U$")
 
 
-def ratio_outcomes(swept, found) -> tuple[dict, str]:
-    """Outcome of each test by the rule written down before, and a Markdown table."""
-    heads = "per factor of ten in $P$, at equal $P/N$ | $\\log_{10}$ of the departure | collapse | gain | collapse"
-    outcomes, lines = {}, [f"| {heads} |", "|:---|---:|:---|---:|:---|"]
+def ratio_outcomes(swept, found) -> tuple:
+    """Outcome of each test by the rule written down before, and a table."""
+    head = "at equal $P/N$, per factor of ten in $P$", "$\\log_{10}$ of the departure", "collapse", "gain", "collapse"
+    outcomes, rows = {}, []
     for name, one in found.items():
         counts, draws = swept[name]["examples"].values, swept[name].sizes["draw"]
         span, cells = np.log10(counts[-1] / counts[0]), [f"{name}, $P$ = {counts[0]} to {counts[-1]}, {draws} draws"]
         allowed = {"departure": (1, np.log10(2), 2), "gain": (100, 50 * float(one["gain"].mean()), 1)}
         for what, (scale, most, digits) in allowed.items():
-            value, low, high = interval(scale * reading.slopes_in_examples(one[what], at="ratio"))
+            slopes = scale * reading.slopes_in_examples(one[what], at="ratio")
+            _, low, high = interval(slopes)
             outcome = "refuted" if low * high > 0 else "holds" if span * max(-low, high) < most else "open"
             outcomes[name, what] = outcome
-            cells += [f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]", outcome]
-        lines.append("| " + " | ".join(cells) + " |")
-    return outcomes, "\n".join(lines)
+            cells += [bracketed(slopes, digits), outcome]
+        rows.append(cells)
+    return outcomes, tables.table(head, rows)
 
 
 def keep_ratios(swept, found, outcomes, published: bool) -> None:
@@ -209,13 +212,13 @@ def keep_ratios(swept, found, outcomes, published: bool) -> None:
         key = name.split()[0].replace("-", "_")
         limits = 100 * swept[name]["gp_accuracy"].max("temperature").mean("draw").values
         slope = interval(100 * reading.slopes_in_examples(one["gain"], at="ratio"))
-        pages.glue(f"ratio_{key}_gain", "{:+.1f} [{:+.1f}, {:+.1f}]".format(*slope))
+        pages.glue(f"ratio_{key}_gain", bracketed(100 * reading.slopes_in_examples(one["gain"], at="ratio")))
         pages.glue(f"ratio_{key}_limits", f"{limits[0]:.0f} to {limits[-1]:.0f}")
         pages.glue(f"ratio_{key}_rescaled", f"{round(100 * float(one['rescaled'].mean()), 1) + 0.0:+.1f}")
         pages.glue(f"ratio_{key}_mean", f"{100 * float(one['gain'].mean()):+.1f}")
         # On the diagonal of the grid P/N is the same: the largest that three numbers of sequences share.
         size = [one["departure"].isel(examples=place - 3, width=place) for place in range(3)]
-        pages.glue(f"ratio_{key}_fall", "{:+.2f} [{:+.2f}, {:+.2f}]".format(*interval((size[-1] - size[0]).values)))
+        pages.glue(f"ratio_{key}_fall", bracketed((size[-1] - size[0]).values, 2))
         if published:
             assert abs(float(one["rescaled"].mean())) < 0.1 * float(one["gain"].mean())
             assert outcomes[name, "gain"] == "refuted" and slope[2] < 0 and outcomes[name, "departure"] == "holds"

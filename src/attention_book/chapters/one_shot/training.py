@@ -8,7 +8,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import plotting, results, tasks
-from attention_book.notebooks import pages
+from attention_book.notebooks import pages, tables
 from attention_book.tasks._sequences import normalised_patches
 from attention_book.training.path_form import initial, outputs
 from statmech_attention.layers import chain
@@ -67,13 +67,13 @@ def _nearest(task, sequences):
     return np.sign(np.sum((images[:, 0] - images[:, 1]) * images[:, 2], axis=-1)) * np.asarray(sequences.first)
 
 
-def baselines_table(found) -> str:
-    """Markdown table of `baselines`."""
-    lines = ["| test set | uniform attention, % | nearest image, % |", "|:---|---:|---:|"]
-    for name, rows in found.items():
-        cells = ("{:.1f} ± {:.1f}".format(*plotting.mean_and_error(100 * row)) for row in rows)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def baselines_table(found):
+    """Table of `baselines`."""
+    rows = [
+        (name, *("{:.1f} ± {:.1f}".format(*plotting.mean_and_error(100 * one)) for one in rows))
+        for name, rows in found.items()
+    ]
+    return tables.table(("test set", "uniform attention, %", "nearest image, %"), rows)
 
 
 def recorded_accuracies(networks, folder: str) -> dict:
@@ -82,18 +82,18 @@ def recorded_accuracies(networks, folder: str) -> dict:
     return {name: results.load(path)[["accuracy", "accuracy_error"]] for name, path in paths.items() if path.exists()}
 
 
-def networks_table(networks, facts, recorded) -> str:
-    """Markdown table of the trained networks: weight decay, minutes, accuracies."""
+def networks_table(networks, facts, recorded):
+    """Table of the trained networks: weight decay, minutes, accuracies."""
     sets = [str(name) for name in next(iter(recorded.values()))["test_set"].values] if recorded else []
-    lines = [f"| network | decay | minutes | {' | '.join(sets)} |", "|:---" + "|---:" * (2 + len(sets)) + "|"]
+    rows = []
     for name in networks:
         made, cells = facts[name], [""] * len(sets)
         if name in recorded:
             pairs = zip(recorded[name]["accuracy"].values, recorded[name]["accuracy_error"].values, strict=True)
             cells = [f"{100 * value:.1f} ± {100 * error:.1f}" for value, error in pairs]
-        decay = f"{made['parameters']['weight_decay']:g}".replace("5e-05", "$5\\cdot10^{-5}$")
-        lines.append(f"| {name} | {decay} | {made['wall_seconds'] / 60:.0f} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        decay = made["parameters"]["weight_decay"]
+        rows.append((name, pages.in_powers(decay, 1) if decay else "0", f"{made['wall_seconds'] / 60:.0f}", *cells))
+    return tables.table(("network", "decay", "minutes", *sets), rows)
 
 
 def learning_curves(networks, facts):
@@ -164,17 +164,17 @@ def root_mean_square(array) -> float:
     return float(jnp.sqrt(jnp.mean(jnp.asarray(array) ** 2)))
 
 
-def operations_table(forms: Forms) -> str:
-    """Markdown table of operations of both forms at the paper's sizes; glue the smallest ratio."""
-    lines, ratios = ["| $L$ | $H$ | layer by layer | in path form | ratio |", "|---:" * 5 + "|"], []
+def operations_table(forms: Forms):
+    """Table of operations of both forms at the paper's sizes; glue the smallest ratio."""
+    rows, ratios = [], []
     for heads, dimension in [((4, 4), 128), ((3, 3, 3), 128), ((8, 8), 64)]:
         counts = forms.operations(heads, 512, dimension)
         ratios.append(counts[0] / counts[1])
-        numbers = " | ".join(f"{count / 1e6:.0f} million" for count in counts)
-        lines.append(f"| {len(heads)} | {heads[0]} | {numbers} | {ratios[-1]:.0f} |")
+        numbers = (f"{count / 1e6:.0f} million" for count in counts)
+        rows.append((f"$L$ = {len(heads)}, $H$ = {heads[0]}", *numbers, f"{ratios[-1]:.0f}"))
     pages.glue("train_ratio", min(ratios))
     assert min(ratios) > 20
-    return "\n".join(lines)
+    return tables.table(("network", "layer by layer", "in path form", "ratio"), rows)
 
 
 def collapse(collapsed, free):
