@@ -29,10 +29,9 @@ from attention_book.plotting.sampling import (
     estimates,
     law,
     over_temperatures,
-    traces,
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
-from attention_book.plotting.sliders import Knob, Matrix, Panel, slider, sliders
+from attention_book.plotting.sliders import Panel, slider
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,
