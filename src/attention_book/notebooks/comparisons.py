@@ -13,7 +13,9 @@ def say(*parts) -> None:
 
 def exact(*pairs, tolerance: float = np.inf) -> float:
     r"""Return the largest deviation of both sides of identities, relative to the largest entry."""
-    return float(np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs]))
+    return float(
+        np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs])
+    )
 
 
 def sampled(samples, expected, *, scale=None, precision: float = 0.03, limit: float = 4.0) -> float:
