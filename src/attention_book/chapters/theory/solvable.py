@@ -196,6 +196,8 @@ class Curves:
             left.plot(*zip(*shown, strict=True), "o", markersize=4, **look)
         left.axvline(200, linestyle=":", color="0.5")
         left.set(xscale="log", yscale="log", xlabel="examples $P$", ylabel="squared error")
+        left.set_yticks([0.2, 0.5, 1, 2, 4], ["0.2", "0.5", "1", "2", "4"])
+        left.minorticks_off()
         left.legend()
         for column, name in enumerate(NAMES):
             right.plot(HEATS, self.by_heat[:, column], color=COLOURS[column], label=name)
@@ -321,10 +323,9 @@ class Constant:
         self.lines, self.measured, self.predicted, self.crossing = {}, {}, {}, {}
         for head in self.heads:
             for column, N in enumerate(self.widths):
-                line = self.lines[head, N] = self.difference(models[head][0], self.grid, N)
+                line = self.lines[head, N] = self.difference(models[head][:1] * len(self.grid), self.grid, N)
                 self.measured[head, N] = plotting.mean_and_error(np.array(differences[head])[:, column])
-                each = [self.difference(m, c[None], N) for m, c in zip(models[head], self.rho[head], strict=True)]
-                self.predicted[head, N] = float(np.mean(each))
+                self.predicted[head, N] = float(self.difference(models[head], self.rho[head], N).mean())
                 up = np.nonzero((line[:-1] < 0) & (line[1:] >= 0))[0]
                 ends = slice(up[-1], up[-1] + 2) if len(up) else slice(0, 0)
                 self.crossing[head, N] = float(np.interp(0, line[ends], self.grid[ends])) if len(up) else np.nan
@@ -335,17 +336,18 @@ class Constant:
         return float(model.noise[0, 1] / jnp.sqrt(model.noise[0, 0] * model.noise[1, 1]))
 
     @staticmethod
-    def difference(model: SolvableModel, rho, N) -> np.ndarray:
+    def difference(models, rho, N) -> np.ndarray:
         """Accuracy with the second path minus that with its constant, each at its best temperature, at other rho."""
-        noise, signal, offset = (np.asarray(one) for one in (model.noise, model.signal, model.offset))
-        shared = rho * np.sqrt(noise[0, 0] * noise[1, 1])
-        real = np.array([[[noise[0, 0], x], [x, noise[1, 1]]] for x in shared])
-        alone = np.broadcast_to(np.diag([noise[0, 0], 0.0]), real.shape)
-        sizes = {"P": model.examples, "N_0": model.features, "N": N}
-        numbers = {name: np.full(len(rho), float(value)) for name, value in sizes.items()}
-        wide = lambda one: np.broadcast_to(one, (len(rho), DIRECTIONS, 2))  # noqa: E731
-        with_path = best(real, wide(signal), wide(offset), **numbers)[0][:, NETWORK]
-        return with_path - best(alone, wide(signal * np.array([1.0, 0.0])), wide(offset), **numbers)[0][:, NETWORK]
+        noise, signal, offset, P, N_0 = (
+            np.array([getattr(one, name) for one in models], float)
+            for name in ("noise", "signal", "offset", "examples", "features")
+        )
+        real, alone = noise.copy(), np.zeros_like(noise)
+        real[:, 0, 1] = real[:, 1, 0] = rho * np.sqrt(noise[:, 0, 0] * noise[:, 1, 1])
+        alone[:, 0, 0] = noise[:, 0, 0]
+        ends = (real, signal), (alone, signal * np.array([1.0, 0.0]))
+        with_path, constant = (best(*one, offset, P=P, N_0=N_0, N=np.full(len(P), N))[0][:, NETWORK] for one in ends)
+        return with_path - constant
 
     def draw(self) -> None:
         """Draw both differences against the correlation."""
@@ -487,7 +489,7 @@ class Useless:
                 problem, test, labels = model.sample(next(keys), 2000)
                 rows.append(float(sma.accuracy(sma.solve(problem).predict(test).mean, labels)))
                 if H == 8 and not draw:
-                    chains = sma.Chains(draws=100, warn=False)
+                    chains = sma.Chains(draws=200, count=2, warmup=200, warn=False)
                     samples = sampling.posterior(problem, key=next(keys), test=test, chains=chains)
                     self.exact = float(sma.accuracy(sampling.prediction(samples).mean, labels)), rows[-1]
             self.data[H] = plotting.mean_and_error(np.array(rows))
