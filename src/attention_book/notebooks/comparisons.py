@@ -1,17 +1,10 @@
 """Checks beside equations: two sides of an identity, means of samples against exact values."""
 
-import textwrap
-
 import numpy as np
 from IPython.display import Markdown
 
 
-def say(*parts) -> None:
-    """Print one line, wrapped to the width of an output box."""
-    print(textwrap.fill(" ".join(map(str, parts)), 78))
-
-
-def exact(*pairs, tolerance: float = np.inf) -> float:
+def exact(*pairs) -> float:
     r"""Return the largest deviation of both sides of identities, relative to the largest entry."""
     return float(
         np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs])
