@@ -1,5 +1,7 @@
 """Details of the action: its coordinates, several minima, what is convex, the first order in P / N."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,8 +126,8 @@ class Split:
         self.onset = float(self.widths[np.abs(self.correlations[0]) > 1e-3].max())
         # From the limit the solver does not stop at the saddle U_12 = 0.
         assert abs(float(sma.solve(problem).order_parameter[0, 1])) > 1
-        sign = np.diag([-1.0, 1.0])
-        self.mirrored = exact((sign @ U[0, -1] @ sign, U[1, -1])) + float(np.abs(U[0, 0, 0, 1]))
+        turn = np.diag([-1.0, 1.0])
+        self.mirrored = exact((turn @ U[0, -1] @ turn, U[1, -1])) + float(np.abs(U[0, 0, 0, 1]))
 
 
 def minima(jump: Jump, split: Split) -> None:
@@ -183,7 +185,7 @@ def convexity(problem: sma.Problem, random, pairs: int = 50) -> dict[str, float]
         )
         return np.array([np.linalg.slogdet(gram)[1], labels @ np.linalg.solve(gram, labels)]) / len(labels)
 
-    found = {}
+    found: dict[str, float] = {}
     for _ in range(pairs):
         ends = [random_order_parameters(random, (2, 2), 1.0) for _ in range(2)]
         *bent, top = (jnp.asarray(_midpoint(a, b)) for a, b in zip(*ends, strict=True))

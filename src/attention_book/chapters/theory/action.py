@@ -1,7 +1,7 @@
 """The action: one path as a function of one number, scale and alignment, two paths, and how far to trust it."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,9 +67,9 @@ class OnePath:
         frames = []
         for width in dial:
             actions = {heat: self.action(us, width, heat) for heat in HEATS}
-            lines = {"entropy alone": (us, np.minimum(entropy, 8))}
+            lines: dict[str, Any] = {"entropy alone": (us, np.minimum(entropy, 8))}
             lines |= {f"T = {heat:g}": (us, np.minimum(S - S.min(), 8)) for heat, S in actions.items()}
-            axis = {"xscale": "log", "colours": looks, "ticks": (1, None)}
+            axis: dict[str, Any] = {"xscale": "log", "colours": looks, "ticks": (1, None)}
             left = plotting.Panel(lines, "order parameter U", "action above its minimum", (0.05, 100), (0, 6), **axis)
             lines = {"this width": ([width, width], [0.05, 100])}
             lines |= {f"T = {heat:g}": (dial, minima[heat]) for heat in HEATS}

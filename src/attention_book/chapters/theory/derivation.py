@@ -1,6 +1,6 @@
 """From weights to U: a small network over all its weights and over its order parameters, and the limit of both."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ class SmallNetwork:
 
     def problem(self, width=None) -> sma.Problem:
         """The training examples as the package has them."""
-        numbers = {"temperature": self.temperature, "variance": self.variances}
+        numbers: dict[str, Any] = {"temperature": self.temperature, "variance": self.variances}
         return sma.Problem(self.train, self.labels, width=self.widths if width is None else width, **numbers)
 
     def kernel(self, overlap) -> np.ndarray:
@@ -222,7 +222,10 @@ def against_width(small: SmallNetwork, factors=(1, 2, 4, 8), draws: int = 100_00
     gp = np.asarray(sma.theory.gp_order_parameters(small.heads, variance=small.variances)[0])
     means = [float(one.predict(small.test).mean[0]) for one in solutions]
     away = [
-        [np.linalg.norm(one.mean[4:] - np.asarray(U)[small.upper]) for one, U in zip(averages, matrices, strict=True)]
+        [
+            float(np.linalg.norm(one.mean[4:] - np.asarray(U)[small.upper]))
+            for one, U in zip(averages, matrices, strict=True)
+        ]
         for matrices in ([one.order_parameter for one in solutions], [gp] * len(averages))
     ]
     return AgainstWidth(factors, averages, means, float(sma.predict(small.problem(), small.test, gp).mean[0]), *away)

@@ -1,5 +1,7 @@
 """Reading an order parameter: matrices at several widths, shares of pairs of paths, subsets of paths."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
@@ -60,8 +62,8 @@ def subset_accuracies(solution: sma.Solution, test, labels) -> np.ndarray:
     for paths, heads in zip(SUBSETS.values(), HEADS, strict=True):
         own = sma.solve(problem.replace(attentioned=problem.attentioned.keep_heads(heads)))
         found = (
-            sma.predict(problem, test, jnp.eye(4), paths=paths),
-            solution.predict(test, paths=paths),
+            sma.predict(problem, test, jnp.eye(4), paths=np.array(paths)),
+            solution.predict(test, paths=np.array(paths)),
             own.predict(test.keep_heads(heads)),
         )
         rows.append([float(sma.accuracy(one.mean, labels)) for one in found])

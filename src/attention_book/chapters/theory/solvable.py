@@ -1,7 +1,7 @@
 """The solvable model: networks at their best temperatures, phases, a constant, useless heads; and data beside it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -100,7 +100,7 @@ def by_correlation(rho, accuracy, u) -> None:
 def limit_off_scale() -> float:
     """The limit's kernel times a constant, at a temperature times the constant: the accuracy should not change."""
     noise, signal = paths(0.5)
-    scaled = SolvableModel(noise, [1.5, 0], examples=400, features=400, temperature=0.6)
+    scaled = SolvableModel(noise, np.array([1.5, 0]), examples=400, features=400, temperature=0.6)
     limit = outcomes(noise, signal, T=0.3, N=np.inf).accuracy[LIMIT]
     return abs(float(scaled.predict(2 * jnp.eye(2)).accuracy) - limit)
 
@@ -109,8 +109,8 @@ def measured(model: SolvableModel, overlap, keys, draws: int = 6, tests: int = 1
     """Volume, misfit, m, b, var z, accuracy and (30), by linear algebra on data: means and standard errors."""
     rows = []
     for _ in range(draws):
-        problem, test, labels = model.sample(next(keys), tests)
-        seen, new, y, labels = map(np.asarray, (problem.attentioned.values, test.values, problem.labels, labels))
+        problem, test, right = model.sample(next(keys), tests)
+        seen, new, y, labels = map(np.asarray, (problem.attentioned.values, test.values, problem.labels, right))
         scale = 2 * seen.shape[2]
         weighted = lambda a: np.einsum("iaf,ab->ibf", a, overlap)  # noqa: E731
         kernel = lambda a, b: weighted(a).reshape(len(a), -1) @ b.reshape(len(b), -1).T / scale  # noqa: B023, E731
@@ -134,8 +134,8 @@ def measured(model: SolvableModel, overlap, keys, draws: int = 6, tests: int = 1
 
 def formulas_and_data(keys) -> Markdown:
     """(I3) to (I8) beside data, at a U that is no saddle point, as a table."""
-    signal, offset = [[1.8, 0.0], [0, 0]], [[1.5, 0.2], [0, 2.0]]
-    model = SolvableModel([[1, 0.6], [0.6, 0.8]], signal, offset=offset, examples=600, features=400, temperature=0.1)
+    noise, signal, offset = np.array([[[1, 0.6], [0.6, 0.8]], [[1.8, 0], [0, 0]], [[1.5, 0.2], [0, 2]]])
+    model = SolvableModel(noise, signal, offset=offset, examples=600, features=400, temperature=0.1)
     overlap = np.array([[1.3, -0.5], [-0.5, 0.9]])
     seen, energy = model.predict(overlap), float(model.energy(overlap))
     misfit = (1 - float(seen.slope)) / (float(seen.variance) + model.temperature)
@@ -265,8 +265,8 @@ class Plane:
         starts = [np.eye(2), np.diag([9.0, 0.1]), np.array([[2, 1.9], [1.9, 2]]), np.array([[2, -1.9], [-1.9, 2]])]
         for load, rho, ratio in ((10, 0.0, 0.3), (100, 0.0, 0.0), (100, 0.8, 0.0), (100, 0.0, 1.0), (100, 0.88, 0.3)):
             place = np.argmin(np.abs(self.ratios - ratio)), np.argmin(np.abs(self.rhos - rho))
-            numbers = {"width": 200 / load, "temperature": float(self.maps[load][2][(*place, 0)])}
-            model = SolvableModel(paths(rho)[0], [1.5, 1.5 * ratio], examples=200, features=200, **numbers)
+            numbers: dict[str, Any] = {"width": 200 / load, "temperature": float(self.maps[load][2][(*place, 0)])}
+            model = SolvableModel(paths(rho)[0], np.array([1.5, 1.5 * ratio]), examples=200, features=200, **numbers)
             problem, *_ = model.sample(next(keys), 1)
             solved = [sma.solve(problem, start=(jnp.asarray(u), jnp.ones(()))).order_parameter for u in starts]
             assert np.max(np.ptp(np.array(solved), axis=0)) < 1e-4
@@ -282,7 +282,7 @@ def several_minima(models: int = 512, starts: int = 8, seed: int = 1) -> int:
     signal = np.zeros((models, DIRECTIONS, 2))
     signal[:, :2] = random.normal(size=(models, 2, 2)) * np.exp(random.normal(size=(models, 1, 1)))
     sizes = {"N_0": (20, 4000), "N": (1.3, 1300), "T": (0.01, 3)}
-    numbers = {name: np.exp(random.uniform(*np.log(ends), models)) for name, ends in sizes.items()}
+    numbers = {name: np.exp(random.uniform(np.log(ends[0]), np.log(ends[1]), models)) for name, ends in sizes.items()}
     found = []
     for _ in range(starts):
         triangle = np.tril(random.normal(size=(2, 2))) * 1.5
@@ -346,7 +346,9 @@ class Constant:
         real[:, 0, 1] = real[:, 1, 0] = rho * np.sqrt(noise[:, 0, 0] * noise[:, 1, 1])
         alone[:, 0, 0] = noise[:, 0, 0]
         ends = (real, signal), (alone, signal * np.array([1.0, 0.0]))
-        with_path, constant = (best(*one, offset, P=P, N_0=N_0, N=np.full(len(P), N))[0][:, NETWORK] for one in ends)
+        with_path, constant = (
+            best(noise, signal, offset, P=P, N_0=N_0, N=np.full(len(P), N))[0][:, NETWORK] for noise, signal in ends
+        )
         return with_path - constant
 
     def draw(self) -> None:

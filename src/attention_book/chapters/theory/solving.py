@@ -1,5 +1,7 @@
 """Finding the saddle point: the solver's gradient step by step, and its derivatives against automatic ones."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +46,7 @@ def off_automatic(seed: int = 7) -> float:
     """(S2) to (S4), and a product of the Hessian with a vector, against automatic differentiation at a random point."""
     random = np.random.default_rng(seed)
     inputs, labels = random.normal(size=(12, 4, 6)), np.where(np.arange(12) % 2, 1.0, -1.0)
-    numbers = {"width": (8.0, 5.0, 6.0), "temperature": 0.1, "variance": (1.0, 0.5, 2.0, 1.5)}
+    numbers: dict[str, Any] = {"width": (8.0, 5.0, 6.0), "temperature": 0.1, "variance": (1.0, 0.5, 2.0, 1.5)}
     small = sma.Problem(jnp.asarray(inputs), jnp.asarray(labels), layers=(2, 2), **numbers)
     factors = coordinates.full_rank(small.architecture)
     reduced, _ = derivatives.action_problem(small, "auto")
