@@ -1,7 +1,5 @@
 """Details of the action: its coordinates, several minima, what is convex, the first order in P / N."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading an order parameter: matrices at several widths, shares of pairs of paths, subsets of paths."""
 
-from typing import Any
-
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
