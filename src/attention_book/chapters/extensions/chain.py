@@ -20,7 +20,7 @@ SKIP = (sma.SkipHeads(1), 2)  # of the small problem: a skip with one head, belo
 
 def layers_drawn():
     """How layers of four kinds make effective weights of those above them."""
-    figure, panels = plotting.new_figure(1, 4, figsize=(6.6, 2.3))
+    figure, panels = plotting.new_figure(1, 4, figsize=(6.6, 2.3), width_ratios=(5, 3.4, 3.4, 3.4))
     kinds = (("two heads", 2, False), ("beside a skip", 3, True), ("linear block", 1, False), ("outputs", 3, False))
     for panel, (name, count, keeps) in zip(panels, kinds, strict=True):
         for place, x in enumerate(np.arange(count) - (count - 1) / 2):
@@ -31,10 +31,10 @@ def layers_drawn():
             panel.plot(x, 0, "s", markersize=10, markeredgecolor="0.2", color="0.85")
         panel.plot(0, 2, "D", markersize=9, color="0.5")
         panel.set_title(name, fontsize=12)
-        panel.set(xlim=(-1.7, 1.7), ylim=(-0.4, 2.5))
+        panel.set(xlim=(-3.3 if panel is panels[0] else -1.7, 1.7), ylim=(-0.4, 2.5))
         panel.axis("off")
     for y, text in ((2, "row"), (1, "seeds"), (0, "branches")):
-        panels[0].text(-1.65, y + 0.25, text, fontsize=11, color="0.35")
+        panels[0].text(-3.3, y, text, fontsize=11, color="0.35", va="center")
 
 
 def outputs(seed: int, width: int) -> dict[str, float]:

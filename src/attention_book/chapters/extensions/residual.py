@@ -8,7 +8,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import experiments, plotting, results
-from attention_book.notebooks.tables import signed, table, with_error
+from attention_book.notebooks.tables import table, with_error
 from attention_book.pruning import (
     head_drops,
     head_shares,
@@ -210,5 +210,5 @@ def layers_removed(record: Record, cuts, of_layers):
         drop = with_error(*plotting.mean_and_error(100 * (cuts[:, layer + 1] - cuts[:, 0])), sign=True)
         share = with_error(*plotting.mean_and_error(of_layers[:, layer]))
         rows.append((f"heads of layer {layer + 1}", share, with_error(*plotting.mean_and_error(100 * cuts[:, layer + 1])), drop))
-    rows.append(("all heads", signed(1, 0)[1:], with_error(*plotting.mean_and_error(100 * cuts[:, -1])), ""))
+    rows.append(("all heads", "", with_error(*plotting.mean_and_error(100 * cuts[:, -1])), ""))
     return table(("removed", r"share $\hat s_l$", "accuracy, %", "change"), rows)
