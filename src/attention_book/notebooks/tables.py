@@ -32,5 +32,7 @@ def agrees(what: str, standard_errors: float, at_most: float = 5.0) -> "Markdown
     """Assert that sampled means agree with exact values; return the line that says so."""
     from IPython.display import Markdown
 
-    assert standard_errors <= at_most, f"{what}: {standard_errors:.1f} standard errors apart, wanted at most {at_most:g}"
+    assert standard_errors <= at_most, (
+        f"{what}: {standard_errors:.1f} standard errors apart, wanted at most {at_most:g}"
+    )
     return Markdown(f"<small>✓ {what} agrees within {standard_errors:.1f} standard errors.</small>")

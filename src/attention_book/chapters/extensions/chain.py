@@ -50,7 +50,9 @@ def outputs(seed: int, width: int) -> dict[str, float]:
         rows = np.einsum("bs,spn->bpn", layer.mixing(math.sqrt(VARIANCE)), seeds).reshape(-1, width)  # (X1)
 
     inputs = jax.random.normal(keys[1], (examples, tokens, features))
-    logits = [jax.random.normal(key, (examples, count, tokens, tokens)) for key, count in zip(keys[2:], (2, 1))]
+    logits = [
+        jax.random.normal(key, (examples, count, tokens, tokens)) for key, count in zip(keys[2:], (2, 1), strict=True)
+    ]
     matrices = [jax.nn.softmax(one, axis=2) for one in logits]
     xi = sma.attentioned_inputs(inputs, matrices, layers=LAYERS)
     coefficients = layers.path_gains / math.sqrt(layers.divisor)
@@ -142,7 +144,9 @@ def entropies(seed: int, width: int = 20) -> float:
             return factor
 
         overlaps = [jnp.asarray(one[0]) for one in from_factors(draw)]
-        apart.append(float(sma.theory.entropy(overlaps, layers=LAYERS, variance=VARIANCE)) - sum(one for one, _ in parts))
+        apart.append(
+            float(sma.theory.entropy(overlaps, layers=LAYERS, variance=VARIANCE)) - sum(one for one, _ in parts)
+        )
         rests.append([rest for _, rest in parts])
     return max(np.ptp(rests, axis=0).max(), np.abs(apart).max())
 
@@ -151,7 +155,9 @@ def limit() -> float:
     """Error of (X6)."""
     variances, above, errors = (1.0, 0.7, 1.4, 0.6, 2.0), np.eye(1), []
     overlaps = sma.theory.gp_order_parameters(LAYERS, variance=variances)
-    for layer, squared, overlap in zip(reversed(chain(LAYERS).kinds), reversed(variances[1:]), reversed(overlaps)):
+    for layer, squared, overlap in zip(
+        reversed(chain(LAYERS).kinds), reversed(variances[1:]), reversed(overlaps), strict=True
+    ):
         mixing = layer.mixing(math.sqrt(squared))
         above = np.kron(mixing @ mixing.T, above)
         errors.append(_apart(overlap, above))
@@ -186,7 +192,9 @@ def beside_a_skip(seed: int, width: int, draws: int, variance: float = 1.5) -> t
     # With a unit matrix added to W the Schur complement is positive definite at every width.
     points, errors = [(U, B[0], W[0] + np.eye(4)), (2 * U + np.eye(2), B[1], W[1] + np.eye(4))], []
     for number in (3 * d, 1000):
-        rests = [_density(*one, number, variance) - _kept_entropy(*one, variance) - _left_out(*one, number) for one in points]
+        rests = [
+            _density(*one, number, variance) - _kept_entropy(*one, variance) - _left_out(*one, number) for one in points
+        ]
         errors.append(abs(rests[0] - rests[1]))
     for U_one, B_one, W_one in points:
         blocks = np.block([[U_one, B_one], [B_one.T, W_one]]), U_one
@@ -252,7 +260,9 @@ def linear_block(problem) -> tuple[float, float]:
         ways = [_two_heads(problem, (sma.Linear(), 2), width) for width in ((8, wide, 8), (wide, 8, 8))]
         found = [np.asarray(sma.solve(one, tolerance=1e-11).order_parameter) for one in ways]
         apart.append(np.abs(found[0] - without).max())
-    return math.log(apart[1] / apart[0]) / math.log(wides[1] / wides[0]), float(np.abs(found[0] - found[1]).max() / apart[1])
+    return math.log(apart[1] / apart[0]) / math.log(wides[1] / wides[0]), float(
+        np.abs(found[0] - found[1]).max() / apart[1]
+    )
 
 
 def against_exact(problem, test, widths, seed: int) -> dict[int, dict]:
@@ -287,7 +297,9 @@ def against_exact_drawn(rows) -> None:
     for name, ((row, column), colour, marker) in entries.items():
         line = np.array([[one["theory"][row, column] for one in rows.values()]])
         plotting.against_width(list(rows), line, label=name, colour=MUTED[colour], style="-", axes=left)
-        means, errors = ([getattr(one["exact"], part)[row, column] for one in rows.values()] for part in ("mean", "error"))
+        means, errors = (
+            [getattr(one["exact"], part)[row, column] for one in rows.values()] for part in ("mean", "error")
+        )
         left.errorbar(list(rows), means, errors, fmt=marker, color=MUTED[colour], markersize=4)
     left.set_ylabel("$U^{(1)}$")
     plotting.legend_above(left, columns=1)

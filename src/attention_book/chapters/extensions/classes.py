@@ -129,7 +129,7 @@ class Classes:
         """Error of (Z4), and the mean correlation of two outputs on the first test examples."""
         few = sma.AttentionedInputs(self.trials[0].test.values[:50], self.layers)
         found = self.covariance(full.order_parameter, few, temperature)
-        # The variance of a difference by itself: that of one output after a rotation, whose second row is (1, -1, 0, ..).
+        # The variance of a difference is that of an output after a rotation, with second row (1, -1, 0, ..).
         turn = helmert(self.classes, full=True)
         turned = np.kron(np.eye(len(full.order_parameter) // self.classes), turn)
         given = sma.Problem(self.trials[0].train, self.trials[0].labels @ turn.T, temperature=temperature)

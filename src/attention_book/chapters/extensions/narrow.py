@@ -32,7 +32,9 @@ def small_problem(seed: int, temperature: float):
 def solved(problem, width, *, values=None) -> np.ndarray:
     """U^(1) of the small problem at a width, plain heads or heads with values of a dimension."""
     heads = (2,) if values is None else (sma.Heads(2, values=values),)
-    one = sma.Problem(problem.attentioned.values, problem.labels, width=width, temperature=problem.temperature, layers=heads)
+    one = sma.Problem(
+        problem.attentioned.values, problem.labels, width=width, temperature=problem.temperature, layers=heads
+    )
     return np.asarray(sma.solve(one, tolerance=1e-10).order_parameter)
 
 
@@ -42,7 +44,9 @@ def entries_drawn(dimensions, by_dimension, by_width) -> None:
     entries = {"$U_{11}$": ((0, 0), "indigo"), "$U_{22}$": ((1, 1), "green"), "$U_{12}$": ((0, 1), "rose")}
     for panel, found, name in zip(panels, (by_dimension, by_width), ("value dimension $d$", "width $N$"), strict=True):
         for label, ((row, column), colour) in entries.items():
-            plotting.against_width(dimensions, found[None, :, row, column], label=label, colour=MUTED[colour], axes=panel)
+            plotting.against_width(
+                dimensions, found[None, :, row, column], label=label, colour=MUTED[colour], axes=panel
+            )
         panel.set_xlabel(name)
     panels[0].set_ylabel("$U^{(1)}$")
     plotting.label_panels(panels)
@@ -62,7 +66,9 @@ def law(seed: int, width: int, d: int, variance: float, draws: int) -> float:
     A = np.linalg.cholesky(root * w @ w.T / width)
     stacked = np.zeros((draws, 4, 2 * d))
     for head in range(2):
-        stacked[:, 2 * head : 2 * head + 2, head * d : (head + 1) * d] = A @ random.normal(size=(draws, 2, d)) / math.sqrt(d)
+        stacked[:, 2 * head : 2 * head + 2, head * d : (head + 1) * d] = (
+            A @ random.normal(size=(draws, 2, d)) / math.sqrt(d)
+        )
     outer = math.sqrt(root / width) * np.einsum("kar,krn->kan", stacked, random.normal(size=(draws, 2 * d, width)))
     by_law = np.einsum("kan,kbn->kab", outer, outer)
     one, other = (found[:, *np.tril_indices(4)] for found in (by_weights, by_law))
@@ -123,7 +129,10 @@ class Task(NamedTuple):
 
     def scores(self) -> np.ndarray:
         """Head scores "both"."""
-        flat = [np.asarray(sma.head_scores(one, layers=self.layers)) for one in self.overlap.reshape(-1, *self.overlap.shape[-2:])]
+        flat = [
+            np.asarray(sma.head_scores(one, layers=self.layers))
+            for one in self.overlap.reshape(-1, *self.overlap.shape[-2:])
+        ]
         return np.array(flat).reshape(*self.overlap.shape[:3], -1)
 
     def between(self) -> np.ndarray:
@@ -158,7 +167,9 @@ def chains(seed: int, repeats: int, sizes, wide: float) -> Task:
     """The hidden Markov chains, every pair of width and dimension solved."""
     drawn = [markov_draw(seed, number) for number in range(repeats)]
     grid = [[[_markov_point(sets, d, n) for d in (*sizes, np.inf)] for n in (*sizes, wide)] for sets in drawn]
-    accuracy, evidence, overlap = (np.array([[[one[k] for one in row] for row in rows] for rows in grid]) for k in range(3))
+    accuracy, evidence, overlap = (
+        np.array([[[one[k] for one in row] for row in rows] for rows in grid]) for k in range(3)
+    )
     limit = np.array([_markov_point(sets, np.inf, np.inf)[:2] for sets in drawn])
     narrow = 2 * (sma.Heads(2, values=1),)
     problems = [sma.Problem(*sets[0], temperature=MARKOV_HEAT, layers=narrow) for sets in drawn]
@@ -179,7 +190,9 @@ def images(paths) -> Task:
     rates = np.array([_rates(one["gp_evidence_slope"].values) for one in cold])
     layers = (made["heads"],) * made["layers"]
     sizes = [int(number) for number in made["values"]]
-    return Task(np.array(accuracy), gain, np.array(limit), overlap, rates, layers, made["examples"], sizes, made["widths"][-1])
+    return Task(
+        np.array(accuracy), gain, np.array(limit), overlap, rates, layers, made["examples"], sizes, made["widths"][-1]
+    )
 
 
 def recorded(folder: str):
@@ -190,7 +203,11 @@ def recorded(folder: str):
 def families(task: Task) -> dict[str, np.ndarray]:
     """Accuracies `(draws, sizes)` of three families of networks."""
     steps, values = np.arange(len(task.sizes)), task.accuracy
-    return {"plain heads, $N$": values[:, :-1, -1], "$d$, wide": values[:, -1, :-1], "$d$ = $N$": values[:, steps, steps]}
+    return {
+        "plain heads, $N$": values[:, :-1, -1],
+        "$d$, wide": values[:, -1, :-1],
+        "$d$ = $N$": values[:, steps, steps],
+    }
 
 
 def accuracy_drawn(tasks: dict[str, Task]) -> None:
@@ -215,9 +232,7 @@ def at_own_temperature(seed: int, draws, size: int, wide: float, temperatures) -
         for name, (kind, _) in kinds.items():
             seen = (sma.AttentionedInputs(values, (kind, kind)) for values in (train, test))
             found[name].append(sma.tasks.HiddenMarkovTrial(next(seen), y, next(seen), y_test))
-    return {
-        name: compare(trials, width=kinds[name][1], temperatures=temperatures) for name, trials in found.items()
-    }
+    return {name: compare(trials, width=kinds[name][1], temperatures=temperatures) for name, trials in found.items()}
 
 
 def plain_line(task: Task, draw: int):
@@ -267,11 +282,15 @@ def one_variable_drawn(task: Task) -> None:
     figure, panels = plotting.new_figure(1, 2, figsize=(6.5, 3.2), sharey=True)
     count, inverse, line = task.examples, 1 / task.numbers, np.geomspace(1 / task.wide, 1 / min(task.sizes))
     for panel, c in zip(panels, (1.0, task.rates[0, 0]), strict=True):
-        panel.plot(count * line, plain_line(task, 0)(line) / count, "-", color=plotting.COLOURS["theory"], label="plain heads")
+        panel.plot(
+            count * line, plain_line(task, 0)(line) / count, "-", color=plotting.COLOURS["theory"], label="plain heads"
+        )
         places = count * (inverse[:, None] + c / np.array(task.sizes))
         shade = np.broadcast_to(np.log(task.sizes), places.shape)
         dots = panel.scatter(places, task.gain[0][:, :-1] / count, c=shade, cmap="viridis", s=16, zorder=3)
-        panel.set(xscale="log", yscale="log", xlabel=f"$P\\,(1/N + {'c' if c != 1 else '1'}/d)$", title=f"$c$ = {c:.2f}")
+        panel.set(
+            xscale="log", yscale="log", xlabel=f"$P\\,(1/N + {'c' if c != 1 else '1'}/d)$", title=f"$c$ = {c:.2f}"
+        )
     panels[0].set_ylabel("evidence gained per example")
     bar = figure.colorbar(dots, ax=panels, label="dimension $d$", shrink=0.8)
     bar.set_ticks(np.log(task.sizes), labels=task.sizes)

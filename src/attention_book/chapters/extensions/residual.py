@@ -57,7 +57,11 @@ def costs(compared: dict) -> dict:
     """What skips cost at the narrowest width, in the limit, and how much less at the first; paired over draws."""
     plain, beside = compared.values()
     narrow, limit = plain.at_best() - beside.at_best(), plain.at_best(LIMIT) - beside.at_best(LIMIT)
-    return {"narrow": difference(narrow, 0 * narrow), "limit": difference(limit, 0 * limit), "made_up": difference(limit, narrow)}
+    return {
+        "narrow": difference(narrow, 0 * narrow),
+        "limit": difference(limit, 0 * limit),
+        "made_up": difference(limit, narrow),
+    }
 
 
 def traces(record: Record) -> dict[str, float]:
@@ -107,7 +111,10 @@ def against_exact(record: Record):
         for kind in KINDS:
             output = record.found[f"distance_{kind}"].values[:, t] / record.found[f"output_size_{kind}"].values[:, t]
             exact = 100 * record.found[f"exact_accuracy_{kind}"].values[:, t]
-            cells = [with_error(*plotting.mean_and_error(one)) for one in (exact, 100 * output, 100 * off_in_norm(record, kind, t))]
+            cells = [
+                with_error(*plotting.mean_and_error(one))
+                for one in (exact, 100 * output, 100 * off_in_norm(record, kind, t))
+            ]
             high = with_error(*plotting.mean_and_error(too_high(record, kind, t)), sign=True)
             rows.append((f"$T$ = {temperature:g}, {TITLES[kind]}", cells[0], high, *cells[1:]))
     return table(("", "exact accuracy, %", "theory minus exact", "mean output off by, %", "$U$ off by, %"), rows)
@@ -151,7 +158,9 @@ def single_paths_drawn(single: np.ndarray) -> None:
 
 def weights_drawn(record: Record) -> None:
     """Weights of pairs of paths without and with skips, mean over draws."""
-    weighed = {kind: np.mean([path_weights(u, layers=k) for u in record.solved(kind)], axis=0) for kind, k in KINDS.items()}
+    weighed = {
+        kind: np.mean([path_weights(u, layers=k) for u in record.solved(kind)], axis=0) for kind, k in KINDS.items()
+    }
     scale = max(np.abs(one).max() for one in weighed.values())
     figure, axes = plotting.new_figure(1, 2, figsize=(6.6, 3.6), width_ratios=(4, 7))
     for panel, (kind, layers) in zip(axes, KINDS.items(), strict=True):
@@ -168,7 +177,9 @@ def parts_of_the_kernel(record: Record) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for matrix, both in zip(record.solved("skip"), record.trials, strict=True):
         covariance = np.asarray(path_covariance(both["skip"].train))
-        found.append([kernel_shares(path_weights(u, layers=layers), covariance, layers=layers) for u in (matrix, limit)])
+        found.append(
+            [kernel_shares(path_weights(u, layers=layers), covariance, layers=layers) for u in (matrix, limit)]
+        )
     narrow, wide = np.swapaxes(found, 0, 1)
     return narrow, wide
 
@@ -209,6 +220,8 @@ def layers_removed(record: Record, cuts, of_layers):
     for layer in range(2):
         drop = with_error(*plotting.mean_and_error(100 * (cuts[:, layer + 1] - cuts[:, 0])), sign=True)
         share = with_error(*plotting.mean_and_error(of_layers[:, layer]))
-        rows.append((f"heads of layer {layer + 1}", share, with_error(*plotting.mean_and_error(100 * cuts[:, layer + 1])), drop))
+        rows.append(
+            (f"heads of layer {layer + 1}", share, with_error(*plotting.mean_and_error(100 * cuts[:, layer + 1])), drop)
+        )
     rows.append(("all heads", "", with_error(*plotting.mean_and_error(100 * cuts[:, -1])), ""))
     return table(("removed", r"share $\hat s_l$", "accuracy, %", "change"), rows)
