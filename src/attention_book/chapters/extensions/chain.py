@@ -1,6 +1,7 @@
 """One chain of layers, with skips."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,19 +54,19 @@ def outputs(seed: int, width: int) -> dict[str, float]:
     logits = [
         jax.random.normal(key, (examples, count, tokens, tokens)) for key, count in zip(keys[2:], (2, 1), strict=True)
     ]
-    matrices = [jax.nn.softmax(one, axis=2) for one in logits]
-    xi = sma.attentioned_inputs(inputs, matrices, layers=LAYERS)
+    attention = [jax.nn.softmax(one, axis=2) for one in logits]
+    xi = sma.attentioned_inputs(inputs, attention, layers=LAYERS)
     coefficients = layers.path_gains / math.sqrt(layers.divisor)
     by_path = rows.reshape(layers.paths, layers.outputs, width)
     sums = jnp.einsum("p,pcn,ni,epi->ec", coefficients, by_path, weights.projection, xi.values)  # (X2)
 
-    plain = sma.attentioned_inputs(inputs, matrices, layers=LAYERS[:-1])
+    plain = sma.attentioned_inputs(inputs, attention, layers=LAYERS[:-1])
     overlap = np.cov(np.random.default_rng(seed).normal(size=(layers.paths, 20)))
     common = jnp.einsum("epi,fqi->epfq", plain.values, plain.values) / features
     gram = jnp.einsum("p,q,pq,epfq->ef", coefficients, coefficients, overlap, common)  # (X7)
     return {
         "X1": _apart(sma.model.effective_weights(weights, layers=LAYERS), rows),
-        "X2": _apart(sma.forward(weights, inputs, matrices, layers=LAYERS), sums / math.sqrt(width * features)),
+        "X2": _apart(sma.forward(weights, inputs, attention, layers=LAYERS), sums / math.sqrt(width * features)),
         "X7": _apart(sma.kernel(plain, plain, overlap), gram),
     }
 
@@ -267,11 +268,11 @@ def linear_block(problem) -> tuple[float, float]:
 
 def against_exact(problem, test, widths, seed: int) -> dict[int, dict]:
     """By width, the saddle point and the exact posterior by weighted points, at the same examples."""
-    rows = {}
+    rows: dict[int, dict] = {}
     for number in sorted(set(widths)):
         at_width = problem.replace(width=number)
         theory = sma.solve(at_width, tolerance=1e-11)
-        exact = sampling.importance(at_width, key=jax.random.key(seed + number), points=256, test=test, warn=False)
+        exact: Any = sampling.importance(at_width, key=jax.random.key(seed + number), points=256, test=test, warn=False)
         gap = np.asarray(theory.predict(test).mean) - exact.output.mean
         rows[number] = {
             "effective": exact.effective_size,
@@ -304,7 +305,9 @@ def against_exact_drawn(rows) -> None:
     left.set_ylabel("$U^{(1)}$")
     plotting.legend_above(left, columns=1)
     found, errors = ([one[part] for one in rows.values()] for part in ("distance", "error"))
-    plotting.distance_against_width(list(rows), {"theory": found}, errors={"theory": errors}, slopes=(-1,), axes=right)
+    plotting.distance_against_width(
+        np.array(list(rows)), {"theory": found}, errors={"theory": errors}, slopes=(-1,), axes=right
+    )
     right.set_ylabel("distance of the mean output")
     plotting.legend_above(right)
 

@@ -1,5 +1,7 @@
 """Several classes: hidden Markov chains of C classes, the silent output, networks trained by gradient descent."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -93,7 +95,7 @@ class Classes:
     def trained(self, widths, temperature: float, steps: int):
         """Accuracies of trained networks `(draws, widths)`, which are not zero, and the first draw's networks."""
         right, alive = np.zeros((2, len(self.trials), len(widths)))
-        firsts = {}
+        firsts: dict = {}
         for row, (trial, key) in enumerate(zip(self.trials, self.keys, strict=True)):
             for column, width in enumerate(widths):
                 problem = sma.Problem(trial.train, trial.labels, width=width, temperature=temperature)
@@ -106,7 +108,8 @@ class Classes:
 
     def split(self, width: float, temperature: float):
         """Error of (Z3) at one width, and the saddle point of C outputs."""
-        trial, numbers = self.trials[0], {"width": width, "temperature": temperature}
+        trial = self.trials[0]
+        numbers: dict[str, Any] = {"width": width, "temperature": temperature}
         full = sma.solve(sma.Problem(trial.train, trial.labels, **numbers))
         seen = self.fewer(trial)
         small, silent = sma.solve(sma.Problem(seen.train, seen.labels, **numbers)), self.silent(trial, **numbers)

@@ -1,7 +1,7 @@
 """Heads of dimension d: the small problem, the hidden Markov chains solved here, the images recorded."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -226,8 +226,11 @@ def accuracy_drawn(tasks: dict[str, Task]) -> None:
 
 def at_own_temperature(seed: int, draws, size: int, wide: float, temperatures) -> dict:
     """Comparisons over temperature of plain heads of a width, and of heads of that dimension in a wide network."""
-    kinds = {f"plain, $N$ = {size}": (2, size), f"$d$ = {size} in $N$ = {wide:.0f}": (sma.Heads(2, values=size), wide)}
-    found = {name: [] for name in kinds}
+    kinds: dict[str, tuple[Any, float]] = {
+        f"plain, $N$ = {size}": (2, size),
+        f"$d$ = {size} in $N$ = {wide:.0f}": (sma.Heads(2, values=size), wide),
+    }
+    found: dict[str, list] = {name: [] for name in kinds}
     for (train, y), (test, y_test) in (markov_draw(seed, number) for number in draws):
         for name, (kind, _) in kinds.items():
             seen = (sma.AttentionedInputs(values, (kind, kind)) for values in (train, test))

@@ -1,6 +1,7 @@
 """What skips change: the record of the hidden Markov chains, with skips and without."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from attention_book.pruning import (
 from attention_book.temperatures import LIMIT, compare, difference
 from statmech_attention.plotting.style import MUTED
 
-KINDS = {"heads": (2, 2), "skip": (sma.SkipHeads(2), sma.SkipHeads(2))}
+KINDS: dict[str, tuple[int | sma.SkipHeads, ...]] = {"heads": (2, 2), "skip": (sma.SkipHeads(2), sma.SkipHeads(2))}
 TITLES = {"heads": "without skips", "skip": "with skips"}
 PATHS = sma.model.path_indices(KINDS["skip"])
 NAMES = [plotting.path_name(one) for one in PATHS]
@@ -35,7 +36,8 @@ class Record:
     def __init__(self, path: Path):
         if not path.is_file():
             raise FileNotFoundError(f"{path}: not recorded. Run `make reproduce`, or name another folder.")
-        self.found, self.run = results.load(path), experiments.experiment_of(path)
+        self.found = results.load(path)
+        self.run: Any = experiments.experiment_of(path)
         self.heat, self.widths = self.found.temperature.values, self.found.width.values
         self.narrow, self.cold, self.draws = int(self.widths[0]), float(self.heat[0]), self.found.sizes["draw"]
         self.trials = [self.run.trials(number) for number in range(self.draws)]
@@ -186,7 +188,9 @@ def parts_of_the_kernel(record: Record) -> tuple[np.ndarray, np.ndarray]:
 
 def shares_and_drops(record: Record):
     """Shares of heads and their drops by kind; accuracies without the heads of layers; shares of layers."""
-    shares, drops, cuts = {}, {}, []
+    shares: dict[str, np.ndarray] = {}
+    drops: dict[str, list] = {}
+    cuts = []
     for kind, layers in KINDS.items():
         shares[kind] = np.array([head_shares(matrix, layers=layers) for matrix in record.solved(kind)])
         drops[kind] = []
@@ -206,8 +210,8 @@ def shares_drawn(shares, drops) -> None:
     layer_of = sma.pruning.head_indices((2, 2))[:, 0] + 1
     _, axes = plotting.new_figure(1, 2, figsize=(6.4, 3.2), sharey=True)
     for panel, kind in zip(axes, KINDS, strict=True):
-        spread = plotting.mean_and_error(np.array(drops[kind]))
-        plotting.scores_and_drops(shares[kind], *spread, layer_of, colour=MUTED["indigo"], axes=panel)
+        mean, error = plotting.mean_and_error(np.array(drops[kind]))
+        plotting.scores_and_drops(shares[kind], mean, error, layer_of, colour=MUTED["indigo"], axes=panel)
         panel.set(title=TITLES[kind], xlabel="share of the head")
     axes[1].set_ylabel("")
     axes[0].legend()
