@@ -11,6 +11,7 @@ from statmech_attention.installed import progress_bar
 from statmech_attention.theory.problem import Problem
 
 _SECONDS_PER_SAVE = 30.0
+_DEFAULTS = {"width": None, "temperature": None, "variance": 1.0}
 
 
 class ChunkError(ValueError):
@@ -61,9 +62,8 @@ def problem_of_chunks(
             save()
         if not isinstance(error, Exception):
             raise
-        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ChunkError(
-            f"chunk {done}: {said} (Chunks are counted from 0; those before are in the .problem of this exception.)",
+            f"chunk {done}: {said(error)} (Chunks are counted from 0; those before are the .problem of this error.)",
             total,
             done,
         ) from error
@@ -80,7 +80,9 @@ def added(total: Problem | None, chunk: Any, layers, numbers) -> Problem:
     return one.reduce() if total is None else total + one
 
 
-_DEFAULTS = {"width": None, "temperature": None, "variance": 1.0}
+def said(error: Exception) -> str:
+    """The text of an error, with its kind if that is not one of bad input."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _others(chunks, done: int) -> Iterable:
