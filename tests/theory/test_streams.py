@@ -2,6 +2,7 @@
 
 import errno
 import pickle
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -215,6 +216,21 @@ def test_an_interrupted_stream_goes_on_where_it_stopped(tmp_path):
     assert begun == [0, 3] and found.examples == EXAMPLES
     equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
     assert add().examples == EXAMPLES and begun == [0, 3, 5]
+
+
+def test_two_chunks_at_most_are_in_memory():
+    alive, most = set(), []
+
+    def made():
+        for number in range(6):
+            values = RNG.normal(size=(50, 4, FEATURES))
+            alive.add(number)
+            weakref.finalize(values, alive.discard, number)
+            most.append(len(alive))
+            yield values, np.ones(50)
+
+    sma.Problem.of_chunks(made(), layers=(2, 2))
+    assert max(most) == 2 and not alive - {5}
 
 
 def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):
