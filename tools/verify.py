@@ -26,6 +26,7 @@ QUICK = (
     "sentences/encoder-description-entity-seed0.nc",
     "sentences_masked/masked-description-entity-seed0.nc",
     "many_paths/paths-chains-seed0.nc",
+    "learned/learned-seed0.nc",
     "skips/skips-seed2.nc",
     "dmft/exponents-seed1-beta0-3.nc",
     "benchmarks.nc",

@@ -41,6 +41,7 @@ STAGES = {
     "selection": experiments.EncodedSelection,
     "masked": experiments.MaskedEncoder,
     "many_paths": experiments.ManyPaths,
+    "learned": experiments.Learned,
     "dynamics": experiments.Diagram,
 }
 ALONE = tuple(stage for stage, one in STAGES.items() if not issubclass(one, OnNetwork))

@@ -13,6 +13,9 @@ $N$. The order parameters are stationary, so the gradient needs no derivative of
 with $R = (K + T)^{-1}$: one saddle point, one factorisation, and one backward pass through the
 attention. With more examples $P$ than features $D$ of all paths together, $K = Z Z^\top$ is
 replaced by the matrix $Z^\top Z$ of $D$ rows.
+
+The order parameters minimise the action, $-\frac N2 S^*(\theta) = \max_U [-\frac N2 S(U, \theta)]$:
+a climb in $\theta$ and $U$ together ends at the same maximum, and solves no saddle point on its way.
 """
 
 from collections.abc import Callable
@@ -25,16 +28,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention.installed import need, progress_bar
+from statmech_attention.installed import need
 
 need("train", "learn_attention")
 
 import optax
 
 from statmech_attention import checks
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.action import entropy, gp_order_parameters
+from statmech_attention.theory.coordinates import (
+    entropy,
+    full_rank,
+    layer_shares,
+    logarithms,
+    order_parameter,
+    order_parameters,
+    stacked,
+)
 from statmech_attention.theory.evidence import label_nats
+from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -45,9 +56,10 @@ class LearnedAttention:
     r"""End of a climb.
 
     Attributes:
-        theta: of the largest log posterior met on the way.
+        theta: where the climb ends.
         solution: the `Solution` there.
-        log_posterior: $\ln p(Y | \theta) + \ln p(\theta)$ before every step, and at the end.
+        log_posterior: $\ln p(\theta)$ plus the log evidence (L1) at the order parameters of every
+            step, a lower bound; last at the end, at the saddle point.
     """
 
     theta: Any
@@ -56,118 +68,122 @@ class LearnedAttention:
 
 
 def learn_attention(
-    problem_of: Callable[[Any], Problem],
+    problem_of: Callable[..., Problem],
     theta: Any,
     *,
+    data: tuple = (),
     log_prior: Callable[[Any], Any] | None = None,
     steps: int = 300,
     learning_rate: float = 0.1,
-    progress: bool | None = None,
 ) -> LearnedAttention:
-    r"""Climb $\ln p(Y | \theta) + \ln p(\theta)$ with Adam.
+    r"""Climb $\ln p(Y | \theta) + \ln p(\theta)$ with Adam, in $\theta$ and the order parameters together.
 
-    A maximum over many parameters with few examples is no posterior: the evidence can rise by a
-    thousand nats while the test accuracy stays at chance. Then use few parameters, more examples,
-    or `sampling.attention_posterior`.
+    The rate falls to zero along a cosine. A maximum over many parameters with few examples is no
+    posterior: the evidence can rise by hundreds of nats while the test accuracy stays at chance.
+    Then use few parameters, more examples, or `sampling.attention_posterior`.
 
     Args:
-        problem_of: a function that JAX can trace, from $\theta$ to a `Problem` with width and
-            temperature. Inputs, temperature and variances may depend on $\theta$; labels, width and
-            layers do not.
+        problem_of: a function that JAX can trace, from $\theta$ and `data` to a `Problem` with width
+            and temperature. Inputs, labels, temperature and variances may depend on them; width and
+            layers do not. The climb is compiled once per function and shapes.
         theta: a pytree of float64 arrays to start from.
+        data: further arguments of `problem_of`, arrays or pytrees of them.
         log_prior: $\ln p(\theta)$ up to a constant; flat if None.
         steps: number of steps, at least 1.
-        learning_rate: Adam's.
-        progress: show a bar; if None, on a terminal only.
+        learning_rate: Adam's first; in units of the prior's deviation for the order parameters.
 
     Raises:
         ValueError: `problem_of` gives no `Problem`; $\theta$ is not of float64 arrays.
-        NotConverged: as `solve`.
+        NotConverged: as `solve`, at the end.
         FloatingPointError: the log posterior is not finite.
     """
-    climb, optimiser = (
-        _Evidence(problem_of, theta, log_prior),
-        optax.adam(checks.positive("learning_rate", learning_rate)),
-    )
-    advance = jax.jit(optimiser.update)
-    internal, values, solution = optimiser.init(theta), [], None
-    best: tuple[float, Any, Any] = (-np.inf, theta, None)
-    for step in progress_bar(range(checks.whole("steps", steps) + 1), "steps", progress):
-        value, gradient, solution = climb(theta, start=solution)
-        values.append(value)
-        if not np.isfinite(value):
-            raise FloatingPointError(f"the log posterior is {value} after {step} steps. Lower learning_rate.")
-        if value > best[0]:
-            best = value, theta, solution
-        updates, internal = advance(jax.tree.map(jnp.negative, gradient), internal)
-        theta = optax.apply_updates(theta, updates)
-    return LearnedAttention(best[1], best[2], np.array(values))
+    rate = checks.positive("learning_rate", learning_rate)
+    _check(problem_of, theta, log_prior)
+    functions = {"problem_of": problem_of, "log_prior": log_prior}
+    theta, point, values = _climb(theta, data, rate, steps=checks.whole("steps", steps), **functions)
+    values = np.asarray(values)
+    if not np.all(np.isfinite(values)):
+        step = int(np.argmin(np.isfinite(values)))
+        raise FloatingPointError(f"the log posterior is {values[step]} after {step} steps. Lower learning_rate.")
+    problem = problem_of(theta, *data)
+    solution = solve(problem, start=order_parameters(point, full_rank(problem.architecture)))
+    end = solution.log_evidence() + (0.0 if log_prior is None else log_prior(theta))
+    return LearnedAttention(theta, solution, np.append(values, end))
 
 
-def attention_evidence(problem_of: Callable[[Any], Problem], theta: Any) -> tuple[Float[Array, ""], Any]:
-    r"""Return $\ln p(Y | \theta)$ to leading order in $N$, and its gradient in $\theta$ at fixed order parameters.
+def attention_evidence(
+    problem_of: Callable[..., Problem], theta: Any, *, data: tuple = ()
+) -> tuple[Float[Array, ""], Any]:
+    r"""Return $\ln p(Y | \theta)$ to leading order in $N$, and its gradient (L2) at fixed order parameters.
 
     Args:
-        problem_of, theta: as in `learn_attention`.
+        problem_of, theta, data: as in `learn_attention`.
 
     Raises:
         ValueError, NotConverged: as `learn_attention`.
     """
-    value, gradient, _ = _Evidence(problem_of, theta, None)(theta)
-    return jnp.asarray(value), gradient
+    _check(problem_of, theta, None)
+    problem = need_examples(need_problem(problem_of(theta, *data), "width", "temperature"), "attention that is learned")
+    point = point_of(solve(problem).order_parameters, full_rank(problem.architecture))
+    return _slope(theta, point, data, problem_of=problem_of)
 
 
-class _Evidence:
-    """Value and gradient in theta, compiled once; the saddle point in between is solved as by `solve`."""
-
-    def __init__(self, problem_of, theta, log_prior):
-        checks.function("problem_of", problem_of)
-        if log_prior is not None:
-            checks.function("log_prior", log_prior)
-        for leaf in jax.tree.leaves(theta):
-            if getattr(leaf, "dtype", None) != jnp.float64:
-                raise ValueError(
-                    f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
-                )
-        first = need_problem(problem_of(theta), "width", "temperature")
-        need_examples(first, "attention that is learned")
-        self.labels, self.width, self.layers = first.labels, first.width, first.layers
-
-        def numbers(theta):
-            problem = problem_of(theta)
-            rest = problem.temperature, *problem.variance
-            prior = 0.0 if log_prior is None else log_prior(theta)
-            return (
-                problem.attentioned.values,
-                jnp.stack([jnp.asarray(one, float) for one in rest]),
-                jnp.asarray(prior, float),
+def _check(problem_of, theta, log_prior) -> None:
+    checks.function("problem_of", problem_of)
+    if log_prior is not None:
+        checks.function("log_prior", log_prior)
+    for leaf in jax.tree.leaves(theta):
+        if getattr(leaf, "dtype", None) != jnp.float64:
+            raise ValueError(
+                f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
             )
 
-        def pull_back(theta, slopes):
-            return jax.vjp(numbers, theta)[1]((*slopes, jnp.ones(())))[0]
 
-        self.numbers, self.pull_back = jax.jit(numbers), jax.jit(pull_back)
+@partial(jax.jit, static_argnames=("problem_of", "log_prior", "steps"))
+def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
+    """The end of a climb, the point of the order parameters there, and the log posterior before every step."""
+    first = need_problem(problem_of(theta, *data), "width", "temperature")
+    architecture = need_examples(first, "attention that is learned").architecture
+    deviation = _deviation(architecture)
 
-    def __call__(self, theta, start=None) -> tuple[float, Any, Solution]:
-        values, rest, prior = self.numbers(theta)
-        temperature, *variance = map(float, rest)
-        inputs = AttentionedInputs(values, self.layers)
-        problem = Problem.tree_unflatten(None, (inputs, self.labels, self.width, temperature, tuple(variance)))
-        solution = solve(problem, start=start)
-        slopes = _slopes(values, rest, self.labels, solution.order_parameters, layers=self.layers, width=self.width)
-        return float(solution.log_evidence() + prior), self.pull_back(theta, slopes), solution
+    def value(both):
+        theta, point = both
+        prior = 0.0 if log_prior is None else log_prior(theta)
+        return _log_evidence(problem_of(theta, *data), deviation * point) + prior
+
+    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
+
+    def step(state, _):
+        both, internal = state
+        now, slopes = jax.value_and_grad(value)(both)
+        updates, internal = optimiser.update(jax.tree.map(jnp.negative, slopes), internal)
+        return (optax.apply_updates(both, updates), internal), now
+
+    both = theta, jnp.zeros_like(deviation)
+    ((theta, point), _), values = jax.lax.scan(step, (both, optimiser.init(both)), None, length=steps)
+    return theta, deviation * point, values
 
 
-@partial(jax.jit, static_argnames=("layers", "width"))
-def _slopes(values, rest, labels, order_parameters, *, layers, width):
-    """Derivatives of the log evidence in inputs, temperature and variances at fixed order parameters."""
+@partial(jax.jit, static_argnames="problem_of")
+def _slope(theta, point, data, *, problem_of):
+    return jax.value_and_grad(lambda theta: _log_evidence(problem_of(theta, *data), point))(theta)
 
-    def log_evidence(values, rest):
-        variance, known = tuple(rest[1:]), order_parameters
-        infinite = not np.all(np.isfinite(width))
-        if infinite:  # they are the prior's, and move with its variances
-            known = gp_order_parameters(layers, variance=variance)
-        bulk = 0.0 if infinite else max(width) * entropy(known, width=width, variance=variance, layers=layers)
-        return -0.5 * (bulk + label_nats(AttentionedInputs(values, layers), labels, rest[0], variance, known[0]))
 
-    return jax.grad(log_evidence, argnums=(0, 1))(values, rest)
+def _deviation(architecture) -> np.ndarray:
+    """Standard deviations of the coordinates under the prior; 1 where all widths are infinite."""
+    factors = full_rank(architecture)
+    widths = np.repeat(np.asarray(architecture.stage_widths, float), [sum(count) for count in factors.counts])
+    return np.where(np.isfinite(widths), (widths * np.where(logarithms(factors), 2.0, 1.0)) ** -0.5, 1.0)
+
+
+def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
+    r"""$-\frac N2 (S(U) - S_0) - \frac P2 \ln 2\pi$ at a point; stages of infinite width stay at the prior."""
+    architecture = problem.architecture
+    factors, unit = full_rank(architecture), architecture.unit
+    point = layer_shares(stacked([np.isfinite(one) for one in architecture.stage_widths]), factors) * point
+    shares, bulk = stacked(architecture.shares), 0.0
+    if np.isfinite(unit):
+        bulk = unit * (entropy(point, shares, factors) - entropy(jnp.zeros_like(point), shares, factors))
+    overlap = order_parameter(point, factors)
+    nats = label_nats(problem.attentioned, problem.labels, problem.temperature, problem.variance, overlap)
+    return -0.5 * (bulk + nats + problem.labels.size * np.log(2 * np.pi))

@@ -1,0 +1,195 @@
+"""Learned queries and keys: measures and figures of the record, and the failure of many parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.stats import binomtest
+
+import statmech_attention as sma
+from attention_book import plotting
+from attention_book.experiments.learned import HARDNESSES, TASK, log_prior, problem_at, random_start, seen
+from attention_book.temperatures import Difference, difference
+from statmech_attention.training import LearnedAttention, attention_evidence, learn_attention
+
+SUCCESS, HARDLY = 0.9, 0.02  # accuracy of a success; a difference that hardly matters
+_COLOURS = {10.0: "theory", np.inf: "gp"}
+
+
+def climb(examples: int, width: float, seed: int, steps: int) -> tuple[LearnedAttention, float, float]:
+    """One climb, and the test accuracy before and after it."""
+    keys = jax.random.split(jax.random.key(seed), 3)
+    train, test, start = TASK.sample(keys[0], examples), TASK.sample(keys[1], 1000), random_start(keys[2])
+    data = train.inputs, train.labels
+    learned = learn_attention(problem_at(width), start, data=data, log_prior=log_prior, steps=steps)
+
+    def right(theta, solution):
+        return float(sma.accuracy(solution.predict(seen(theta, test.inputs)).mean, test.labels))
+
+    return learned, right(start, sma.solve(problem_at(width)(start, *data))), right(learned.theta, learned.solution)
+
+
+def slope_error(examples: int, width: float, seed: int) -> float:
+    """Relative difference of (L2) from a central difference of the log evidence, in one direction."""
+    keys = jax.random.split(jax.random.key(seed), 3)
+    train, start, along = TASK.sample(keys[0], examples), random_start(keys[1]), random_start(keys[2])
+    data = train.inputs, train.labels
+
+    def at(step):
+        theta = jax.tree.map(lambda one, way: one + step * way, start, along)
+        return float(sma.solve(problem_at(width)(theta, *data), tolerance=1e-11).log_evidence())
+
+    slopes = attention_evidence(problem_at(width), start, data=data)[1]
+    slope = sum(float(jnp.sum(one * way)) for one, way in zip(*map(jax.tree.leaves, (slopes, along)), strict=True))
+    return abs((at(1e-5) - at(-1e-5)) / 2e-5 - slope) / abs(slope)
+
+
+def chance(found: xr.Dataset, width: float) -> tuple[int, int, tuple[float, float]]:
+    """Successes, climbs, and Wilson's interval of their ratio."""
+    right = found.accuracy.sel(width=width).values >= SUCCESS
+    share = binomtest(int(right.sum()), right.size).proportion_ci(method="wilson")
+    return int(right.sum()), right.size, (share.low, share.high)
+
+
+def of_successes(found: xr.Dataset, width: float) -> np.ndarray:
+    """Mean accuracy of the successes in each draw; NaN where there are none."""
+    accuracy = found.accuracy.sel(width=width)
+    return accuracy.where(accuracy >= SUCCESS).mean("start").values
+
+
+def designed(found: xr.Dataset, width: float) -> np.ndarray:
+    """Accuracy of the designed heads in each draw, at the temperature of the largest evidence."""
+    one = found.sel(width=width)
+    return one.designed_accuracy.isel(temperature=one.designed_evidence.argmax("temperature")).values
+
+
+def descended(found: xr.Dataset) -> np.ndarray:
+    """Accuracy of gradient descent in each draw, on the half that did not choose the decay."""
+    accuracy = found.descent_accuracy.transpose("descent", "half", "decay").values
+    chosen = accuracy[:, ::-1].argmax(axis=-1)
+    return np.take_along_axis(accuracy, chosen[..., None], axis=-1)[..., 0].mean(axis=1)
+
+
+def gains(found: xr.Dataset) -> dict[str, Difference]:
+    """Accuracy of the narrowest network minus the limit's: learned, designed, and designed minus learned."""
+    narrow, limit = found.width.values[[0, -1]]
+    learned = of_successes(found, narrow) - of_successes(found, limit)
+    both = np.isfinite(learned)
+    fixed = (designed(found, narrow) - designed(found, limit))[both]
+    pairs = {"learned": (learned[both], 0.0), "designed": (fixed, 0.0), "excess": (fixed, learned[both])}
+    return {name: difference(one, other) for name, (one, other) in pairs.items()}
+
+
+def verdict(found: xr.Dataset) -> str:
+    """Outcome of the claim by its protocol: "holds", "fails" or "stays open"."""
+    learned, excess = (gains(found)[name] for name in ("learned", "excess"))
+    if abs(learned.mean) + learned.within < HARDLY and excess.mean > excess.within:
+        return "holds"
+    return "fails" if learned.mean - learned.within > HARDLY or excess.mean < -excess.within else "stays open"
+
+
+def ends_figure(found: xr.Dataset):
+    """Test accuracy of every climb, of designed heads and of gradient descent."""
+    _, axes = plotting.new_figure(figsize=(5.2, 3.4))
+    columns = [
+        (f"learned, {_name(width)}", found.accuracy.sel(width=width).values.ravel(), width)
+        for width in found.width.values
+    ]
+    columns += [(f"designed, {_name(width)}", designed(found, width), width) for width in found.width.values]
+    columns += [("descent, " + _name(found.width.values[0]), descended(found), None)]
+    for place, (_, values, width) in enumerate(columns):
+        colour = plotting.COLOURS[_COLOURS.get(width, "denoising")]
+        spread = place + 0.35 * np.linspace(-1, 1, len(values))
+        axes.plot(spread, np.sort(values), "o", color=colour, markersize=4)
+    axes.axhline(SUCCESS, color="0.6", linestyle=":")
+    axes.set_xticks(range(len(columns)), [name.replace(", ", "\n") for name, *_ in columns], fontsize=8)
+    axes.set_ylabel("test accuracy")
+    return axes
+
+
+def climb_figure(learned: LearnedAttention):
+    """The log posterior, and the tables of positions of layer 1."""
+    _, (left, right) = plotting.new_figure(2, 1, figsize=(5.2, 5.2))
+    left.plot(learned.log_posterior, color=plotting.COLOURS["theory"])
+    left.set(xlabel="step", ylabel="log posterior")
+    for head, colour in enumerate(("good", "adversarial 1")):
+        same, empty = (float(learned.theta[name][0, head]) for name in ("same", "empty"))
+        label = f"same state {same:.1f}, empty token {empty:.1f}"
+        table = learned.theta["positions"][0][head]
+        right.plot(range(-3, 4), table, "o-", color=plotting.COLOURS[colour], label=label)
+    right.set(xlabel="key minus query", ylabel="logit")
+    right.legend(fontsize=8)
+
+
+def hardness_figure(found: xr.Dataset, examples: int):
+    """Log evidence per example and accuracy against the hardness, by width."""
+    _, panels = plotting.new_figure(2, 1, figsize=(5.2, 5.6), sharex=True)
+    for width in found.width.values:
+        for panel, values in zip(panels, (found.hardness_evidence / examples, found.hardness_accuracy), strict=True):
+            plotting.against_width(
+                HARDNESSES,
+                values.sel(width=width).values,
+                label=_name(width),
+                colour=_COLOURS.get(width, "denoising"),
+                axes=panel,
+            )
+    for panel, name in zip(panels, ("log evidence per example", "test accuracy"), strict=True):
+        panel.axvline(10, color="0.6", linestyle=":")
+        panel.set(xlabel=r"hardness $\beta$", ylabel=name)
+    panels[0].legend()
+
+
+def by_hardness(found: xr.Dataset, width: float) -> dict[str, np.ndarray]:
+    """Accuracy in each draw at the evidence's hardness, at the paper's, and at the best on test data."""
+    one = found.sel(width=width)
+    return {
+        "chosen": one.hardness_accuracy.isel(hardness=one.hardness_evidence.argmax("hardness")).values,
+        "paper": one.hardness_accuracy.sel(hardness=10.0).values,
+        "best": one.hardness_accuracy.max("hardness").values,
+    }
+
+
+def table(found: xr.Dataset) -> str:
+    """Markdown table of chances and accuracies by width."""
+    heads = ["", "successes", "chance (95 %)", "accuracy of successes", "designed heads"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for width in found.width.values:
+        count, climbs, (low, high) = chance(found, width)
+        mean, fixed = np.nanmean(of_successes(found, width)), designed(found, width).mean()
+        row = [_name(width), f"{count} of {climbs}", f"{low:.2f} to {high:.2f}", f"{mean:.3f}", f"{fixed:.3f}"]
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def many_parameters(examples: int, width: float, seed: int, steps: int) -> dict[str, float]:
+    """A climb over all queries and keys of dimension 4 on short chains: nats and test accuracy, before and after."""
+    task = sma.tasks.HiddenMarkov(length=11, token_size=8)
+    keys = jax.random.split(jax.random.key(seed), 4)
+    train, test = task.sample(keys[0], examples), task.sample(keys[1], 1000)
+    start = {
+        name: jax.random.normal(key, (2, 2, 4, task.features))
+        for name, key in zip(("queries", "keys"), keys[2:], strict=True)
+    }
+
+    def along(theta, inputs):
+        attention = sma.attention_from_queries_and_keys(list(theta["queries"]), list(theta["keys"]))
+        return sma.attentioned_inputs(inputs, attention, readout="mean")
+
+    def problem_of(theta):
+        return sma.Problem(along(theta, train.inputs), train.labels, width=width, temperature=0.05)
+
+    def prior(theta):
+        return -0.5 * sum(jnp.sum(array**2) for array in theta.values())
+
+    learned = learn_attention(problem_of, start, log_prior=prior, steps=steps)
+    found = {"parameters": sum(array.size for array in start.values())}
+    for name, theta in (("before", start), ("after", learned.theta)):
+        solution = sma.solve(problem_of(theta))
+        found[f"nats_{name}"] = float(solution.log_evidence())
+        right = sma.accuracy(solution.predict(along(theta, test.inputs)).mean, test.labels)
+        found[f"accuracy_{name}"] = float(right)
+    return found
+
+
+def _name(width: float) -> str:
+    return f"$N$ = {width:g}" if np.isfinite(width) else "limit"

@@ -1,0 +1,257 @@
+"""Attention learned by the evidence from random starts, beside designed heads and gradient descent."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from attention_book import results
+from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
+from statmech_attention.model.attention import attention_from_products, relative_bias
+from statmech_attention.model.network import forward_paths, sample_weights
+from statmech_attention.model.paths import attentioned_inputs
+from statmech_attention.tasks import HiddenMarkov
+from statmech_attention.theory.predictor import accuracy
+from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.saddle_point import solve, solve_sweep
+from statmech_attention.training import learn_attention
+
+TASK = HiddenMarkov(length=20, token_size=20)
+TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of designed heads
+HARDNESSES = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0)  # of all heads; the paper has 10
+HARDNESS_TEMPERATURE = 0.01
+DECAYS = (1.0, 0.0)  # of gradient descent, in units of the prior's
+_DESCENT_TEMPERATURE, _DESCENT_STEPS, _DESCENT_RATE = 0.2, 300, 0.03
+_SHAPES = {"positions": (2, 2, 7), "same": (2, 2), "empty": (2, 2)}  # layers, heads
+
+
+def attention(theta, inputs):
+    """Attention of two layers of two heads: a table of positions, "same state", the empty token."""
+    along = inputs[..., : TASK.token_size] @ ((TASK.states[0] - TASK.states[1]) / TASK.token_size)
+    same = along[:, None, :, None] * along[:, None, None, :]
+    first = np.eye(1, TASK.tokens)[0][:, None]  # the empty token is the first key
+    return [
+        jax.nn.softmax(relative_bias(table, TASK.tokens) + weight * same + empty * first, axis=-2)
+        for table, weight, empty in zip(
+            theta["positions"], *(theta[name][..., None, None] for name in ("same", "empty")), strict=True
+        )
+    ]
+
+
+def seen(theta, inputs):
+    """Inputs along the paths of such heads."""
+    return attentioned_inputs(inputs, attention(theta, inputs), readout="mean")
+
+
+@functools.cache  # one function per width, compiled once for all draws
+def problem_at(width: float):
+    """The problem as a function of theta and data; the temperature is learned with theta."""
+    return lambda theta, inputs, labels: Problem(
+        seen(theta, inputs), labels, width=width, temperature=jnp.exp(theta["heat"])
+    )
+
+
+def log_prior(theta):
+    """Gaussian with standard deviation 5."""
+    return -sum(jnp.sum(array**2) for array in theta.values()) / (2 * 5**2)
+
+
+def random_start(key):
+    """Random attention of standard deviation 0.5, at T = 1."""
+    keys = jax.random.split(key, len(_SHAPES))
+    shapes = zip(keys, _SHAPES.items(), strict=True)
+    start = {name: 0.5 * jax.random.normal(one, shape) for one, (name, shape) in shapes}
+    return start | {"heat": jnp.zeros(())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned(Experiment):
+    """Climbs from random starts over numbers of examples and widths, the limit last.
+
+    Over `draw`, `start`, `examples`, `width`: `accuracy`, `log_posterior`, and `theta`, all numbers
+    of the end in the order of `ravel_pytree`; over `draw`, `examples`, `width` and `temperature` of
+    designed heads: `designed_accuracy` and `designed_evidence`; of gradient descent on all weights,
+    over `descent`, `examples`, `decay` and `half` of the test chains: `descent_accuracy`; of the
+    paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`, `hardness_evidence`.
+    """
+
+    seed: int = parameter("seed of data and starts")
+    draws: int = parameter("draws of chains and random heads", ge=1)
+    starts: int = parameter("random starts in each draw", ge=1)
+    examples: Sequence[int] = parameter("$P$", each=int)
+    widths: Sequence[int] = parameter("$N$ beside the limit; gradient descent has the smallest", each=int)
+    steps: int = parameter("steps of a climb", ge=1)
+    test_examples: int = parameter("test chains", ge=2)
+    descents: int = parameter("draws with gradient descent", ge=1)
+    hardness_examples: int = parameter("$P$ of the chains whose heads differ in hardness", ge=2)
+
+    name: ClassVar[str] = "learned"
+    revision: ClassVar[int] = 1  # 1: as first recorded
+    stem: ClassVar[str] = "learned-seed{seed}"
+    unit: ClassVar[str] = "part"
+
+    @property
+    def total(self) -> int:
+        return self.draws + len(self.examples) * (len(self.all_widths) + 2)
+
+    @property
+    def all_widths(self) -> list[float]:
+        """Widths, and infinity."""
+        return [*map(float, self.widths), np.inf]
+
+    def make(self, state, progress):
+        by_examples = []
+        for examples in self.examples:
+            climbs = []
+            for width in self.all_widths:
+                climbs.append((yield self._part(f"climbs{examples}-{width:g}", self.climbs, examples, width)))
+            designed = yield self._part(f"designed{examples}", self.designed, examples)
+            descent = yield self._part(f"descent{examples}", self.descent, examples)
+            by_examples.append(xr.merge([xr.concat(climbs, axis("width", self.all_widths)), designed, descent]))
+        rows = []
+        for draw in range(self.draws):
+            rows.append((yield self._part(f"hardness{draw}", self.hardness, draw)))
+        return xr.merge([xr.concat(by_examples, axis("examples", self.examples)), xr.concat(rows, "draw")])
+
+    def recheck(self) -> Recheck:
+        """Compute hardness 2 of the first draw, and the first climb's end, from its theta, again."""
+        recorded = results.load(self.path)
+        hardness = self.hardness(0, HARDNESSES[:1])
+        first = recorded.isel(draw=0, start=0, examples=0, width=0)
+        again = self.end(self.sets(0, self.examples[0]), self.all_widths[0], restored(first["theta"].values))
+        wanted = recorded.isel(draw=0, hardness=[0])
+        difference = largest_difference(hardness, wanted), largest_difference(again, first)
+        return Recheck("a hardness and the end of a climb", max(difference), 1e-6)
+
+    def sets(self, draw: int, examples: int):
+        """Training and test chains of one draw."""
+        key = jax.random.fold_in(jax.random.key(self.seed), draw)
+        train, test = jax.random.split(key)
+        return TASK.sample(jax.random.fold_in(train, examples), examples), TASK.sample(test, self.test_examples)
+
+    def climbs(self, examples: int, width: float) -> xr.Dataset:
+        """All climbs at one number of examples and width; the starts are the same for every width."""
+        rows = []
+        for draw in range(self.draws):
+            sets = self.sets(draw, examples)
+            data = sets[0].inputs, sets[0].labels
+            ends = []
+            for start in range(self.starts):
+                key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 1), draw), start)
+                learned = learn_attention(
+                    problem_at(width), random_start(key), data=data, log_prior=log_prior, steps=self.steps
+                )
+                theta = xr.DataArray(np.asarray(ravel_pytree(learned.theta)[0]), dims="number")
+                ends.append(self.end(sets, width, learned.theta).assign(theta=theta))
+            rows.append(xr.concat(ends, "start"))
+        return xr.concat(rows, "draw")
+
+    def end(self, sets, width: float, theta) -> xr.Dataset:
+        """Log posterior and test accuracy of learned attention."""
+        train, test = sets
+        solution = solve(problem_at(width)(theta, train.inputs, train.labels))
+        right = accuracy(solution.predict(seen(theta, test.inputs)).mean, test.labels)
+        return xr.Dataset(
+            {"accuracy": float(right), "log_posterior": float(solution.log_evidence() + log_prior(theta))}
+        )
+
+    def designed(self, examples: int) -> xr.Dataset:
+        """The paper's heads on the same chains, over temperatures."""
+        rows = []
+        for draw in range(self.draws):
+            train, test = self.sets(draw, examples)
+            heads = TASK.heads(jax.random.fold_in(jax.random.key(self.seed + 2), draw))
+            along = [attentioned_inputs(one.inputs, attention_from_products(heads)) for one in (train, test)]
+            problem = Problem(along[0], train.labels)
+            sweep = solve_sweep(problem, widths=self.all_widths, temperatures=TEMPERATURES)
+            rows.append(_measured(sweep, along[1], test.labels, "designed", ["width", "temperature"]))
+        return xr.concat(rows, "draw").assign_coords(temperature=list(TEMPERATURES))
+
+    def hardness(self, draw: int, hardnesses: Sequence[float] = HARDNESSES) -> xr.Dataset:
+        """The paper's chains and heads, at several inverse temperatures of all heads."""
+        task = HiddenMarkov(hardness=1)
+        train, test, key = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 3), draw), 3)
+        sets = task.sample(train, self.hardness_examples), task.sample(test, self.test_examples)
+        heads, rows = task.heads(key), []
+        logits = [[_logits(one.inputs, products) for products in heads] for one in sets]
+        for hardness in hardnesses:
+            along = [
+                attentioned_inputs(one.inputs, [jax.nn.softmax(hardness * layer, axis=-2) for layer in layers])
+                for one, layers in zip(sets, logits, strict=True)
+            ]
+            problem = Problem(along[0], sets[0].labels)
+            sweep = solve_sweep(problem, widths=self.all_widths, temperatures=[HARDNESS_TEMPERATURE])[:, 0]
+            rows.append(_measured(sweep, along[1], sets[1].labels, "hardness", ["width"]))
+        return xr.concat(rows, axis("hardness", hardnesses))
+
+    def descent(self, examples: int) -> xr.Dataset:
+        """Gradient descent on attention and all weights of the narrowest network."""
+        rows = []
+        for draw in range(self.descents):
+            train, test = self.sets(draw, examples)
+            key = jax.random.fold_in(jax.random.key(self.seed + 1), draw)
+            theta = random_start(jax.random.fold_in(key, 0))
+            del theta["heat"]
+            weights = sample_weights(key, layers=(2, 2), width=self.widths[0], features=TASK.features)
+            right = []
+            for decay in DECAYS:
+                outputs = _descended((theta, weights), train.inputs, train.labels, test.inputs, decay)
+                right.append([np.mean(half) for half in np.array_split(np.asarray(outputs * test.labels > 0), 2)])
+            rows.append(xr.Dataset({"descent_accuracy": (("decay", "half"), np.array(right))}))
+        return xr.concat(rows, "descent").assign_coords(decay=list(DECAYS))
+
+    def _part(self, name: str, function, *arguments) -> Part:
+        def compute(step):
+            found = function(*arguments)
+            step()
+            return found
+
+        return Part(name, compute)
+
+
+def restored(numbers):
+    """Theta from the numbers of a record."""
+    return ravel_pytree(random_start(jax.random.key(0)))[1](jnp.asarray(numbers, float))
+
+
+@jax.jit
+def _logits(inputs, products):
+    return jnp.einsum("esi,hij,etj->ehst", inputs, jnp.asarray(products), inputs, optimize="optimal")
+
+
+def _measured(sweep, test, labels, name: str, dims: list[str]) -> xr.Dataset:
+    right = jnp.mean(sweep.predict(test).mean * labels > 0, axis=-1)
+    return xr.Dataset(
+        {f"{name}_accuracy": (dims, np.asarray(right)), f"{name}_evidence": (dims, np.asarray(sweep.log_evidence()))}
+    )
+
+
+@jax.jit
+def _descended(start, inputs, labels, test, decay):
+    """Test outputs after Adam on squared errors, all decays those of the posterior (8) times `decay`."""
+
+    def objective(both):
+        theta, weights = both
+        misfit = forward_paths(weights, seen(theta, inputs)) - labels
+        return (
+            0.5 * jnp.sum(misfit**2) / _DESCENT_TEMPERATURE
+            + 0.5 * decay * optax.tree.norm(weights, squared=True)
+            - log_prior(theta)
+        )
+
+    optimiser = optax.adam(optax.cosine_decay_schedule(_DESCENT_RATE, _DESCENT_STEPS))
+
+    def step(state, _):
+        both, internal = state
+        updates, internal = optimiser.update(jax.grad(objective)(both), internal)
+        return (optax.apply_updates(both, updates), internal), None
+
+    ((theta, weights), _), _ = jax.lax.scan(step, (start, optimiser.init(start)), None, length=_DESCENT_STEPS)
+    return forward_paths(weights, seen(theta, test))

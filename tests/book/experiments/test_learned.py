@@ -1,0 +1,45 @@
+"""Climbs of learned attention at tiny size: the attention entry by entry, and the record's numbers from the library."""
+
+import jax
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from attention_book.experiments import learned
+
+from .shared import *  # noqa: F403
+
+EXPERIMENT = "Learned"
+SETTINGS = dict(seed=1, draws=2, starts=1, examples=[20], widths=[10], steps=3, test_examples=20, descents=1)
+SETTINGS["hardness_examples"] = 10
+WRONG = [{"draws": 0}, {"starts": 0}, {"examples": []}, {"widths": [0]}, {"steps": 0}, {"test_examples": 1}]
+
+
+def test_attention_is_a_softmax_of_position_state_and_empty_token():
+    theta = learned.random_start(jax.random.key(0))
+    inputs = learned.TASK.sample(jax.random.key(1), 2).inputs
+    key, query, head = 4, 6, 1
+    for layer, found in enumerate(learned.attention(theta, inputs)):
+        table, same, empty = (np.asarray(theta[name][layer, head]) for name in ("positions", "same", "empty"))
+        along = np.asarray(inputs[1, :, :10].sum(axis=1) - inputs[1, :, 10:20].sum(axis=1)) * np.sqrt(2) / 20
+        logits = [
+            table[int(np.clip(one - query, -3, 3)) + 3] + same * along[one] * along[query] + empty * (one == 0)
+            for one in range(21)
+        ]
+        wanted = np.exp(logits[key]) / np.exp(logits).sum()
+        assert float(found[1, head, key, query]) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_the_record_has_the_ends_of_the_climbs(found, make, tmp_path):
+    assert found.accuracy.sizes == {"examples": 1, "width": 2, "draw": 2, "start": 1}
+    train, test = make(tmp_path).sets(1, 20)
+    one = found.isel(examples=0, width=1, draw=1, start=0)
+    theta = learned.restored(one.theta.values)
+    assert float(one.width) == np.inf
+    problem = sma.Problem(
+        learned.seen(theta, train.inputs), train.labels, width=np.inf, temperature=float(np.exp(theta["heat"]))
+    )
+    solution = sma.solve(problem)
+    right = sma.accuracy(solution.predict(learned.seen(theta, test.inputs)).mean, test.labels)
+    assert float(one.accuracy) == pytest.approx(float(right), abs=1e-12)
+    assert float(one.log_posterior) == pytest.approx(float(solution.log_evidence() + learned.log_prior(theta)))
