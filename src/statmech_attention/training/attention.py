@@ -55,6 +55,7 @@ class LearnedAttention:
     log_posterior: Float[np.ndarray, " steps"]
 
 
+@checks.flags
 def learn_attention(
     problem_of: Callable[[Any], Problem],
     theta: Any,
