@@ -55,7 +55,7 @@ def matrices_from(
         given = checks.array(entry, stacked(value), axes, finite=mask is None)
         matrix = whole = jnp.swapaxes(given, -1, -2) if theirs else given
         if mask is not None:
-            check_belonging(where, given.shape, *mask.shape, len(layers))
+            check_belonging(where, given.shape, mask.shape[0], mask.shape[1], len(layers))
             matrix = checks.array(entry, without_padding(whole, mask), axes)
         if checks.concrete(matrix):
             if not turned:

@@ -112,10 +112,13 @@ def select_heads(
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
     scores, removed = selection.selected(*selection.fitted(seen, labels, nearby)[:2])
     kept = np.setdiff1d(np.arange(len(scores)), removed)
+    few, every, apart = (Estimate(hit.mean(), one) for hit, one in zip(hits, error, strict=True))
     return SelectedHeads(
         kept[np.argsort(-scores[kept], kind="stable")],
         scores,
-        *(Estimate(hit.mean(), one) for hit, one in zip(hits, error, strict=True)),
+        few,
+        every,
+        apart,
         times / folds,
     )
 
