@@ -218,9 +218,9 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
 
 def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
     rng = np.random.default_rng(76)
-    inputs, labels = rng.normal(size=(500, 2, 3)), rng.normal(size=500)  # 36 blocks
+    inputs, labels = rng.normal(size=(5000, 2, 3)), rng.normal(size=5000)  # three blocks
     left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), (2,)), jnp.asarray(labels))
-    flat, short = inputs.reshape(500, 6), np.asarray(left.inputs).reshape(6, 6)
+    flat, short = inputs.reshape(5000, 6), np.asarray(left.inputs).reshape(6, 6)
     np.testing.assert_allclose(short.T @ short, flat.T @ flat, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
 

@@ -14,7 +14,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads, removal_order
 from statmech_attention.theory.kernel_weights import kernel_weights
 from statmech_attention.theory.predictor import predict
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.scores import head_scores
 
@@ -92,6 +92,7 @@ def select_heads(
     """
     checks.choice("method", method, METHODS)
     problem = need_problem(problem, *(("width", "temperature") if method == "theory" else ()))
+    need_examples(problem, "folds")
     seen, labels = problem.attentioned, np.asarray(problem.labels)
     chain, examples = seen.chain, len(labels)
     checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes)

@@ -96,7 +96,7 @@ def action_problem(problem: Problem, method: str) -> tuple[ActionProblem, bool]:
 def action_on(data: Reduced, pairs, problem: Problem) -> ActionProblem:
     """The action of a problem whose examples are `data`, with `pairs` from `kept_pairs`."""
     inputs, architecture = problem.attentioned, problem.architecture
-    count = inputs.values.shape[0] * inputs.chain.outputs
+    count = problem.examples * inputs.chain.outputs
     numbers = (problem.temperature, kernel_scale(inputs, architecture.variances), count, data.outside)
     temperature, scale, examples, outside = (jnp.asarray(number, float) for number in numbers)
     alpha, shares, finite = width_numbers(count, architecture)

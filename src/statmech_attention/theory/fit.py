@@ -161,7 +161,7 @@ class _Evidence:
         return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
 
     def __call__(self, logs):
-        architecture, examples = self.problem.architecture, self.problem.labels.shape[0]
+        architecture, examples = self.problem.architecture, self.problem.examples
         unit = architecture.unit if np.isfinite(architecture.unit) else 0.0
 
         def value(logs):

@@ -35,7 +35,7 @@ from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory.action import entropy, gp_order_parameters
 from statmech_attention.theory.evidence import label_nats
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -131,6 +131,7 @@ class _Evidence:
                     f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
                 )
         first = need_problem(problem_of(theta), "width", "temperature")
+        need_examples(first, "attention that is learned")
         self.labels, self.width, self.layers = first.labels, first.width, first.layers
 
         def numbers(theta):
