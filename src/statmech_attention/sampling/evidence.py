@@ -61,6 +61,7 @@ class Importance(NamedTuple):
     theory: float
 
 
+@checks.flags
 def importance(
     problem: Problem,
     *,

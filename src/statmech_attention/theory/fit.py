@@ -101,7 +101,7 @@ def fit(
     architecture, heat = problem.architecture, problem.temperature
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    names = tuple(checks.choice("chosen", name, CHOSEN) for name in checks.listed("chosen", chosen, "names"))
+    names = checks.choices("chosen", chosen, CHOSEN)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
     places = _free_variances(architecture) if "variance" in names else ()

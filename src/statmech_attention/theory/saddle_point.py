@@ -26,6 +26,7 @@ from statmech_attention.theory.solution import Solution, raise_unless_converged
 _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 
 
+@checks.flags
 def solve(
     problem: Problem,
     *,
@@ -75,6 +76,7 @@ def solve(
     return solution
 
 
+@checks.flags
 def solve_sweep(
     problem: Problem,
     *,

@@ -19,8 +19,8 @@ from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
 _EXPLANATIONS = {
-    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
-    "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
+    Outcome.MAX_STEPS: "The steps ran out. Start from the solution at a higher temperature, as solve_sweep does, or "
+    "raise max_steps; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
     Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the "
     "kernel is nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a "
     "larger tolerance.",

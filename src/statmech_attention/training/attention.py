@@ -67,6 +67,7 @@ class LearnedAttention:
     log_posterior: Float[np.ndarray, " steps"]
 
 
+@checks.flags
 def learn_attention(
     problem_of: Callable[..., Problem],
     theta: Any,
