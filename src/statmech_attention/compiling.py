@@ -5,7 +5,6 @@ import functools
 import jax
 import jax.monitoring
 
-
 # XLA's older code generator takes half the time of the one that replaced it, and its code is as fast
 # here; XLA dropped it after JAX 0.9.
 _EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 10) else {}
