@@ -30,9 +30,6 @@ class Panel(NamedTuple):
     xscale: str = "linear"
     yscale: str = "linear"
     colours: Mapping[str, str] = {}  # by name of a line, a name in `COLOURS` or a Matplotlib colour
-    dots: float | None = None  # size of points that no line joins, in pixels
-    ticks: tuple[float | None, float | None] = (None, None)  # distances, in powers of ten on a logarithmic axis
-    equal: bool = False  # one unit has the same length to the right and upwards
 
 
 class Matrix(NamedTuple):
@@ -156,11 +153,7 @@ def _traces(panels: Sequence[Panel | Matrix], frame: int) -> list[dict]:
             colour = panel.colours.get(name)
             paint = {} if colour is None else {"color": to_hex(COLOURS.get(colour, colour))}
             trace = {"type": "scatter", "x": x, "y": y, "name": name, "showlegend": name not in names, **axes}
-            if panel.dots is None:
-                trace |= {"mode": "lines", "line": paint | {"width": 1.4}}
-            else:
-                trace |= {"mode": "markers", "marker": paint | {"size": panel.dots}}
-            traces.append(trace)
+            traces.append(trace | {"mode": "lines", "line": paint | {"width": 1.4}})
             names.add(name)
     return traces
 
@@ -177,18 +170,12 @@ def _axes(panel: Panel | Matrix, number) -> dict:
         square = {"autorange": "reversed", "scaleanchor": f"x{number}"}
         return {x: axis, y: axis | square, f"coloraxis{number}": colours}
     layout = {}
-    for letter, distance in zip("xy", panel.ticks, strict=True):
+    for letter in "xy":
         title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
         axis = {"title": {"text": title}, "type": scale}
         if ends is not None:
             axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
-        if distance is not None:
-            axis["dtick"] = float(distance)
-        if panel.equal:
-            axis["constrain"] = "domain"  # shorten the axis, not its range
         layout[f"{letter}axis{number}"] = axis
-    if panel.equal:
-        layout[y]["scaleanchor"] = f"x{number}"
     return layout
 
 

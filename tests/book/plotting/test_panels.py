@@ -48,7 +48,6 @@ PANELS = {
     "importances_compared": call(ROWS, ["a", "b", "a"], chance=(-0.3, 0.4)),
     "kernel_matrix": call(np.eye(4), np.array([-1.0, 1, -1, 1]), title="kernel"),
     "law": call([0.5, 1.5], label="exact posterior", saddle_point=1.25),
-    "multipliers": call({"a": [0.5 + 0.5j, -1], "b": [1j]}),
     "noisy_tokens": call(RANDOM.normal(size=(5, 8))),
     "one_shot_sequence": call(IMAGES, 1, patch=4, answer=-1),
     "order_parameter": call(np.eye(4), layers=PAIR),

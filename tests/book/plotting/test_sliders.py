@@ -53,13 +53,3 @@ def test_the_page_has_the_picture_and_loads_nothing_from_elsewhere():
 def test_what_does_not_fit_is_refused(changes):
     with pytest.raises(ValueError, match="frames|coordinates|zip"):
         figure(**changes)
-
-
-@pytest.mark.parametrize(("largest", "limit"), [(0.4, 0.5), (0.051, 0.1), (0.02, 0.02), (1.9, 2.0)])
-def test_portraits_have_round_scales_and_spectra_are_relative_to_their_largest_value(largest, limit):
-    points, power = largest * np.ones((1, 50, 2)), np.array([[1e-4, 10.0, 0.1]])
-    shown = plotting.portrait_slider([1.3], points, [0, 0.25, 0.5], power, regimes=["chaotic"], description="")
-    (frame,) = shown.figure.frames
-    assert frame.layout.xaxis.range == frame.layout.yaxis.range == (-limit, limit)
-    np.testing.assert_allclose(frame.data[1].y, [-5, 0, -2], rtol=1e-5, atol=1e-6)
-    assert '"values": ["1.3, chaotic"]' in shown.html
