@@ -175,13 +175,13 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, head
 
     def solved(largest_double):
         monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
-        minimum._minimise.clear_cache()
+        jax.clear_caches()
         used.clear()
         return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
     monkeypatch.setattr(minimum, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
-    minimum._minimise.clear_cache()
+    jax.clear_caches()
     assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
     np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 
