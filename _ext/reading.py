@@ -3,7 +3,11 @@
 Thebe, which runs cells on a server, is left out: Jupyter Book declares its constants twice on every
 page, an error in the console.
 Every page with cells offers its notebook, which `tools/page_notebooks.py` writes.
+Folded cells that show nothing stand together in one bar at the end of their page.
 """
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 EARLY, LATE = 400, 900  # before and after the theme makes its buttons of what is known about the page
 
@@ -17,10 +21,44 @@ def setup(app):
     Returns:
         That pages may be read in parallel.
     """
+    app.add_post_transform(Setup)
     app.connect("html-page-context", _offer, priority=EARLY)
     for function in (_leave_out, _open_notebooks):
         app.connect("html-page-context", function, priority=LATE)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class Setup(SphinxPostTransform):
+    """Gather the folded cells without output at the end of the page."""
+
+    default_priority = 150  # once outputs are chosen, before cells are folded
+    formats = ("html",)
+
+    def run(self, **options):
+        """Move the sources of the cells into the first of them, and that one to the end."""
+        cells = [cell for cell in self.document.findall(nodes.container) if _folded_without_output(cell)]
+        if not cells:
+            return
+        first, *others = cells
+        for cell in cells:
+            cell.parent.remove(cell)
+        first.children = first.children[:1]
+        for cell in others:
+            first.children[0].extend(cell.children[0].children)
+        first["prompt_show"] = "Setup and code of this page"
+        sections = [node for node in self.document.children if isinstance(node, nodes.section)]
+        (sections[-1] if sections else self.document).append(first)
+
+
+def _folded_without_output(cell: nodes.container) -> bool:
+    if cell.get("nb_element") != "cell_code" or cell.get("hide_mode") != "input" or not cell.children:
+        return False
+    shown = [node for part in cell.children[1:] for node in part.children if not _empty(node)]
+    return cell.children[0].get("nb_element") == "cell_code_source" and not shown
+
+
+def _empty(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.container) and all(map(_empty, node.children))
 
 
 def _offer(app, pagename, templatename, context, doctree):

@@ -35,6 +35,7 @@ STAGES = {
     "calibration": experiments.Calibration,
     "evidences": experiments.Evidences,
     "ratio": experiments.Ratio,
+    "learning_curve": experiments.LearningCurve,
     "encoder": experiments.EncodedHeads,
     "points": experiments.EncodedPoints,
     "selection": experiments.EncodedSelection,

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention.installed import EXTRAS, NAME, MissingExtra, absent
+from statmech_attention.installed import EXTRAS, NAME, MissingExtra, absent, version
 
 _EXAMPLES = """\
 examples:
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"{NAME} {version()}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="execute a chapter with other parameters and keep the executed notebook")

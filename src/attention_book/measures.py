@@ -32,8 +32,11 @@ def principal_overlaps(
     r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps
     $|v_i \cdot Y| / |Y|$ with the labels.
     """
-    kernel = jnp.asarray(kernel)
-    labels = checks.labels(labels, len(kernel))
+    kernel, labels = _kernel(kernel, labels)
+    if checks.concrete(kernel) and not np.allclose(
+        kernel, kernel.T, rtol=0, atol=1e-8 * np.abs(np.asarray(kernel)).max()
+    ):
+        raise ValueError("kernel: wanted a symmetric matrix, got another one.")
     eigenvalues, vectors = jnp.linalg.eigh(kernel)
     overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
     return eigenvalues[::-1], overlaps[::-1]
@@ -43,8 +46,7 @@ def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri,
     Rostamizadeh 2012), 0 for a constant kernel.
     """
-    kernel = jnp.asarray(kernel)
-    labels = checks.labels(labels, len(kernel))
+    kernel, labels = _kernel(kernel, labels)
     labels = labels - labels.mean()
     rows = kernel.mean(axis=0, keepdims=True)
     centred = kernel - rows - rows.T + kernel.mean()
@@ -52,6 +54,15 @@ def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     # What rounding leaves of a constant kernel points anywhere.
     nothing = size <= len(labels) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(kernel)
     return jnp.where(nothing, 0.0, labels @ centred @ labels / (jnp.where(nothing, 1.0, size) * (labels @ labels)))
+
+
+def _kernel(kernel, labels) -> tuple:
+    """A kernel, and labels that are not all zero."""
+    kernel = checks.array("kernel", kernel, "examples examples")
+    labels = checks.labels(labels, len(kernel))
+    if checks.concrete(labels) and not np.any(np.asarray(labels)):
+        raise ValueError("labels: wanted some other than zero, got zeros alone.")
+    return kernel, labels
 
 
 def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:

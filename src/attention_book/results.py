@@ -54,9 +54,9 @@ def save(
         **provenance(),
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
-        "maker": maker,
-        "seed": seed,
-        "wall_seconds": wall_seconds,
+        "maker": None if maker is None else checks.text("maker", maker),
+        "seed": None if seed is None else checks.seed("seed", seed),
+        "wall_seconds": None if wall_seconds is None else checks.at_least("wall_seconds", wall_seconds, 0),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})

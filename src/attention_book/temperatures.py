@@ -8,7 +8,7 @@ at another temperature, and shows what a change of scale does alone.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -17,6 +17,7 @@ from jaxtyping import Float
 from attention_book.measures import half_interval
 from statmech_attention import accuracy as share_right
 from statmech_attention import checks
+from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.kernels import kernel
@@ -39,6 +40,22 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} ± {self.within:.3f}"
+
+
+class ReducedTrial(NamedTuple):
+    """A problem, which counts more examples than it has rows if it is reduced, and test examples."""
+
+    problem: Problem
+    test: AttentionedInputs
+    test_labels: Any
+
+    @property
+    def train(self) -> AttentionedInputs:
+        return self.problem.attentioned
+
+    @property
+    def labels(self):
+        return self.problem.labels
 
 
 class Comparison(NamedTuple):
@@ -104,7 +121,7 @@ def _reached(one: Comparison, curve: str) -> str:
 
 
 def compare(
-    trials: Iterable[HiddenMarkovTrial],
+    trials: Iterable[HiddenMarkovTrial | ReducedTrial],
     *,
     width: float,
     temperatures: Sequence[float],
@@ -138,9 +155,10 @@ def compare(
 class _Draw:
     """One draw of data; the limit's kernel is diagonalised once for all temperatures."""
 
-    def __init__(self, trial: HiddenMarkovTrial, width: float, accuracy: Callable, others: Callable):
+    def __init__(self, trial: HiddenMarkovTrial | ReducedTrial, width: float, accuracy: Callable, others: Callable):
         self.trial, self.accuracy, self.others = trial, accuracy, others
-        self.problem = Problem(trial.train, trial.labels, width=width)
+        given = trial.problem if isinstance(trial, ReducedTrial) else Problem(trial.train, trial.labels)
+        self.problem = given.replace(width=width)
         limit, labels = gp_order_parameters(self.problem.layers)[0], np.asarray(trial.labels).ravel()
         gram, across = (np.asarray(kernel(seen, trial.train, limit)) for seen in (trial.train, trial.test))
         self.levels, modes = np.linalg.eigh(gram.reshape(len(labels), -1))
@@ -161,6 +179,7 @@ class _Draw:
             mean = scale * self.onto @ (self.along / spectrum)
             means[name] = mean.reshape(-1, *self.trial.labels.shape[1:])
             evidence[name] = -0.5 * np.sum(np.log(2 * np.pi * spectrum) + self.along**2 / spectrum)
+            evidence[name] -= 0.5 * self.problem.beyond * np.log(2 * np.pi * heat)
         return {name: self._halves(mean) for name, mean in means.items()}, evidence
 
     def _halves(self, mean) -> np.ndarray:

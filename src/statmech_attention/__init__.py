@@ -11,6 +11,7 @@ import importlib as _importlib
 import jax as _jax
 
 from statmech_attention import layers, model, theory
+from statmech_attention.installed import MissingExtra as _MissingExtra
 from statmech_attention.installed import absent as _absent
 from statmech_attention.installed import version as _version
 from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
@@ -43,7 +44,9 @@ __version__ = _version()
 
 # Subpackages that are imported when they are first used, and their names at the root.
 _LATER = {
+    "cluster": (),
     "dmft": (),
+    "plotting": (),
     "pruning": ("prune", "select_heads"),
     "sampling": ("Chains", "posterior"),
     "tasks": (),
@@ -53,11 +56,13 @@ _HOME = {name: package for package, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name in _LATER:
-        return _importlib.import_module(f"{__name__}.{name}")
-    if name in _HOME:
-        return getattr(_importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LATER and name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        room = _importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
+    except _MissingExtra as error:  # `hasattr` wants this kind
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r} here. {error}") from error
+    return room if name in _LATER else getattr(room, name)
 
 
 def __dir__() -> list[str]:
@@ -89,6 +94,7 @@ __all__ = [
     "attention_from_torch",
     "attention_from_transformers",
     "attentioned_inputs",
+    "cluster",
     "dmft",
     "enable_x64",
     "fit",
@@ -98,6 +104,7 @@ __all__ = [
     "layers",
     "log_evidence",
     "model",
+    "plotting",
     "posterior",
     "predict",
     "prune",
@@ -112,5 +119,6 @@ __all__ = [
     "training",
 ]
 # `import *` and `help` would stop at a subpackage whose extra is not installed.
-_REFUSED = {package for package, extra in {"sampling": "sampling", "training": "train"}.items() if _absent(extra)}
+_ASKING = {"cluster": "cluster", "plotting": "plot", "sampling": "sampling", "training": "train"}
+_REFUSED = {package for package, extra in _ASKING.items() if _absent(extra)}
 __all__ = [name for name in __all__ if not {name, _HOME.get(name)} & _REFUSED]

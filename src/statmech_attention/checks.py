@@ -21,8 +21,6 @@ from jaxtyping import Array, PRNGKeyArray, UInt32
 
 Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or the old
 
-_OBJECTS = ("statmech_attention", "xarray")
-
 
 def concrete(*arrays) -> bool:
     """True where all values are known, False inside a JAX transformation."""
@@ -42,9 +40,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
     ):
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
     if not truth and value.dtype == bool:
-        raise ValueError(
-            f"{name}: wanted numbers, got truth values. Map two classes to +-1: np.where({name}, 1.0, -1.0)."
-        )
+        raise ValueError(f"{name}: wanted numbers, got truth values. Two classes are +-1: np.where({name}, 1.0, -1.0).")
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
         raise ValueError(f"{name}: wanted real numbers, got {value.dtype}. Pass the real part.")
     if value.ndim != len(axes.split()):
@@ -143,6 +139,13 @@ def key(name: str, value) -> Any:
     return value
 
 
+def text(name: str, value) -> str:
+    """`value` as a text, refused if it is none."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: wanted a text, got {value!r:.60}.")
+    return value
+
+
 def path(name: str, value) -> Path:
     """`value` as a path."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
@@ -212,8 +215,11 @@ def axes(value) -> int:
 
 
 def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = True) -> np.ndarray:
-    """`value` as a NumPy array of doubles or booleans, one axis a word of `axes`; nothing is compiled."""
-    wanted, kinds = ("booleans", "b") if dtype is bool else ("real numbers", "biuf")
+    """`value` as a NumPy array of doubles or booleans, one axis per word of `axes`; nothing is compiled.
+
+    The whole numbers 0 and 1 pass as booleans: tokenisers return their masks so.
+    """
+    wanted, kinds = ("booleans", "biu") if dtype is bool else ("real numbers", "biuf")
     try:
         found = np.asarray(value)
     except (TypeError, ValueError):
@@ -221,6 +227,9 @@ def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = Tr
     if found.dtype.kind not in kinds or found.ndim != len(axes.split()) or not found.size:
         wanted += f" of shape ({', '.join(axes.split())})"
         raise ValueError(f"{name}: wanted {wanted}, got {found.dtype} of shape {found.shape}.")
+    if dtype is bool and np.any((found != 0) & (found != 1)):
+        odd = found[(found != 0) & (found != 1)][0]
+        raise ValueError(f"{name}: wanted booleans, or 0 and 1, got {odd}.")
     if finite and not np.all(np.isfinite(found)):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with np.isfinite.")
     return found.astype(dtype)
@@ -247,26 +256,66 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
             ) from None
 
 
+def flag(name: str, value) -> bool:
+    """`value`, refused unless it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name}: wanted True or False, got {value!r:.60}.")
+    return bool(value)
+
+
+def choices(name: str, value, known) -> tuple[str, ...]:
+    """Convert a list of different words, each one of `known`, to a tuple; a single word counts as a list of one."""
+    given = [value] if isinstance(value, str) else listed(name, value, f"names out of {', '.join(known)}")
+    found = tuple(choice(name, one, known) for one in given)
+    if len({*found}) < len(found):
+        raise ValueError(f"{name}: wanted different names, got {value!r}.")
+    return found
+
+
 def objects(function):
-    """Decorator: refuse arguments that are not of their annotated package or xarray class."""
+    """Decorator: refuse arguments that are not of their annotated class, of this package or xarray's; `flags` too."""
+    own = (__name__.split(".")[0], function.__module__.split(".")[0], "xarray")
     classes = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
-        known = tuple(kind for kind in kinds if isinstance(kind, type) and kind.__module__.split(".")[0] in _OBJECTS)
+        known = tuple(kind for kind in kinds if isinstance(kind, type) and kind.__module__.split(".")[0] in own)
         if known and all(kind in known or kind is type(None) for kind in kinds):
             classes[name] = (known, type(None) in kinds)
+
+    def check(name, value):
+        known, optional = classes[name]
+        if not isinstance(value, known) and not (value is None and optional):
+            wanted = " or ".join(kind.__name__ for kind in known)
+            raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.")
+
+    return _checked(flags(function), dict.fromkeys(classes, check))
+
+
+def flags(function):
+    """Decorator: refuse anything but True and False for arguments that are annotated as `bool`."""
+    kinds = {name: parameter.annotation for name, parameter in inspect.signature(function).parameters.items()}
+    found = {name: flag for name, kind in kinds.items() if kind is bool}
+    found |= {name: _flag_or_none for name, kind in kinds.items() if kind == bool | None}
+    return _checked(function, found) if found else function
+
+
+def _checked(function, each: dict[str, Callable]):
+    """The function, with a check of some of its arguments before it runs."""
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)
     def checked(*arguments, **options):
         for name, value in itertools.chain(zip(names, arguments, strict=False), options.items()):
-            known, optional = classes.get(name, ((), True))
-            if known and not isinstance(value, known) and not (value is None and optional):
-                wanted = " or ".join(kind.__name__ for kind in known)
-                raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.")
+            if name in each:
+                each[name](name, value)
         return function(*arguments, **options)
 
     return checked
+
+
+def _flag_or_none(name: str, value) -> None:
+    if value is not None:
+        flag(name, value)
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:
@@ -277,10 +326,7 @@ def same(what: str, first: str, size: int, second: str, other: int) -> None:
 
 def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] = ()) -> Array:
     """Labels or targets of `examples` examples in float64, each with `axes`; `signs`: every one is +1 or -1."""
-    if not axes and getattr(value, "ndim", 1) == 2:
-        raise ValueError(
-            f"labels: wanted shape (examples), got {value.shape}. For C outputs end layers with Outputs(C)."
-        )
+    _refuse_classes(value, axes)
     result = array("labels", value, "examples outputs" if axes else "examples", double=True, truth=False)
     same("labels", "labels", result.shape[0], "the inputs' examples axis", examples)
     if axes:
@@ -289,3 +335,31 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
         odd = np.asarray(result)[np.abs(np.asarray(result)) != 1][0]
         raise ValueError(f"labels: wanted +1 or -1 everywhere, got {odd}. Map the two classes with 2 * labels - 1.")
     return result
+
+
+def _refuse_classes(value, axes: tuple[int, ...]) -> None:
+    """Refuse names and numbers of classes where +-1 is meant, and columns, each with what to write."""
+    if not concrete(value):
+        return
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        return  # refused as no array
+    if found.dtype.kind in "OSU" and found.size and isinstance(found.flat[0], (str, bytes)):
+        hint = "np.where(np.asarray(labels) == .., 1.0, -1.0) with the name of the first class"
+        if axes:
+            hint = "1.0 * (np.asarray(labels)[:, None] == names) with the names of all classes"
+        raise ValueError(f"labels: wanted numbers, got texts such as {str(found.flat[0])!r}. Write {hint}.")
+    if not axes and found.ndim == 2:
+        hint = "np.ravel(labels)" if found.shape[1] == 1 else "layers that end with Outputs(C), for C outputs"
+        raise ValueError(f"labels: wanted shape (examples), got {found.shape}. Write {hint}.")
+    if axes and found.ndim == 1 and found.dtype.kind in "iu":
+        raise ValueError(
+            f"labels: wanted shape (examples, {axes[0]}), got {found.shape}. "
+            f"Write np.eye({axes[0]})[labels], for numbers of classes."
+        )
+    if not axes and found.dtype.kind in "iu" and found.size and (found.min(), found.max()) == (0, 1):
+        raise ValueError(
+            "labels: wanted +1 and -1 for two classes, got the whole numbers 0 and 1. Write "
+            "2.0 * np.asarray(labels) - 1; for a regression on 0 and 1 pass np.asarray(labels, float)."
+        )

@@ -9,6 +9,7 @@ EXTRAS = {
     "sampling": ("numpyro", "tqdm", "xarray"),
     "train": ("optax",),
     "io": ("h5netcdf", "h5py", "xarray"),
+    "cluster": ("dask", "distributed"),
     "plot": ("matplotlib",),
     "book": ("jupytext", "nbformat", "papermill", "plotly", "pydantic"),
     "images": ("torch", "torchvision"),

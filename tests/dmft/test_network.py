@@ -143,7 +143,7 @@ def test_the_same_key_gives_the_same_tokens():
     [
         (dict(steps=0), "steps: wanted a whole number of at least 1, got 0"),
         (dict(replicas=0), "replicas: wanted a whole number of at least 1, got 0"),
-        (dict(keep="tokens"), "keep: wanted names out of"),
+        (dict(keep="tokens"), "keep: wanted one of query"),
     ],
 )
 def test_bad_numbers_are_refused(change, message):

@@ -150,7 +150,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
     for given, options, message in (
         ([uniform], {}, "attention of layer 1: wanted no attention from a token to padding, got 0.2 in"),
-        ([uniform[..., :4]], {}, "attention of layer 1: wanted 5 examples of 5 tokens, as mask"),
+        ([uniform[..., :4]], {}, "attention of layer 1: wanted shape \\(5, heads, 5, 5\\), got"),
         ([np.full_like(uniform, np.nan)], {}, r"attention\[0\]: wanted finite numbers"),
         (attention, {"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
         (attention, {"mask": ENDS & (np.arange(5) != 2)[:, None]}, "one token in every example, got none in example 2"),

@@ -38,6 +38,9 @@ def test_the_heads_that_see_the_label_are_kept(method):
     assert {*found.kept} == {*USEFUL} and found.scores.max() == 1.0
     np.testing.assert_array_equal(found.scores[found.kept], np.sort(found.scores)[::-1][:2])
     assert found.accuracy.mean > 0.9
+    assert np.isclose(found.difference.mean, found.accuracy.mean - found.accuracy_of_all.mean)
+    assert found.difference.error <= found.accuracy.error + found.accuracy_of_all.error
+    assert np.all(found.kept_in_folds[[*USEFUL]] == 1) and np.isclose(found.kept_in_folds.sum(), 2)
 
 
 def test_the_accuracy_is_that_of_new_examples(optimised):
@@ -99,5 +102,12 @@ def test_what_cannot_be_is_refused():
         sma.select_heads(good.replace(labels=3 * labels), keep=2)
     with pytest.raises(ValueError, match="method: wanted"):
         sma.select_heads(good, keep=2, method="weights")
+    causal = np.triu(np.full((12, HEADS, TOKENS, TOKENS), 1.0))
+    causal /= causal.sum(axis=2, keepdims=True)
+    with pytest.raises(ValueError, match="got the same through all heads.*readout='last'"):
+        sma.select_heads(posed(inputs, [causal], labels), keep=2)
+    inputs[:, 0] = 1.0  # a token that begins every sequence
+    with pytest.raises(ValueError, match="got the same in all examples"):
+        sma.select_heads(posed(inputs, [causal], labels), keep=2)
     with pytest.raises(ValueError, match="problem: wanted a Problem"):
         sma.select_heads(good.attentioned, keep=2)

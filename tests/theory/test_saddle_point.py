@@ -175,13 +175,13 @@ def test_products_in_single_precision_lead_to_the_same_minimum(monkeypatch, head
 
     def solved(largest_double):
         monkeypatch.setattr(minimum, "_LARGEST_DOUBLE", largest_double)
-        minimum._minimise.clear_cache()
+        jax.clear_caches()
         used.clear()
         return sma.solve(sma.Problem(*problem, layers=heads, width=5.0, temperature=0.1), method="products"), set(used)
 
     monkeypatch.setattr(minimum, "hessian_product", watched)
     (double, one), (single, other) = solved(2**24), solved(0)
-    minimum._minimise.clear_cache()
+    jax.clear_caches()
     assert one == {jnp.dtype("float64")} and other == {jnp.dtype("float32")}
     np.testing.assert_allclose(single.order_parameter, double.order_parameter, rtol=0, atol=1e-7)
 
@@ -218,9 +218,9 @@ def test_more_examples_than_features_of_all_paths_are_rotated_away_and_lose_noth
 
 def test_many_blocks_of_examples_are_triangulated_one_after_the_other():
     rng = np.random.default_rng(76)
-    inputs, labels = rng.normal(size=(500, 2, 3)), rng.normal(size=500)  # 36 blocks
+    inputs, labels = rng.normal(size=(5000, 2, 3)), rng.normal(size=5000)  # three blocks
     left = reduced(sma.AttentionedInputs(jnp.asarray(inputs), (2,)), jnp.asarray(labels))
-    flat, short = inputs.reshape(500, 6), np.asarray(left.inputs).reshape(6, 6)
+    flat, short = inputs.reshape(5000, 6), np.asarray(left.inputs).reshape(6, 6)
     np.testing.assert_allclose(short.T @ short, flat.T @ flat, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(short.T @ left.labels, flat.T @ labels, rtol=1e-10, atol=1e-10)
 

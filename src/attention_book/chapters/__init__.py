@@ -1,1 +1,1 @@
-"""Code of the pages: one module per page, by the same names."""
+"""Code of the book's pages: one module per page, under the page's name."""

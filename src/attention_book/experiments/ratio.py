@@ -109,7 +109,7 @@ class Ratio(Experiment):
         )
         problem = Problem(inputs, labels[:count])
         sweep = solve_sweep(problem, widths=widths, temperatures=temperatures, tolerance=_TOLERANCE, throw=False)
-        fewer, both = _triangulated(problem), (draw.validation, next(iter(draw.tests.values())))
+        fewer, both = problem.reduce(), (draw.validation, next(iter(draw.tests.values())))
 
         def right(overlap, heat) -> list[float]:
             """Accuracy on validation and test sequences."""
@@ -130,14 +130,3 @@ class Ratio(Experiment):
         columns |= {f"gp_{name}": ("temperature", one) for name, one in zip(names, limit, strict=False)}
         columns |= {"outcome": (by_width, np.asarray(sweep.outcome))}
         return xr.Dataset(columns, {"width": list(widths), "temperature": list(temperatures)})
-
-
-def _triangulated(problem: Problem) -> Problem:
-    """The problem with no more rows than (path, feature): rotated examples have the same predictor (9)."""
-    values = np.asarray(problem.attentioned.values)
-    if len(values) <= values[0].size:
-        return problem
-    columns = np.concatenate([values.reshape(len(values), -1), np.asarray(problem.labels)[:, None]], axis=1)
-    rows = np.asarray(np.linalg.qr(columns, mode="r"))[: values[0].size]
-    inputs = AttentionedInputs(jnp.asarray(rows[:, :-1].reshape(-1, *values.shape[1:])), problem.layers)
-    return Problem(inputs, rows[:, -1])

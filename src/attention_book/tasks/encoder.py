@@ -27,6 +27,7 @@ from attention_book.tasks._encoder_layers import (
     through_layers,
 )
 from attention_book.tasks.tokens import Tokens
+from statmech_attention import checks
 from statmech_attention.checks import Key
 
 # Names of a layer's matrices and norms in the file of weights.
@@ -85,7 +86,12 @@ def random_encoder(
     key: Key, *, width: int = 12, heads: int = 3, layers: int = 2, vocabulary: int = 50, positions: int = 64
 ) -> Encoder:
     """Draw an encoder of the same kind, in JAX's default precision."""
-    keys = iter(jax.random.split(key, 15))
+    numbers = {"width": width, "heads": heads, "layers": layers, "vocabulary": vocabulary, "positions": positions}
+    for name, number in numbers.items():
+        checks.whole(name, number)
+    if width % heads:
+        raise ValueError(f"width: wanted a multiple of heads={heads}, got {width}.")
+    keys = iter(jax.random.split(checks.key("key", key), 15))
 
     def dense(leaving: int, entering: int) -> Affine:
         weight = jax.random.normal(next(keys), (layers, leaving, entering), float) / entering**0.5
@@ -115,6 +121,7 @@ def random_encoder(
     )
 
 
+@checks.objects
 def encode(encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None, **options: Any) -> Encoding:
     """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
 
@@ -124,6 +131,7 @@ def encode(encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None
     return jax.tree.map(lambda *each: jnp.concatenate(each), *encoded_batches(encoder, tokens, layers, **options))
 
 
+@checks.objects
 def encoded_batches(
     encoder: Encoder,
     tokens: Tokens,
@@ -133,13 +141,17 @@ def encoded_batches(
     batch: int = 32,
 ) -> Iterator[Encoding]:
     """Encode sentences batch by batch, as `encode`."""
-    batch = min(batch, len(tokens))
-    chosen = tuple(range(encoder.depth)) if layers is None else tuple(layers)
+    batch = min(checks.whole("batch", batch), len(tokens))
+    layers = range(encoder.depth) if layers is None else checks.listed("layers", layers, "layers")
+    chosen = tuple(checks.whole("layers", layer, 0, encoder.depth - 1) for layer in layers)
     most = len(encoder.words), len(encoder.positions)
     if tokens.ids.max() >= most[0] or tokens.ids.shape[1] > most[1]:  # JAX would take others
         raise ValueError(f"tokens: wanted numbers below {most[0]}, and at most {most[1]} tokens, got others.")
     if head_gates is not None:
-        head_gates = jnp.asarray(head_gates, encoder.words.dtype)
+        shape = encoder.depth, encoder.heads
+        head_gates = checks.array("head_gates", head_gates, "layers heads").astype(encoder.words.dtype)
+        if head_gates.shape != shape:
+            raise ValueError(f"head_gates: wanted shape {shape}, got {head_gates.shape}.")
     for start in range(0, len(tokens), batch):
         # All batches have one shape, for one program; the last one is filled up with its last sentence.
         rows = np.minimum(np.arange(start, start + batch), len(tokens) - 1)

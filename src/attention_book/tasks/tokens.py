@@ -46,7 +46,11 @@ class Tokens:
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
     """Cut sentences into word pieces of all-MiniLM-L6-v2, at most `length` of them with [SEP]."""
-    found = [one.ids for one in _tokeniser().encode_batch(list(texts))]
+    texts, length = checks.listed("texts", texts, "texts"), checks.whole("length", length, _AROUND + 1)
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"texts: wanted texts, got {text!r:.60}.")
+    found = [one.ids for one in _tokeniser().encode_batch(texts)]
     uncut = np.array([len(ids) for ids in found])
     if np.any(uncut <= _AROUND):
         empty = int(np.argmax(uncut <= _AROUND))

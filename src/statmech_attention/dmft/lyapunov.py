@@ -110,6 +110,8 @@ def spectrum_numbers(
     count, blocks = checks.whole("count", size if count is None else count, fewest), checks.whole("blocks", blocks, 2)
     if count > size:
         raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
+    if blocks > steps:
+        raise ValueError(f"blocks: wanted at most steps={steps}, got {blocks}.")
     return steps, count, discard, blocks
 
 

@@ -72,7 +72,7 @@ def trajectory(
     Returns:
         `Overlaps`, `(*batch, steps, features)` each; with `last` the pair (last window, overlaps).
     """
-    run = partial(run_rings, steps=checks.whole("steps", steps), keep=kept_names(keep))
+    run = partial(run_rings, steps=checks.whole("steps", steps), keep=checks.choices("keep", keep, Overlaps._fields))
     rings, kept = in_pieces(run, model, window)
     overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
@@ -107,11 +107,3 @@ def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str
         return rings, {name: getattr(seen, name) for name in keep}
 
     return jax.lax.scan(body, rings, None, length=steps)
-
-
-def kept_names(keep, allowed: tuple[str, ...] = Overlaps._fields) -> tuple[str, ...]:
-    """Check names of what is kept."""
-    names = [keep] if isinstance(keep, str) else checks.listed("keep", keep, f"names out of {allowed}")
-    if not all(isinstance(name, str) and name in allowed for name in names):
-        raise ValueError(f"keep: wanted names out of {allowed}, at least one, got {keep!r}.")
-    return tuple(names)

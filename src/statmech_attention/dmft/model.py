@@ -121,7 +121,7 @@ def _parameters(beta, gamma, epsilon) -> dict:
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
         axes = " ".join(f"batch{number}" for number in range(checks.axes(value)))
-        value = given[name] = checks.array(name, value, axes, double=True)
+        value = given[name] = checks.array(name, value, axes, double=True, truth=False)
         if checks.concrete(value):
             least, most = np.min(np.asarray(value)), np.max(np.asarray(value))
             if least < 0 or (name == "epsilon" and most > 1):

@@ -18,7 +18,7 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
 from statmech_attention.dmft.averages import distinct_columns
-from statmech_attention.dmft.mean_field import Overlaps, kept_names
+from statmech_attention.dmft.mean_field import Overlaps
 from statmech_attention.dmft.model import Dynamics, copies_of, laws_of, need_one
 from statmech_attention.dmft.patterns import MATRICES
 from statmech_attention.dmft.windows import Window, initial_window, rings_of, window_of
@@ -73,7 +73,7 @@ def simulate(
     need_one(model)
     key = checks.key("key", key)
     steps, replicas, copies = _wholes(steps=steps, replicas=replicas, copies=copies)
-    keep = kept_names(keep, (*Overlaps._fields, "words"))
+    keep = checks.choices("keep", keep, (*Overlaps._fields, "words"))
     if "words" in keep and copies > 1:
         raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Take patterns of more sites.")
     many = copies_of(model, replicas)

@@ -49,16 +49,13 @@ def matrices_from(
     """
     theirs = checks.choice("layout", layout, LAYOUTS) == "query_key"
     axes = "examples heads queries keys" if theirs else "examples heads keys queries"
-    found = []
-    for number, value in enumerate(_layers(name, values, axes), start=1):
+    found, layers = [], _layers(name, values, axes)
+    for number, value in enumerate(layers, start=1):
         entry, where = f"{name}[{number - 1}]", f"{name} of layer {number}"
         given = checks.array(entry, stacked(value), axes, finite=mask is None)
         matrix = whole = jnp.swapaxes(given, -1, -2) if theirs else given
         if mask is not None:
-            if (given.shape[0], *given.shape[2:]) != (*mask.shape, mask.shape[1]):
-                raise ValueError(
-                    f"{where}: wanted {mask.shape[0]} examples of {mask.shape[1]} tokens, as mask, got {given.shape}."
-                )
+            check_belonging(where, given.shape, mask.shape[0], mask.shape[1], len(layers))
             matrix = checks.array(entry, without_padding(whole, mask), axes)
         if checks.concrete(matrix):
             if not turned:
@@ -67,6 +64,19 @@ def matrices_from(
                 _check_padding(where, np.asarray(whole), mask)
         found.append(matrix)
     return tuple(found)
+
+
+def check_belonging(where: str, shape, examples: int, tokens: int, layers: int) -> None:
+    """Refuse one layer's matrices, of `layers`, that are not those of so many examples and tokens."""
+    if (shape[0], *shape[2:]) == (examples, tokens, tokens):
+        return
+    remedy = "Matrices belong to the inputs they were computed from."
+    if layers == examples != shape[0]:
+        remedy = (
+            "The list has an entry per example: layers belong outside, examples inside. "
+            "Write [np.stack(layer) for layer in zip(*attention)]."
+        )
+    raise ValueError(f"{where}: wanted shape ({examples}, heads, {tokens}, {tokens}), got {tuple(shape)}. {remedy}")
 
 
 def without_padding(matrix, mask: Bool[np.ndarray, "examples tokens"]) -> Float[Array, "examples heads keys queries"]:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.attention import Attention, ProductAttention, QueryKeyAttention
-from statmech_attention.model.layouts import LAYOUTS, MEANT, check_attending, matrices_from
+from statmech_attention.model.layouts import LAYOUTS, MEANT, check_attending, check_belonging, matrices_from
 from statmech_attention.model.padding import padded
 
 
@@ -25,9 +25,9 @@ def attention_matrices(
             a function returns them.
         layout: order of the last two axes: "key_query", or "query_key" as in PyTorch and Hugging
             Face.
-        mask: `(examples, tokens)` booleans, true for a token, false for padding, which has no input
-            and no attention: results are those without it. Hugging Face's `attention_mask == 1`, or
-            the opposite of PyTorch's `key_padding_mask`.
+        mask: `(examples, tokens)`, true or 1 for a token, false or 0 for padding, which has no input
+            and no attention: results are those without it. Hugging Face's `attention_mask`, or the
+            opposite of PyTorch's `key_padding_mask`.
 
     Returns:
         One array `(examples, heads, keys, queries)` per layer.
@@ -49,12 +49,7 @@ def attention_matrices(
     matrices = matrices_from("attention", attention, layout, mask, turned=given)
     examples, tokens = inputs.shape[:2]
     for layer, matrix in enumerate(matrices, start=1):
-        if (matrix.shape[0], *matrix.shape[2:]) != (examples, tokens, tokens):
-            raise ValueError(
-                f"attention of layer {layer}: wanted shape ({examples}, heads, {tokens}, {tokens}), got "
-                f"{matrix.shape}. "
-                "Matrices belong to the inputs they were computed from."
-            )
+        check_belonging(f"attention of layer {layer}", matrix.shape, examples, tokens, len(matrices))
     return matrices
 
 

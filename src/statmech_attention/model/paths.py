@@ -19,6 +19,7 @@ from statmech_attention.layers.kind import Kind
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.matrices import chain_and_matrices, check_read_out
 from statmech_attention.model.padding import padded, token_weights
+from statmech_attention.model.reading import ReadAttention
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
 
@@ -67,8 +68,8 @@ class AttentionedInputs:
 
 
 def attentioned_inputs(
-    inputs: ArrayLike,
-    attention: Attention,
+    inputs: ArrayLike | ReadAttention,
+    attention: Attention | None = None,
     *,
     layers: Layers | None = None,
     readout: str | int = "last",
@@ -85,7 +86,8 @@ def attentioned_inputs(
 
     Args:
         inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
-            unequal lengths.
+            unequal lengths; or what `attention_from_torch` and `attention_from_transformers`
+            return, which brings attention and mask.
         attention, layout: as in `attention_matrices`.
         layers: only if not all are of heads alone, as in `(2, SkipHeads(2), Linear(), Outputs(3))`.
             Attention matrices belong in turn to the layers with heads; a skip or a linear layer
@@ -112,6 +114,14 @@ def attentioned_inputs(
     Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
+    if isinstance(inputs, ReadAttention):
+        if attention is not None or mask is not None:
+            raise ValueError("inputs: wanted attention that was read alone, got attention or mask beside it.")
+        inputs, attention, mask = inputs
+    elif attention is None:
+        raise ValueError(
+            "attention: wanted matrices or a function of the inputs, got none. A network without heads: ()."
+        )
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])

@@ -13,7 +13,7 @@ from statmech_attention import checks
 
 
 class ReadAttention(NamedTuple):
-    """Tokens, attention and mask of a batch, named as `attentioned_inputs`' arguments by `_asdict()`.
+    """Tokens, attention and mask of a batch: pass it to `attentioned_inputs` whole, in the inputs' place.
 
     Attributes:
         inputs: the tokens that enter the first layer, `(examples, tokens, features)`.
@@ -24,6 +24,11 @@ class ReadAttention(NamedTuple):
     inputs: Float[np.ndarray, "examples tokens features"]
     attention: tuple[Float[np.ndarray, "examples _heads tokens tokens"], ...]
     mask: Bool[np.ndarray, "examples tokens"] | None
+
+    @property
+    def flat(self) -> "ReadAttention":
+        """The same with the heads of all layers side by side in a single layer: a path per head."""
+        return self._replace(attention=(np.concatenate(self.attention, axis=1),))
 
 
 def attention_from_torch(
@@ -46,7 +51,7 @@ def attention_from_torch(
             `key_padding_mask`.
 
     Returns:
-        `ReadAttention`, whatever `batch_first`: `attentioned_inputs(*read[:2], mask=read.mask)`.
+        `ReadAttention`, whatever `batch_first`, for `attentioned_inputs(read)`.
 
     Raises:
         ValueError: no such network, attention between different sequences or with added keys, no
@@ -93,7 +98,8 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
         batch: arguments of the model, as from its tokeniser: `input_ids`, `attention_mask`.
 
     Returns:
-        `ReadAttention`: the tokens are the output of the embedding layer.
+        `ReadAttention`, for `attentioned_inputs(read)`: the tokens are the output of the embedding
+        layer.
 
     Raises:
         ValueError: a model that returns no attention or is in training, layers that are not there.

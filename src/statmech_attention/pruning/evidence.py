@@ -70,6 +70,7 @@ def without_head(
     return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.layers)
 
 
+@checks.flags
 def head_evidence(
     problem: Problem,
     *,

@@ -15,6 +15,8 @@ from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind, Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights, spelled_by
+from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.solution import Solution
 
 
 def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
@@ -145,7 +147,8 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
     attention.
 
     Args:
-        network: `AttentionedInputs`; `Weights`; attention from this package, or matrices, one array
+        network: `AttentionedInputs`, or a `Problem` or `Solution` with them; `Weights`; attention
+            from this package, or matrices, one array
             `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
             `keep_heads(kept)`. Weights and their attention are pruned separately.
         removed: numbers of heads, counted through the network as in `head_indices`.
@@ -153,14 +156,18 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
             network.
 
     Returns:
-        The same kind of object. Nothing is trained again.
+        The same kind of object, of a `Solution` the smaller `Problem`. Nothing is trained or solved
+        again.
 
     Raises:
         ValueError: a head that is not there or named twice, a layer left without heads, no network.
     """
+    whole: Any = network
     if hasattr(network, "keep_heads"):
-        whole: Any = network
         return whole.keep_heads(kept_heads(whole.layers, removed))
+    if isinstance(network, (Problem, Solution)):
+        problem: Any = need_problem(network)
+        return problem.replace(attentioned=prune(problem.attentioned, removed))
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if layers is None else layers)
         _, parts = layers.keep(kept_heads(layers, removed))
@@ -175,7 +182,8 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
         kept = _attention_kept([layer.shape[1] for layer in network], layers, removed)
         return type(network)(_left(network, kept, axis=1))
     raise ValueError(
-        "network: wanted AttentionedInputs, Weights, attention, attention matrices (examples, heads, keys, queries) or "
+        "network: wanted AttentionedInputs, a Problem, Weights, attention, "
+        "attention matrices (examples, heads, keys, queries) or "
         f"an object with keep_heads, got {type(network).__name__}."
     )
 

@@ -14,7 +14,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import kept_heads, removal_order
 from statmech_attention.theory.kernel_weights import kernel_weights
 from statmech_attention.theory.predictor import predict
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.scores import head_scores
 
@@ -32,12 +32,16 @@ class SelectedHeads(NamedTuple):
         accuracy: with the heads kept and values refitted, on examples used neither to choose nor to
             fit.
         accuracy_of_all: the same with all heads.
+        difference: `accuracy` minus `accuracy_of_all`, paired: both are of the same examples.
+        kept_in_folds: share of the folds in which each head was kept, `(all heads,)`.
     """
 
     kept: Int[np.ndarray, " kept"]
     scores: Float[np.ndarray, " heads"]
     accuracy: Estimate
     accuracy_of_all: Estimate
+    difference: Estimate
+    kept_in_folds: Float[np.ndarray, " heads"]
 
 
 def select_heads(
@@ -79,7 +83,8 @@ def select_heads(
         Of heads in one layer `divmod(kept, 12)` gives the encoder's layer and head.
 
     Raises:
-        ValueError: no `Problem`, labels of another form, numbers out of range.
+        ValueError: no `Problem`, labels of another form, numbers out of range, inputs that are the
+            same in all examples or seen through all heads.
         NotConverged: as `solve`; try a higher temperature.
 
     Source: the score is that of Tiberi et al. (2024), section 4.2; selection before training is
@@ -87,28 +92,35 @@ def select_heads(
     """
     checks.choice("method", method, METHODS)
     problem = need_problem(problem, *(("width", "temperature") if method == "theory" else ()))
+    need_examples(problem, "folds")
     seen, labels = problem.attentioned, np.asarray(problem.labels)
     chain, examples = seen.chain, len(labels)
     checks.labels(labels, examples, signs=labels.ndim == 1, axes=chain.readout.axes)
     keep, folds = checks.whole("keep", keep), checks.whole("folds", folds, 2)
     _check_numbers(chain, keep, folds, examples)
+    _check_inputs(np.asarray(seen.values))
     selection = _Selection(problem, keep, definition, method, checks.whole("directions", directions))
 
     place = np.random.default_rng(checks.whole("seed", seed, 0)).permutation(examples) % folds
-    outputs = np.zeros((2, *labels.shape))
+    outputs, times = np.zeros((2, *labels.shape)), np.zeros(sum(chain.heads))
     for fold in range(folds):
         learned, held_out = np.flatnonzero(place != fold), np.flatnonzero(place == fold)
         train, test = (AttentionedInputs(seen.values[chosen], seen.layers) for chosen in (learned, held_out))
-        outputs[:, held_out], nearby = selection.predictions(train, test, labels[learned])
+        outputs[:, held_out], nearby, gone = selection.predictions(train, test, labels[learned])
+        times += ~np.isin(np.arange(len(times)), gone)
     hits = right(outputs, labels)
+    hits = np.concatenate([hits, hits[:1] - hits[1:]])
     error = hits.std(axis=1, ddof=1) / math.sqrt(examples)
     scores, removed = selection.selected(*selection.fitted(seen, labels, nearby)[:2])
     kept = np.setdiff1d(np.arange(len(scores)), removed)
+    few, every, apart = (Estimate(hit.mean(), one) for hit, one in zip(hits, error, strict=True))
     return SelectedHeads(
         kept[np.argsort(-scores[kept], kind="stable")],
         scores,
-        Estimate(hits[0].mean(), error[0]),
-        Estimate(hits[1].mean(), error[1]),
+        few,
+        every,
+        apart,
+        times / folds,
     )
 
 
@@ -138,12 +150,13 @@ class _Selection(NamedTuple):
         return scores, removal_order(scores, layers=problem.layers)[: len(scores) - self.keep]
 
     def predictions(self, train: AttentionedInputs, test: AttentionedInputs, labels):
-        """Test outputs with the heads that training examples choose and with all; order parameters."""
+        """Test outputs with the heads that training examples choose and with all; order parameters; heads gone."""
         whole, overlap, start, features = self.fitted(train, labels)
-        kept = kept_heads(train.layers, self.selected(whole, overlap)[1])
+        removed = self.selected(whole, overlap)[1]
+        kept = kept_heads(train.layers, removed)
         smaller, fewer, _, own = self.fitted(train.keep_heads(kept), labels)
         both = (smaller, own.of(test.keep_heads(kept)), fewer), (whole, features.of(test), overlap)
-        return np.stack([predict(*one).mean for one in both]), start
+        return np.stack([predict(*one).mean for one in both]), start, removed
 
 
 def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:
@@ -152,3 +165,14 @@ def _check_numbers(chain: Chain, keep: int, folds: int, examples: int) -> None:
         raise ValueError(f"keep: wanted {max(fewest, 1)} to {every} heads, one per layer without a skip, got {keep}.")
     if examples < 2 * folds:
         raise ValueError(f"folds: wanted at least two examples in each of {folds} folds, got {examples}.")
+
+
+def _check_inputs(values) -> None:
+    """Refuse attentioned inputs that tell nothing of an example, or nothing of a head."""
+    alike = [("in all examples", values[:1])] + [("through all heads", values[:, :1])] * (values.shape[1] > 1)
+    for where, one in alike:
+        if np.all(np.abs(values - one) <= 1e-12 * np.abs(values).max()):
+            raise ValueError(
+                f"problem: wanted attentioned inputs that differ, got the same {where}. Under causal attention the "
+                "first token sees itself alone: pass readout='last' or 'mean' to attentioned_inputs."
+            )

@@ -52,6 +52,9 @@ class Chains:
             if not checks.is_whole(value, least) and not (name == "warmup" and value is None):
                 raise ValueError(f"{name}: wanted a whole number of at least {least}{why}, got {value!r}.")
         checks.choice("method", self.method, ("auto", "parallel", "vectorized"))
+        for name in ("progress", "warn"):
+            if getattr(self, name) is not None or name == "warn":
+                checks.flag(name, getattr(self, name))
 
 
 def checked(problem, test, key) -> tuple[Problem, AttentionedInputs | None]:

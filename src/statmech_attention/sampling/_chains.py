@@ -1,16 +1,20 @@
 """Markov chains side by side, NUTS among them, in blocks that can be written to a file and taken up again."""
 
+import contextlib
+import ctypes
 import hashlib
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from itertools import repeat
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpyro.infer.hmc import hmc
 from tqdm import tqdm
 
@@ -113,7 +117,8 @@ def run(
             done, states = int(done), jax.tree.map(jnp.asarray, states)
     # `progress` None leaves it to tqdm, which shows nothing outside a terminal.
     bar = tqdm(total=warmup + draws, initial=done, unit="draw", disable=None if progress is None else not progress)
-    with bar, ThreadPoolExecutor(os.cpu_count()) as pool:
+    alone = contextlib.nullcontext() if together else _one_lapack_thread()
+    with bar, alone, ThreadPoolExecutor(os.cpu_count()) as pool:
         while done < warmup + draws:
             bar.set_description("warm-up" if done < warmup else "draws", refresh=False)
             count = min(_BLOCK, (warmup if done < warmup else warmup + draws) - done)
@@ -158,6 +163,25 @@ def _compiled(transition: Transition, together: bool):
         return jax.jit(transition.begin), jax.jit(go_on)
     begin = jax.jit(jax.vmap(transition.begin, in_axes=(0, 0, None)))
     return begin, jax.jit(jax.vmap(go_on, in_axes=(0, None, None, None)))
+
+
+@contextlib.contextmanager
+def _one_lapack_thread():
+    """One thread per factorisation: JAX takes LAPACK from SciPy, whose wheels have their own OpenBLAS.
+
+    Chains have a thread each. Factorisations that are divided among threads as well wait for all of
+    them, which is long beside other work.
+    """
+    found = (Path(scipy.__file__).parents[1] / "scipy.libs").glob("libscipy_openblas*")
+    libraries = [ctypes.CDLL(str(path)) for path in found]
+    counts = [library.scipy_openblas_get_num_threads() for library in libraries]
+    for library in libraries:
+        library.scipy_openblas_set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, count in zip(libraries, counts, strict=True):
+            library.scipy_openblas_set_num_threads(count)
 
 
 @partial(jax.jit, static_argnums=1)

@@ -42,7 +42,7 @@ class Posterior(NamedTuple):
     With several outputs, every pair (example, output) is an example here, and every pair (path,
     output) a path. `products` are the scaled kernels of all pairs of paths, their lower triangles;
     `inputs` are scaled so that the kernel is their product. `action` is the theory's problem, if
-    its dense Hessian is the cheaper one.
+    its dense Hessian is the cheaper one; `beyond` the labels that a reduced problem has rotated away.
     """
 
     products: Float[Array, "pairs entries"] | None
@@ -51,6 +51,7 @@ class Posterior(NamedTuple):
     temperature: Float[Array, ""]
     widths: Float[Array, " stages"]
     action: ActionProblem | None
+    beyond: Float[Array, ""] | None
 
 
 class Laplace(NamedTuple):
@@ -74,7 +75,8 @@ def posterior_density(problem: Problem) -> Posterior:
     action = action_on(data, kept_pairs(data.inputs, dense), problem) if dense else None
     scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(kernel_inputs(inputs))
     widths = stacked(problem.architecture.stage_widths)
-    rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action)
+    beyond = None if problem.count is None else jnp.asarray(problem.beyond, float)
+    rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action, beyond)
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
         return Posterior(None, jnp.asarray(scaled), *rest)
@@ -137,7 +139,7 @@ def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coor
 def label_energy(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, ""]:
     r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12); differentiable in $U$ alone."""
     chol = _cholesky(gram(overlap, data))
-    return _logdet(chol) + data.labels @ cho_solve((chol, True), data.labels)
+    return _logdet(chol) + _outside(data) + data.labels @ cho_solve((chol, True), data.labels)
 
 
 @label_energy.defjvp
@@ -146,7 +148,12 @@ def _label_energy_change(primals, tangents):
     logdet, inverse = _inverse(gram(overlap, data))
     solved = inverse @ data.labels
     slope = _slope(inverse - jnp.outer(solved, solved), data)
-    return logdet + data.labels @ solved, jnp.sum(slope * tangents[0])
+    return logdet + _outside(data) + data.labels @ solved, jnp.sum(slope * tangents[0])
+
+
+def _outside(data: Posterior):
+    """The logarithm of the determinant where the kernel of a reduced problem vanishes."""
+    return 0.0 if data.beyond is None else data.beyond * jnp.log(data.temperature)
 
 
 def gram(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, "examples examples"]:

@@ -27,7 +27,7 @@ from statmech_attention.theory.action import gp_order_parameters
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters, stacked
 from statmech_attention.theory.evidence import label_nats
 from statmech_attention.theory.predictor import predict
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_examples, need_problem
 
 _POINT = "point of the order parameters"
 
@@ -70,6 +70,7 @@ def attention_posterior(
             f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}."
         )
     first = need_problem(problem_of({name: array[0] for name, array in theta.items()}), "width", "temperature")
+    need_examples(first, "attention that is learned")
     infinite = not all(map(np.isfinite, first.width))
     factors = None if infinite else bartlett(first.architecture)
     widths = stacked(first.architecture.stage_widths)

@@ -61,6 +61,7 @@ class Importance(NamedTuple):
     theory: float
 
 
+@checks.flags
 def importance(
     problem: Problem,
     *,
@@ -94,7 +95,8 @@ def importance(
     whole_widths(problem.architecture)
     kernels = None if test is None else cross_kernels(problem.attentioned, test, problem.variance)
     data, points = posterior_density(problem), int(points)
-    inputs, labels, architecture = problem.attentioned, problem.labels, problem.architecture
+    inputs, architecture = problem.attentioned, problem.architecture
+    labels = problem.examples * inputs.chain.outputs
     factors, temperature = bartlett(architecture), problem.temperature
     found = solve(problem)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
@@ -104,7 +106,7 @@ def importance(
     proposals = proposed_points(key, points, degrees, architecture.stage_widths, factors)
     sums = weighted(proposals, data, around, kernels, factors, degrees, constant)
     sums = jax.tree.map(np.asarray, sums)
-    constant += 0.5 * labels.size * math.log(2 * math.pi)
+    constant += 0.5 * labels * math.log(2 * math.pi)
     count = sum(part.shape[0] * part.shape[1] for part in proposals)
     size = count * _efficiency(sums)
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
@@ -125,7 +127,7 @@ def importance(
         outputs,
         size,
         float(-around.potential - constant + around.logdet + 0.5 * factors.coordinates * math.log(2 * math.pi)),
-        float(-0.5 * architecture.widest * (found.action - entropy) - 0.5 * labels.size * math.log(2 * math.pi)),
+        float(-0.5 * architecture.widest * (found.action - entropy) - 0.5 * labels * math.log(2 * math.pi)),
     )
 
 

@@ -18,6 +18,7 @@ from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.layers.chains import Chain
 from statmech_attention.layers.kind import Narrow
@@ -51,6 +52,7 @@ class WeightPosterior(NamedTuple):
     variances: Float[Array, " arrays"]
 
 
+@checks.flags
 def weights_posterior(
     problem: Problem,
     *,
@@ -107,6 +109,7 @@ def _weights(position: dict, data: WeightPosterior) -> Weights:
     return scaled(weights_of(position, len(data.inputs.chain.layers)), data.variances)
 
 
+@checks.flags
 def gibbs_posterior(
     problem: Problem,
     *,

@@ -11,9 +11,11 @@ from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.solution import NotConverged, Solution
+from statmech_attention.theory.streams import ChunkError
 from statmech_attention.theory.trust_region import Outcome
 
 __all__ = [
+    "ChunkError",
     "Fit",
     "JointPrediction",
     "KernelWeights",

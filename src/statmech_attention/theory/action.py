@@ -70,7 +70,10 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
     inputs, labels = problem.attentioned, problem.labels
     order_parameter = check_order_parameter(order_parameter, inputs)
     gram = flat_kernel(inputs, inputs, order_parameter, problem.variance)
-    return kernel_nats(gram, labels.reshape(-1), problem.temperature) / labels.shape[0]
+    nats = kernel_nats(gram, labels.reshape(-1), problem.temperature)
+    if problem.count is not None:
+        nats += problem.beyond * jnp.log(problem.temperature)
+    return nats / problem.examples
 
 
 @jax.jit
@@ -94,7 +97,7 @@ def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Arr
     Source: Tiberi et al. (2024), equations (11) and (32).
     """
     problem = need_problem(problem, "width", "temperature")
-    alpha = problem.labels.shape[0] / problem.architecture.unit
+    alpha = problem.examples / problem.architecture.unit
     bulk = entropy(order_parameters, layers=problem.layers, width=problem.width, variance=problem.variance)
     return bulk + alpha * energy(problem, order_parameters[0])
 

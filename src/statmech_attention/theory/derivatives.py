@@ -22,6 +22,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import (
     Factors,
@@ -96,7 +97,7 @@ def action_problem(problem: Problem, method: str) -> tuple[ActionProblem, bool]:
 def action_on(data: Reduced, pairs, problem: Problem) -> ActionProblem:
     """The action of a problem whose examples are `data`, with `pairs` from `kept_pairs`."""
     inputs, architecture = problem.attentioned, problem.architecture
-    count = inputs.values.shape[0] * inputs.chain.outputs
+    count = problem.examples * inputs.chain.outputs
     numbers = (problem.temperature, kernel_scale(inputs, architecture.variances), count, data.outside)
     temperature, scale, examples, outside = (jnp.asarray(number, float) for number in numbers)
     alpha, shares, finite = width_numbers(count, architecture)
@@ -120,7 +121,7 @@ def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Floa
     return _pair_kernels(inputs)
 
 
-@jax.jit
+@quick_jit()
 def _pair_kernels(inputs):
     first, second = np.triu_indices(inputs.shape[1])
     kernels = jnp.einsum("mki,nki->kmn", inputs[:, first], inputs[:, second])

@@ -43,10 +43,11 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
     Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
-    chain, numbers = solution.attentioned.chain, (solution.width, solution.entropy, solution.energy)
+    chain = solution.attentioned.chain
+    numbers = solution.width, solution.entropy, solution.energy, solution.examples
     known = checks.concrete(*jax.tree.leaves(numbers))
     xp: Any = np if known else jnp  # known numbers compile nothing
-    width, entropy, energy = jax.tree.map(xp.asarray, numbers)
+    width, entropy, energy, examples = jax.tree.map(xp.asarray, numbers)
     # The width of every stage, those of a batch beside it; sizes do not depend on it.
     architecture = Architecture(chain.spelled, width, solution.variance)
     widths = xp.stack(xp.broadcast_arrays(*architecture.stage_widths))
@@ -56,7 +57,6 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
     # Entropy and energy apart, since N S has no value at infinite width.
     excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
-    examples = solution.attentioned.values.shape[-3]
     labels = examples * chain.outputs
     leading = jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
     return leading + _fluctuations(solution) if corrected else leading
@@ -102,7 +102,7 @@ def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
     factors = full_rank(Architecture.of(problem.layers, 1.0, problem.variance))
 
     def nats(point):
-        return problem.labels.shape[0] * energy(problem, order_parameter(point, factors))
+        return problem.examples * energy(problem, order_parameter(point, factors))
 
     slope = jax.grad(nats)(jnp.zeros(factors.coordinates))
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))

@@ -101,7 +101,7 @@ def fit(
     architecture, heat = problem.architecture, problem.temperature
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    names = tuple(checks.choice("chosen", name, CHOSEN) for name in checks.listed("chosen", chosen, "names"))
+    names = checks.choices("chosen", chosen, CHOSEN)
     checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
     places = _free_variances(architecture) if "variance" in names else ()
@@ -161,7 +161,7 @@ class _Evidence:
         return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
 
     def __call__(self, logs):
-        architecture, examples = self.problem.architecture, self.problem.labels.shape[0]
+        architecture, examples = self.problem.architecture, self.problem.examples
         unit = architecture.unit if np.isfinite(architecture.unit) else 0.0
 
         def value(logs):

@@ -1,6 +1,6 @@
 """Kernels: similarity of two examples, summed over pairs of attention paths, equation (10)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
+_LEAST_BLOCK = 2048  # rows that are triangulated together
 _ROUNDING = 1e-6  # of the largest entry of an order parameter, whatever its precision
 
 
@@ -88,23 +89,35 @@ def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
     feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
     and $|Y|^2$ matter.
     """
-    attentioned = replace(attentioned, values=compressed(attentioned.values))
-    inputs, labels = kernel_inputs(attentioned), labels.reshape(-1)
-    rows, paths, features = inputs.shape
-    if rows <= paths * features or not checks.concrete(inputs, labels):
-        return Reduced(inputs, labels)
+    values, outside = compressed(attentioned.values), 0.0
+    rows, paths, features = values.shape
+    size = paths * features
+    if rows > size and checks.concrete(values, labels):
+        triangle = triangulated([(values, labels)])
+        values = jnp.asarray(triangle[:size, :size].reshape(size, paths, features))
+        labels, outside = jnp.asarray(triangle[:size, size:]), float(np.sum(triangle[size:, size:] ** 2))
+    return Reduced(kernel_inputs(replace(attentioned, values=values)), labels.reshape(-1), outside)
+
+
+def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
+    """The triangular factor of inputs beside labels, of all `parts` together, block by block.
+
+    Inputs and labels keep their products with themselves and with each other. The last rows, one per
+    output, have no inputs: their labels are what no inputs can explain.
+    """
     from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
 
-    # The labels are a last column of what is triangulated, block by block: the rows below are never needed.
-    columns = np.concatenate([np.asarray(inputs).reshape(rows, -1), np.asarray(labels)[:, None]], axis=1)
-    triangle = np.zeros((0, columns.shape[1]))
-    for start in range(0, rows, 2 * columns.shape[1]):
-        block = columns[start : start + 2 * columns.shape[1]]
-        (triangle,) = qr(np.concatenate([triangle, block]), mode="r", overwrite_a=True, check_finite=False)
-        triangle = triangle[: columns.shape[1]]
-    rows = paths * features
-    kept = triangle[:rows, :rows].reshape(rows, paths, features)
-    return Reduced(jnp.asarray(kept), jnp.asarray(triangle[:rows, rows]), float(triangle[rows, rows] ** 2))
+    triangle = np.zeros((0, 0))
+    for part in parts:
+        inputs, labels = (np.asarray(one).reshape(len(one), -1) for one in part)
+        columns = inputs.shape[1] + labels.shape[1]
+        block = max(_LEAST_BLOCK, 2 * columns)
+        for rows in (slice(start, start + block) for start in range(0, len(inputs), block)):
+            beside = np.concatenate([inputs[rows], labels[rows]], axis=1)
+            whole = np.concatenate([triangle.reshape(-1, columns), beside])
+            (triangle,) = qr(whole, mode="r", overwrite_a=True, check_finite=False)
+            triangle = triangle[:columns].copy()  # or the rows below would stay in memory
+    return triangle
 
 
 def compressed(values):

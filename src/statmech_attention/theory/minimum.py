@@ -21,6 +21,7 @@ from jax.scipy.linalg import cho_solve
 from jax.scipy.sparse.linalg import cg
 from jaxtyping import Array, Float
 
+from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.coordinates import Factors, entropy, order_parameters
 from statmech_attention.theory.derivatives import (
     ActionProblem,
@@ -77,7 +78,7 @@ def _minimum_tangent(dense, primals, tangents):
     return found, ActionMinimum(moved, overlaps, energy, bulk)
 
 
-@partial(jax.jit, static_argnames="dense")
+@quick_jit(static=("dense",))
 def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: bool) -> ActionMinimum:
     if dense:
         derivatives = partial(dense_hessian, problem=problem, factors=factors)

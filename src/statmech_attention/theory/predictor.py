@@ -81,6 +81,7 @@ def _samples(covariance, mean, key, draws: int):
     return mean[None] + jnp.einsum("...ij,d...j->d...i", vectors, normals).reshape(draws, *mean.shape)
 
 
+@checks.flags
 def predict(
     problem: Problem,
     test: AttentionedInputs | ArrayLike,
@@ -171,7 +172,7 @@ def accuracy(mean: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
             single largest one.
     """
     several = getattr(labels, "ndim", 1) == 2
-    mean = checks.array("mean", mean, "examples outputs" if several else "examples", double=True)
+    mean = checks.array("mean", mean, "examples outputs" if several else "examples", double=True, truth=False)
     labels = checks.labels(labels, mean.shape[0], signs=not several, axes=mean.shape[1:])
     if several and checks.concrete(labels):
         known = np.asarray(labels)

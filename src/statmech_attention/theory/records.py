@@ -1,7 +1,8 @@
-"""Solutions as Datasets and files."""
+"""Problems and solutions as Datasets and files."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from statmech_attention import checks
 from statmech_attention.files import read_netcdf, write_netcdf
 from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 
 _NUMBERS = ("action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature")
@@ -41,6 +43,8 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     variables["variance"] = ((*batch, "variance_layer"), variances)
     variables["attentioned"] = ((*own, "example", "seen_path", "feature"), np.asarray(solution.attentioned.values))
     variables["labels"] = ((*own, "example", *outputs), np.asarray(solution.labels))
+    if solution.count is not None:
+        variables["examples"] = (batch, np.asarray(solution.count))
     attributes = {"layers": json.dumps(layers_to_json(solution.attentioned.layers))}
     return xr.Dataset(variables, attrs=attributes)
 
@@ -73,5 +77,43 @@ def load(path) -> Solution:
         labels=jnp.asarray(dataset["labels"].values),
         width=layers("width"),
         variance=layers("variance"),
+        count=jnp.asarray(dataset["examples"].values) if "examples" in dataset else None,
         **numbers,
     )
+
+
+def save_problem(problem: Problem, path, *, chunks: int = 0) -> Path:
+    """Write a problem; see `Problem.save`. `chunks`: how many chunks of a stream are in it."""
+    if not checks.concrete(*jax.tree.leaves(problem)):
+        raise ValueError("problem: wanted known numbers, got traced ones. Call it outside of jax.jit and jax.vmap.")
+    variables: dict[str, Any] = {
+        "attentioned": (("row", "seen_path", "feature"), np.asarray(problem.attentioned.values)),
+        "labels": (("row", *("output",) * (problem.labels.ndim - 1)), np.asarray(problem.labels)),
+        "variance": ("variance_layer", np.asarray(problem.variance, float)),
+        "examples": ((), problem.examples),
+    }
+    for name, axes in (("width", ("width_layer",)), ("temperature", ())):
+        if (number := getattr(problem, name)) is not None:
+            variables[name] = (axes, np.asarray(number, float))
+    attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "chunks": chunks}
+    return write_netcdf(xr.Dataset(variables, attrs=attributes), path)
+
+
+def load_problem(path) -> tuple[Problem, int]:
+    """Read a problem, and how many chunks of a stream are in it; see `Problem.load`."""
+    dataset = read_netcdf(path)
+    missing = {"attentioned", "labels", "variance", "examples"} - set(dataset)
+    if missing or "chunks" not in dataset.attrs:
+        raise ValueError(f"{path}: wanted a problem, got a result without {', '.join(sorted(missing)) or 'chunks'}.")
+    numbers: dict[str, Any] = {
+        name: tuple(map(float, dataset[name].values)) for name in ("width", "variance") if name in dataset
+    }
+    if "temperature" in dataset:
+        numbers["temperature"] = float(dataset["temperature"])
+    layers = layers_from_json(json.loads(dataset.attrs["layers"]))
+    inputs = AttentionedInputs(jnp.asarray(dataset["attentioned"].values), layers)
+    problem = Problem(inputs, dataset["labels"].values, **numbers)
+    examples = int(dataset["examples"])
+    if examples != len(problem.labels):
+        problem = problem.standing_for(examples)
+    return problem, int(dataset.attrs["chunks"])

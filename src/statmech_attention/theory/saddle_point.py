@@ -26,6 +26,7 @@ from statmech_attention.theory.solution import Solution, raise_unless_converged
 _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 
 
+@checks.flags
 def solve(
     problem: Problem,
     *,
@@ -75,6 +76,7 @@ def solve(
     return solution
 
 
+@checks.flags
 def solve_sweep(
     problem: Problem,
     *,
@@ -110,7 +112,7 @@ def solve_sweep(
     heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
     action, dense = action_problem(first, method)
-    count = first.attentioned.values.shape[0] * first.attentioned.chain.outputs
+    count = first.examples * first.attentioned.chain.outputs
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
     points = np.zeros((len(temperatures), factors.coordinates))
@@ -200,6 +202,7 @@ def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> S
     """The minimum together with the problem that it solves, at this temperature and width."""
     minimum = found.minimum
     variance = tuple(_spread(jnp.asarray(number, float), temperature.shape) for number in problem.variance)
+    count = None if problem.count is None else _spread(jnp.asarray(problem.count, float), temperature.shape)
     return Solution(
         found.order_parameters,
         minimum.value,
@@ -210,5 +213,5 @@ def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> S
         minimum.outcome,
         problem.attentioned,
         problem.labels,
-        *jax.tree.map(jnp.asarray, (temperature, width, variance)),
+        *jax.tree.map(jnp.asarray, (temperature, width, variance, count)),
     )

@@ -12,6 +12,7 @@ from statmech_attention.theory.kernels import check_semi_definite
 DEFINITIONS = ("both", "either")
 
 
+@checks.flags
 def head_scores(
     order_parameter: ArrayLike, *, layers: Layers, definition: str = "both", normalised: bool = True
 ) -> Float[Array, " heads"]:

@@ -19,8 +19,8 @@ from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.trust_region import Outcome
 
 _EXPLANATIONS = {
-    Outcome.MAX_STEPS: "The steps ran out. Raise max_steps, or start from the solution at a neighbouring width or "
-    "temperature; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
+    Outcome.MAX_STEPS: "The steps ran out. Start from the solution at a higher temperature, as solve_sweep does, or "
+    "raise max_steps; if the gradient norm no longer falls, rounding limits it: raise the temperature.",
     Outcome.STALLED: "No step lowers the action any more: rounding limits the gradient, most often because the "
     "kernel is nearly singular at this temperature. Raise the temperature, or accept the gradient norm with a "
     "larger tolerance.",
@@ -58,6 +58,7 @@ class Solution:
         temperature: $T$.
         width: $(N_1, .., N_{L+1})$.
         variance: $(\sigma_0^2, \sigma_1^2, .., \sigma_L^2, \sigma_a^2)$.
+        count: as in `Problem`.
     """
 
     order_parameters: tuple[Float[Array, "..."], ...]
@@ -72,16 +73,22 @@ class Solution:
     temperature: Float[Array, "*batch"]
     width: tuple
     variance: tuple
+    count: Float[Array, "*batch"] | None = None
 
     @property
     def problem(self) -> Problem:
         """The problem that a single solution solves; not of a batch."""
         if self.temperature.ndim:
             raise ValueError("problem: wanted a single solution, got a batch. Take one of them, as in solution[0].")
-        numbers = self.width, self.temperature, self.variance
+        numbers = self.width, self.temperature, self.variance, self.count
         if checks.concrete(*jax.tree.leaves(numbers)):
             numbers = jax.tree.map(float, numbers)
         return Problem.tree_unflatten(None, (self.attentioned, self.labels, *numbers))
+
+    @property
+    def examples(self) -> int | Float[Array, "*batch"]:
+        """$P$, the number of training examples."""
+        return self.attentioned.values.shape[-3] if self.count is None else self.count
 
     @property
     def order_parameter(self) -> Float[Array, "*batch paths paths"]:
@@ -153,7 +160,7 @@ class Solution:
         """Take one solution, or a smaller batch, out of a batch."""
         checks.index("solution", index, self.temperature.shape)
         names = ["order_parameters", "action", "energy", "entropy", "gradient_norm", "steps", "outcome", "temperature"]
-        names += ["width", "variance"] + ["attentioned", "labels"] * (self._own_axes > 0)
+        names += ["width", "variance", "count"] + ["attentioned", "labels"] * (self._own_axes > 0)
         return replace(self, **{name: jax.tree.map(lambda leaf: leaf[index], getattr(self, name)) for name in names})
 
     def predict(
@@ -255,9 +262,10 @@ def _line(solution) -> str:
     """Problem and outcome in one line, without any of the arrays."""
     inputs = solution.attentioned
     shape = "" if not solution.temperature.shape else f"batch {solution.temperature.shape}, "
-    what = f"{shape}layers={inputs.layers}, {inputs.values.shape[-3]} examples"
+    what = f"{shape}layers={inputs.layers}"
     if not checks.concrete(*jax.tree.leaves(solution)):
-        return f"{what}, traced"
+        return f"{what}, {inputs.values.shape[-3]} {'examples' if solution.count is None else 'rows'}, traced"
+    what = f"{what}, {_range(solution.examples)} examples"
     return f"{what}, N={_widths(solution)}, T={_range(solution.temperature)}: {_ended(solution)}"
 
 
@@ -266,13 +274,14 @@ def _screen(solution) -> str:
     if not checks.concrete(*jax.tree.leaves(solution)):
         return _line(solution)
     inputs, batch = solution.attentioned, solution.temperature.shape
-    chain, examples, features = inputs.chain, inputs.values.shape[-3], inputs.values.shape[-1]
+    chain, features = inputs.chain, inputs.values.shape[-1]
+    reduced = "" if solution.count is None else f", reduced to {inputs.values.shape[-3]} rows"
     variances = [_range(number) for number in solution.variance]
     variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
     rows = {
         "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
         "network": f"layers={inputs.layers}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
-        "data": f"{examples} examples of {features} features",
+        "data": f"{_range(solution.examples)} examples of {features} features{reduced}",
         "width": f"{_widths(solution)} (N)",
         "temperature": f"{_range(solution.temperature)} (T)",
         "variance": f"{variance} (sigma^2)",

@@ -186,6 +186,7 @@ class SolvableModel:
         """
         return _predict(self, self._checked(order_parameter))
 
+    @checks.flags
     def solve(
         self,
         *,

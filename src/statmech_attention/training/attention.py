@@ -46,7 +46,7 @@ from statmech_attention.theory.coordinates import (
 )
 from statmech_attention.theory.evidence import label_nats
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
@@ -67,6 +67,7 @@ class LearnedAttention:
     log_posterior: Float[np.ndarray, " steps"]
 
 
+@checks.flags
 def learn_attention(
     problem_of: Callable[..., Problem],
     theta: Any,
@@ -123,7 +124,7 @@ def attention_evidence(
         ValueError, NotConverged: as `learn_attention`.
     """
     _check(problem_of, theta, None)
-    problem = need_problem(problem_of(theta, *data), "width", "temperature")
+    problem = need_examples(need_problem(problem_of(theta, *data), "width", "temperature"), "attention that is learned")
     point = point_of(solve(problem).order_parameters, full_rank(problem.architecture))
     return _slope(theta, point, data, problem_of=problem_of)
 
@@ -142,7 +143,8 @@ def _check(problem_of, theta, log_prior) -> None:
 @partial(jax.jit, static_argnames=("problem_of", "log_prior", "steps"))
 def _climb(theta, data, rate, *, problem_of, log_prior, steps: int):
     """The end of a climb, the point of the order parameters there, and the log posterior before every step."""
-    architecture = need_problem(problem_of(theta, *data), "width", "temperature").architecture
+    first = need_problem(problem_of(theta, *data), "width", "temperature")
+    architecture = need_examples(first, "attention that is learned").architecture
     deviation = _deviation(architecture)
 
     def value(both):

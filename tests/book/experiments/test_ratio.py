@@ -1,13 +1,10 @@
 """The theory over P and N at tiny size: the solver and the predictor called directly, on chains and on a network."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import statmech_attention as sma
 from attention_book import results
-from attention_book.experiments.ratio import _triangulated
-from attention_book.pruning import predictor_vectors
 
 from .conftest import network_in
 from .shared import *  # noqa: F403
@@ -35,17 +32,6 @@ def test_every_number_is_that_of_the_solver(recorded, found, make):
     limit = sma.solve(sma.Problem(inputs, draw.train.labels[:6], width=np.inf, temperature=0.3 / size))
     test = draw.tests["chains"]
     assert float(one["rescaled"]) == float(sma.accuracy(limit.predict(test.inputs).mean, test.labels))
-
-
-def test_fewer_rows_have_the_same_predictor():
-    random = np.random.default_rng(0)
-    inputs = sma.AttentionedInputs(jnp.asarray(random.normal(size=(20, 2, 3))), (2,))
-    labels = random.choice([-1.0, 1.0], 20)
-    problem = sma.Problem(inputs, labels, temperature=0.2)
-    fewer = _triangulated(problem).replace(temperature=0.2)
-    assert len(fewer.labels) == 6
-    overlap = np.array([[2.0, -0.5], [-0.5, 1.0]])
-    np.testing.assert_allclose(predictor_vectors(fewer, overlap), predictor_vectors(problem, overlap), rtol=1e-10)
 
 
 def test_a_networks_sequences_are_those_of_its_attention(tmp_path, make):

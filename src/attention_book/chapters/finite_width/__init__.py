@@ -1,1 +1,1 @@
-"""Pages on networks of finite width."""
+"""Code of the pages on finite width."""

@@ -1,0 +1,1 @@
+"""Pages of the part on other layers."""

@@ -1,0 +1,94 @@
+"""Problems of more examples than fit into memory: chunks are added one by one, each forgotten before the next."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from statmech_attention import checks
+from statmech_attention.installed import progress_bar
+from statmech_attention.theory.problem import Problem
+
+_SECONDS_PER_SAVE = 30.0
+_DEFAULTS = {"width": None, "temperature": None, "variance": 1.0}
+
+
+class ChunkError(ValueError):
+    """A stream that stopped.
+
+    Attributes:
+        problem: the sum of the chunks before, or None if there are none.
+        chunks: their number.
+    """
+
+    def __init__(self, message: str, problem: Problem | None = None, chunks: int = 0):
+        super().__init__(message)
+        self.problem, self.chunks = problem, chunks
+
+    def __reduce__(self):
+        return type(self), (str(self), self.problem, self.chunks)
+
+
+def problem_of_chunks(
+    chunks: Iterable | Callable[[int], Iterable], *, layers, checkpoint, progress, **numbers
+) -> Problem:
+    """See `Problem.of_chunks`."""
+    total, done = None, 0
+    if checkpoint is not None and (checkpoint := checks.path("checkpoint", checkpoint)).exists():
+        from statmech_attention.theory.records import load_problem  # xarray takes a while to import
+
+        total, done = load_problem(checkpoint)
+        total = total.replace(**{name: numbers.get(name, default) for name, default in _DEFAULTS.items()})
+
+    def save() -> None:
+        if checkpoint is not None and total is not None:
+            from statmech_attention.theory.records import save_problem
+
+            save_problem(total, checkpoint, chunks=done)
+
+    stream, saved = _others(chunks, done), time.monotonic()
+    try:
+        for chunk in progress_bar(stream, "chunks", progress):
+            total = added(total, chunk, layers, numbers)
+            done += 1
+            del chunk  # before the next one is made
+            if checkpoint is not None and time.monotonic() > saved + _SECONDS_PER_SAVE:
+                save()
+                saved = time.monotonic()
+        save()
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # a full disk may be the error
+            save()
+        if not isinstance(error, Exception):
+            raise
+        raise ChunkError(
+            f"chunk {done}: {said(error)} (Chunks are counted from 0; those before are the .problem of this error.)",
+            total,
+            done,
+        ) from error
+    if total is None:
+        raise ValueError("chunks: wanted at least one pair (attentioned inputs, labels), got none.")
+    return total
+
+
+def added(total: Problem | None, chunk: Any, layers, numbers) -> Problem:
+    """The sum of a problem, if there is one, and that of a chunk."""
+    if not isinstance(chunk, (tuple, list)) or len(chunk) != 2:
+        raise ValueError(f"wanted a pair (attentioned inputs, labels), got {type(chunk).__name__}: no labels.")
+    one = Problem(*chunk, layers=layers, **numbers)
+    return one.reduce() if total is None else total + one
+
+
+def said(error: Exception) -> str:
+    """The text of an error, with its kind if that is not one of bad input."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+def _others(chunks, done: int) -> Iterable:
+    """The chunks after the first `done`."""
+    if callable(chunks):
+        return chunks(done)
+    if not isinstance(chunks, Iterable):
+        raise ValueError(f"chunks: wanted pairs (attentioned inputs, labels), got {type(chunks).__name__}.")
+    return islice(chunks, done, None) if done else chunks

@@ -1,0 +1,86 @@
+"""A batch of Hugging Face goes in whole, with its mask of whole numbers; a stand-in has the model's attributes."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+
+EXAMPLES, TOKENS, WIDTH, HEADS, DEPTH = 6, 5, 4, 2, 2
+RNG = np.random.default_rng(30)
+EMBEDDED = RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
+MASK = (np.arange(TOKENS)[None] < np.array([5, 3, 4, 5, 2, 5])[:, None]).astype(int)
+MATRICES = RNG.uniform(size=(DEPTH, EXAMPLES, HEADS, TOKENS, TOKENS)) * MASK[None, :, None, None]
+MATRICES /= MATRICES.sum(axis=-1, keepdims=True)  # queries before keys
+LABELS = np.resize([1.0, -1.0], EXAMPLES)
+
+
+class Tensor(np.ndarray):
+    """An array that also answers as a tensor does."""
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def double(self):
+        return self.astype(float)
+
+    def numpy(self):
+        return np.asarray(self)
+
+
+class Model:
+    config, training = SimpleNamespace(), False
+
+    def __call__(self, *, input_ids, attention_mask, **_):
+        rows = np.asarray(input_ids)[:, 0]
+        attentions = tuple(one[rows].view(Tensor) for one in MATRICES)
+        return SimpleNamespace(attentions=attentions, hidden_states=(EMBEDDED[rows].view(Tensor),))
+
+
+def batch(rows):
+    return {"input_ids": np.asarray(rows)[:, None].view(Tensor), "attention_mask": MASK[rows].view(Tensor)}
+
+
+def by_hand(readout, layers):
+    """One example at a time, without its padding, one product per path."""
+    found = []
+    for example, count in enumerate(MASK.sum(axis=1)):
+        own = MATRICES[:, example, :, :count, :count].swapaxes(-1, -2)
+        paths = own.reshape(-1, count, count)
+        if layers is not None:
+            paths = [own[layers[0], h] @ own[layers[1], g] for h in range(HEADS) for g in range(HEADS)]
+        found.append([EMBEDDED[example, :count].T @ one[:, readout] for one in paths])
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("readout", "column"), [("first", 0), ("last", -1)])
+@pytest.mark.parametrize("layers", [None, [0, 1]])
+def test_a_padded_batch_becomes_a_problem(readout, column, layers):
+    every = np.arange(EXAMPLES)
+    options = {"layers": layers, "readout": readout, "width": 5}
+    problem = sma.Problem.from_transformers(Model(), batch(every), LABELS, **options)
+    np.testing.assert_allclose(problem.attentioned.values, by_hand(column, layers), atol=1e-12)
+    assert problem.layers == ((HEADS * DEPTH,) if layers is None else (HEADS, HEADS))
+    parts = [
+        sma.Problem.from_transformers(Model(), batch(rows), LABELS[rows], **options) for rows in (every[:2], every[2:])
+    ]
+    np.testing.assert_array_equal((parts[0] + parts[1]).attentioned.values, problem.attentioned.values)
+
+
+def test_a_mask_of_zeros_and_ones_is_that_of_booleans():
+    matrices = [one.swapaxes(-1, -2) for one in MATRICES]
+    whole, truth = (sma.attentioned_inputs(EMBEDDED, matrices, mask=mask) for mask in (MASK, MASK == 1))
+    np.testing.assert_array_equal(whole.values, truth.values)
+    with pytest.raises(ValueError, match="mask: wanted booleans, or 0 and 1, got 2"):
+        sma.attentioned_inputs(EMBEDDED, matrices, mask=2 * MASK)
+
+
+def test_a_problem_and_a_solution_are_pruned_whole():
+    problem = sma.Problem.from_transformers(Model(), batch(np.arange(EXAMPLES)), LABELS, width=5, temperature=0.3)
+    for whole in (problem, sma.solve(problem)):
+        smaller = sma.prune(whole, [0, 2])
+        assert smaller.layers == (2,) and smaller.width == problem.width
+        np.testing.assert_array_equal(smaller.attentioned.values, problem.attentioned.values[:, [1, 3]])

@@ -1,0 +1,244 @@
+"""Reduced problems say what the whole array says; streams add chunks, stop with what they have, and go on."""
+
+import errno
+import pickle
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+from statmech_attention import sampling
+from statmech_attention.theory import ChunkError, streams
+
+RNG = np.random.default_rng(5)
+EXAMPLES, FEATURES = 83, 3
+VALUES = RNG.normal(size=(EXAMPLES, 4, FEATURES))
+LABELS = np.sign(VALUES[:, 0, 0] + VALUES[:, 1, 1] + RNG.normal(size=EXAMPLES))
+NUMBERS = {"width": 9, "temperature": 0.3, "variance": (1.1, 0.9, 1.2, 0.8)}
+CHAINS = {
+    "heads": (2, 2),
+    "outputs": (2, 2, sma.Outputs(3)),
+    "skip": (2, sma.SkipHeads(1)),
+    "narrow": (2, sma.Heads(2, values=4)),
+}
+EXACT = {"rtol": 1e-10, "atol": 1e-10}
+SOLVE = {"tolerance": 1e-12}
+
+
+def labels_of(layers):
+    if not isinstance(layers[-1], sma.Outputs):
+        return LABELS
+    return np.stack([LABELS, VALUES[:, 2, 1], VALUES[:, 1, 2] * LABELS], axis=1)
+
+
+def whole(name="heads", **changes):
+    return sma.Problem(VALUES, labels_of(CHAINS[name]), layers=CHAINS[name], **NUMBERS | changes)
+
+
+def chunks(name="heads", sizes=(20, 3, 40, 1, 19)):
+    labels, start = labels_of(CHAINS[name]), 0
+    for size in sizes:
+        yield VALUES[start : start + size], labels[start : start + size]
+        start += size
+
+
+def streamed(name="heads", **changes):
+    return sma.Problem.of_chunks(chunks(name), layers=CHAINS[name], **NUMBERS | changes)
+
+
+def equal(found, wanted, **tolerance):
+    for pair in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+        np.testing.assert_allclose(*pair, **EXACT | tolerance)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_theory_of_a_stream_is_that_of_the_whole_array(name):
+    problem, reference = streamed(name), whole(name)
+    outputs = reference.attentioned.chain.outputs
+    assert problem.labels.shape[0] == 4 * FEATURES + outputs and problem.examples == EXAMPLES
+    assert f"{EXAMPLES} examples in {4 * FEATURES + outputs} rows" in repr(problem)
+    found, wanted = sma.solve(problem, **SOLVE), sma.solve(reference, **SOLVE)
+    equal(found.order_parameters, wanted.order_parameters, rtol=1e-8, atol=1e-8)  # what the solver stops at
+    for number in ("action", "energy", "entropy"):
+        equal(getattr(found, number), getattr(wanted, number))
+    test = RNG.normal(size=(5, 4, FEATURES))
+    equal(found.log_evidence(corrected=True), wanted.log_evidence(corrected=True), rtol=1e-9)
+    equal(found.predict(test), wanted.predict(test), rtol=1e-8, atol=1e-8)
+    # At the same order parameters there is nothing but rounding.
+    overlap = wanted.order_parameter
+    equal(sma.theory.energy(problem, overlap), sma.theory.energy(reference, overlap))
+    equal(sma.predict(problem, test, overlap, joint=True), sma.predict(reference, test, overlap, joint=True))
+    if all(isinstance(layer, int) for layer in CHAINS[name]):
+        slopes = (sma.theory.evidence_slopes(one) for one in (problem, reference))
+        equal(*slopes)
+
+
+@pytest.mark.parametrize("name", ["heads", "outputs"])
+def test_the_exact_posterior_of_a_reduced_problem_is_that_of_its_examples(name):
+    key, test = jax.random.key(0), VALUES[:3]
+    each = [sampling.importance(one, key=key, points=4, test=test, warn=False) for one in (streamed(name), whole(name))]
+    equal(*each, rtol=1e-7, atol=1e-7)  # the mode of the proposals is that of a search
+    equal(*(sampling.corrected(sma.solve(one, **SOLVE), test) for one in (streamed(name), whole(name))), rtol=1e-7)
+
+
+def test_sweep_fit_and_kernel_weights_count_the_examples_rotated_away():
+    problem, reference = streamed(), whole()
+    sweeps = [
+        sma.solve_sweep(one, widths=[20, 5, np.inf], temperatures=[0.1, 1.0], **SOLVE) for one in (problem, reference)
+    ]
+    equal(*(one.log_evidence() for one in sweeps))
+    assert sweeps[0][1, 0].problem.examples == EXAMPLES
+    fits = [sma.fit(one, tolerance=1e-11) for one in (problem, reference)]
+    assert fits[0].temperature == pytest.approx(fits[1].temperature, rel=1e-4)
+    assert fits[0].log_evidence == pytest.approx(fits[1].log_evidence, rel=1e-9)
+    weights = [sma.theory.kernel_weights(one.replace(temperature=None)) for one in (problem, reference)]
+    assert weights[0].log_evidence == pytest.approx(weights[1].log_evidence, rel=1e-7)
+    assert weights[0].temperature == pytest.approx(weights[1].temperature, rel=1e-2)
+
+
+def test_batches_and_gradients_go_through_a_reduced_problem():
+    problem = streamed()
+    batch = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), problem)
+    found = jax.vmap(lambda one: sma.solve(one, throw=False))(batch)
+    equal(found.log_evidence()[1], sma.solve(problem).log_evidence(), rtol=1e-9)
+    assert float(found[1].examples) == EXAMPLES
+
+    def nats(heat, one):
+        return sma.solve(one.replace(temperature=heat), throw=False, **SOLVE).log_evidence()
+
+    slopes = [jax.jit(jax.grad(nats))(0.3, one) for one in (problem, whole())]
+    assert float(slopes[0]) == pytest.approx(float(slopes[1]), rel=1e-8)
+
+
+def test_order_and_grouping_of_parts_change_rounding_alone():
+    parts = [sma.Problem(*one, layers=(2, 2), **NUMBERS) for one in chunks()]
+    forward, backward = sum(parts), sum(parts[::-1])
+    tree = (parts[4] + parts[2]) + ((parts[0] + parts[3]) + parts[1])
+    overlap = np.eye(4) + 0.3
+    for one in (backward, tree, forward.reduce()):
+        equal(sma.theory.energy(one, overlap), sma.theory.energy(forward, overlap), rtol=1e-12)
+    # Leaving a part out is adding the others.
+    others = np.r_[0:20, 23:83]
+    left = sma.Problem(VALUES[others], LABELS[others], layers=(2, 2), **NUMBERS)
+    equal(sma.theory.energy(sum(parts[:1] + parts[2:]), overlap), sma.theory.energy(left, overlap))
+
+
+def test_fewer_heads_see_the_same_rows_and_new_examples_are_refused():
+    problem, reference = streamed(), whole()
+    smaller = [one.replace(attentioned=one.attentioned.keep_heads(((0, 1), (0,)))) for one in (problem, reference)]
+    overlap = np.eye(2) + 0.2
+    equal(*(sma.theory.energy(one, overlap) for one in smaller))
+    for changes in ({"labels": problem.labels}, {"attentioned": VALUES, "labels": LABELS, "layers": (2, 2)}):
+        with pytest.raises(ValueError, match="^replace: wanted the rows of a reduced problem"):
+            problem.replace(**changes)
+    for call in (
+        lambda: sma.select_heads(problem, keep=1),
+        lambda: sma.training.attention_evidence(lambda theta: problem, {"a": jnp.zeros(1)}),
+    ):
+        with pytest.raises(ValueError, match="^problem: wanted single examples for"):
+            call()
+
+
+def test_problems_and_their_solutions_are_saved_whole(tmp_path):
+    for name in CHAINS:
+        problem = streamed(name)
+        again = sma.Problem.load(problem.save(tmp_path / f"{name}.nc"))
+        equal(again, problem, rtol=0, atol=0)
+        assert again.layers == problem.layers and again.examples == EXAMPLES
+    plain = whole(width=None, temperature=None)
+    again = sma.Problem.load(plain.save(tmp_path / "plain.nc"))
+    assert again.count is None and again.width is None and again.temperature is None
+    solution = sma.solve(streamed())
+    loaded = sma.Solution.load(solution.save(tmp_path / "solution.nc"))
+    assert float(loaded.log_evidence()) == float(solution.log_evidence()) and loaded.problem.examples == EXAMPLES
+    with pytest.raises(ValueError, match="wanted a problem, got a result without"):
+        sma.Problem.load(tmp_path / "solution.nc")
+    with pytest.raises(ValueError, match="wanted a solution, got a result without"):
+        sma.Solution.load(tmp_path / "plain.nc")
+
+
+def spoilt(place, chunk):
+    found = list(chunks())
+    found[place] = chunk
+    return found
+
+
+@pytest.mark.parametrize(
+    "chunk, message",
+    [
+        ((VALUES[:5, :3], LABELS[:5]), "attentioned: wanted the same number"),
+        ((VALUES[:5, :, :2], LABELS[:5]), "sum of problems: wanted the same number in features"),
+        ((np.where(VALUES[:5] > 1, np.nan, VALUES[:5]), LABELS[:5]), "attentioned: wanted finite numbers"),
+        ((VALUES[:0], LABELS[:0]), "attentioned: wanted at least one entry"),
+        ((VALUES[:5], None), "labels: wanted real numbers"),
+        ((VALUES[:5], LABELS[:4]), "labels: wanted the same number"),
+        (VALUES[:5], "wanted a pair"),
+    ],
+)
+def test_a_bad_chunk_is_refused_by_its_number_and_what_was_added_stays(chunk, message, tmp_path):
+    with pytest.raises(ChunkError, match=f"^chunk 2: {message}") as caught:
+        sma.Problem.of_chunks(spoilt(2, chunk), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
+    assert caught.value.chunks == 2 and caught.value.problem.examples == 23
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert copy.chunks == 2 and copy.problem.examples == 23 and str(copy) == str(caught.value)
+    # Mended, the stream goes on after the chunks that are in.
+    found = sma.Problem.of_chunks(chunks(), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
+    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
+
+
+def test_a_stream_without_chunks_or_of_something_else_is_refused():
+    for given in ([], lambda done: iter(())):
+        with pytest.raises(ValueError, match="^chunks: wanted at least one pair"):
+            sma.Problem.of_chunks(given, layers=(2, 2))
+    with pytest.raises(ValueError, match="^chunks: wanted pairs"):
+        sma.Problem.of_chunks(5)
+
+
+def test_an_interrupted_stream_goes_on_where_it_stopped(tmp_path):
+    begun = []
+
+    def from_chunk(done):
+        begun.append(done)
+        for number, chunk in enumerate(list(chunks())[done:], start=done):
+            if len(begun) == 1 and number == 3:
+                raise KeyboardInterrupt
+            yield chunk
+
+    def add():
+        return sma.Problem.of_chunks(from_chunk, layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
+
+    with pytest.raises(KeyboardInterrupt):
+        add()
+    found = add()
+    assert begun == [0, 3] and found.examples == EXAMPLES
+    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
+    assert add().examples == EXAMPLES and begun == [0, 3, 5]
+
+
+def test_two_chunks_at_most_are_in_memory():
+    alive, most = set(), []
+
+    def made():
+        for number in range(6):
+            values = RNG.normal(size=(50, 4, FEATURES))
+            alive.add(number)
+            weakref.finalize(values, alive.discard, number)
+            most.append(len(alive))
+            yield values, np.ones(50)
+
+    sma.Problem.of_chunks(made(), layers=(2, 2))
+    assert max(most) == 2 and not alive - {5}
+
+
+def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device; nothing was written")
+
+    monkeypatch.setattr("statmech_attention.theory.records.write_netcdf", full)
+    monkeypatch.setattr(streams, "_SECONDS_PER_SAVE", 0.0)
+    with pytest.raises(ChunkError, match="No space left on device; nothing was written") as caught:
+        sma.Problem.of_chunks(chunks(), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
+    assert caught.value.chunks == 1 and caught.value.problem.examples == 20
