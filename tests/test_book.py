@@ -274,12 +274,16 @@ def test_a_second_process_loads_what_the_first_compiled_without_a_word(tmp_path)
     assert first < third < second
 
 
-def test_the_check_finds_what_is_broken(tmp_path):
+def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
     import check_book
+
+    monkeypatch.setattr(check_book, "WORDS", 3)
+    monkeypatch.setattr(check_book, "PAGES", 1)
 
     html = tmp_path / "_build" / "html" / "book"
     html.mkdir(parents=True)
-    (tmp_path / "_toc.yml").write_text("root: book/index\nparts:\n- chapters:\n  - file: book/gone\n")
+    contents = "root: book/index\nparts:\n- chapters:\n  - file: book/gone\n  - file: book/read\n"
+    (tmp_path / "_toc.yml").write_text(contents)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "index.md").write_text("mystnb:\n  figure:\n    name: fig-curve\n")
     (html / "index.html").write_text(
@@ -291,8 +295,12 @@ def test_the_check_finds_what_is_broken(tmp_path):
         <dl class="py"><dt>f</dt><dd><code>$x$</code> $x$</dd></dl>
         <a href="#here">1</a><a href="away.html">2</a><a href="https://example.org">3</a></article>"""
     )
+    (html / "read.html").write_text(
+        """<article><p>One matrix a layer.</p><pre>not counted</pre>
+        <div class="cell tag_remove-input"><div class="cell_output"><pre>1 2</pre></div></div></article>"""
+    )
     pages, figures, problems = check_book.check(tmp_path)
-    assert (pages, figures) == (2, 1)
+    assert (pages, figures) == (3, 1)
     wanted = [
         "the page was not built",
         "index.html: not there",
@@ -308,6 +316,10 @@ def test_the_check_finds_what_is_broken(tmp_path):
         "link to #here: no such place",
         "link to away.html: no such file",
         "figure fig-curve: named in the source",
+        "2 pages to read, at most 1",
+        "4 words, at most 3",
+        "'matrix a layer': write 'per'",
+        "printed text in place of a table or a sentence: '1 2'",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)

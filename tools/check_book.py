@@ -20,6 +20,17 @@ BROKEN = {
 # docstrings.
 UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\bNone:")
 UNMARKED = re.compile(r"[$`]|:math:")
+# The parts to look things up in; the others are read, and have a length.
+LOOKED_UP = ("Using it", "Appendix", "Reference")
+PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
+UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
+# Habits of English that textbooks do without.
+STILTED = {
+    r"\b(?:heads?|matrix|matrices|numbers?|paths?|weights?|neurons|examples) an? (?:layer|head|path|token)\b": "per",
+    r"\b(?:theory|network|kernel|figure|page|table|kernels|networks) (?:knows?|tells?|asks?|hears?|wants?)\b": "shows",
+    r"\bwhoever\b": "if you",
+    r"\b[Ss]o it (?:is|was|does|did)\b": "a sentence with its subject",
+}
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
 
 
@@ -44,25 +55,39 @@ def check(root: Path) -> tuple[int, int, list[str]]:
             problems.append(f"{name}: the page was not built")
     if not (html / "index.html").is_file():
         problems.append("index.html: not there, though it is where a reader starts")
+    read = reading(root)
+    if len(read) > PAGES:
+        problems.append(f"_toc.yml: {len(read)} pages to read, at most {PAGES}")
     for path, page in built.items():
         name = path.relative_to(html).with_suffix("").as_posix()
         article = page.select_one("article") or page
         figures += len(article.select("figure"))
         found = [*_broken(article), *_images(article, path), *_links(article, path, built), *_missing(root, name, page)]
+        found += [*_stilted(article), *(_long(article) if name in read else ())]
         problems += [f"{name}: {problem}" for problem in found]
     return len(names), figures, problems
 
 
 def page_names(root: Path) -> list[str]:
     """Return the pages of the table of contents in order, such as "book/theory/model"."""
+    return _names(_contents(root))
 
-    def names(entry) -> list[str]:
-        if isinstance(entry, list):
-            return [name for one in entry for name in names(one)]
-        parts = entry.items() if isinstance(entry, dict) else ()
-        return [name for key, one in parts for name in ([one] if key in ("root", "file") else names(one))]
 
-    return names(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
+def reading(root: Path) -> list[str]:
+    """Return the pages that are made to be read from beginning to end."""
+    parts = _contents(root).get("parts", [])
+    return _names([part for part in parts if part.get("caption") not in LOOKED_UP])
+
+
+def _contents(root: Path) -> dict:
+    return yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+
+
+def _names(entry) -> list[str]:
+    if isinstance(entry, list):
+        return [name for one in entry for name in _names(one)]
+    parts = entry.items() if isinstance(entry, dict) else ()
+    return [name for key, one in parts for name in ([one] if key in ("root", "file") else _names(one))]
 
 
 def _broken(article: Tag):
@@ -78,6 +103,25 @@ def _broken(article: Tag):
     for text in [*article.find_all(string=UNRESOLVED), *unmarked]:
         if not text.find_parent(["code", "pre", "script", "style"]) and not text.find_parent(class_="math"):
             yield f"left unresolved: {text.strip()[:120]!r}"
+
+
+def _long(article: Tag):
+    text = BeautifulSoup(str(article), "html.parser")
+    for tag in text.select(UNREAD):
+        tag.decompose()
+    if (words := len(text.get_text(" ").split())) > WORDS:
+        yield f"{words} words, at most {WORDS}"
+    if (figures := len(article.select("figure"))) > FIGURES:
+        yield f"{figures} figures, at most {FIGURES}"
+    for tag in article.select(".tag_remove-input .cell_output pre, .tag_hide-input .cell_output pre"):
+        yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
+
+
+def _stilted(article: Tag):
+    for paragraph in article.select("p, li, figcaption"):
+        for habit, better in STILTED.items():
+            for found in re.findall(habit, paragraph.get_text(" ")):
+                yield f"{found!r}: write {better!r}"
 
 
 def _images(article: Tag, path: Path):

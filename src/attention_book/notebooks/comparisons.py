@@ -1,23 +1,14 @@
-"""Checks in folded cells: two sides of an identity, means of samples against exact values."""
-
-import textwrap
+"""Checks beside equations: two sides of an identity, means of samples against exact values."""
 
 import numpy as np
-
-_COLUMNS = 78  # of an output box at every width of the window
-
-
-def say(*parts) -> None:
-    """Print one line, wrapped to the width of an output box."""
-    print(textwrap.fill(" ".join(map(str, parts)), _COLUMNS))
+from IPython.display import Markdown
 
 
-def exact(*pairs, tolerance: float = 1e-12) -> str:
-    r"""Assert both sides of identities equal; return their largest deviation as text."""
-    worst = np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs])
-    if not worst < tolerance:
-        raise AssertionError(f"wanted both sides equal within {tolerance:g} of the largest entry, got {worst:.1e}.")
-    return f"{worst:.0e}"
+def exact(*pairs) -> float:
+    r"""Return the largest deviation of both sides of identities, relative to the largest entry."""
+    return float(
+        np.max([np.max(np.abs(np.asarray(one) - np.asarray(two))) / np.max(np.abs(two)) for one, two in pairs])
+    )
 
 
 def sampled(samples, expected, *, scale=None, precision: float = 0.03, limit: float = 4.0) -> float:
@@ -40,3 +31,10 @@ def sampled(samples, expected, *, scale=None, precision: float = 0.03, limit: fl
     if not worst < limit:
         raise AssertionError(f"wanted means within {limit:g} standard errors of what is expected, got {worst:.1f}.")
     return worst
+
+
+def within(what: str, *deviations: float, limit: float = 4.0) -> Markdown:
+    """Assert that means agree within `limit` standard errors; return the line that says so."""
+    worst = max(map(float, deviations))
+    assert worst < limit, f"{what}: wanted means within {limit:g} standard errors, got {worst:.1f}"
+    return Markdown(f"<small>✓ {what}: within {worst:.1f} standard errors.</small>")

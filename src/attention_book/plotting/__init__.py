@@ -1,6 +1,6 @@
 """Figure panels of the book, beside those of the library."""
 
-from attention_book.plotting.dynamics import overlap_series, phase_portrait, portrait_slider, spectrum
+from attention_book.plotting.dynamics import overlap_series, phase_portrait, spectrum
 from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
@@ -18,7 +18,7 @@ from attention_book.plotting.panels import (
     reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
-from attention_book.plotting.regimes import bifurcation, exponents, multipliers, regime_map
+from attention_book.plotting.regimes import bifurcation, exponents, regime_map
 from attention_book.plotting.sampling import (
     SAMPLERS,
     approach,
@@ -29,10 +29,9 @@ from attention_book.plotting.sampling import (
     estimates,
     law,
     over_temperatures,
-    traces,
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
-from attention_book.plotting.sliders import Knob, Matrix, Panel, slider, sliders
+from attention_book.plotting.sliders import Panel, slider
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,

@@ -1,14 +1,10 @@
-"""Panels on 1-bit self-attention in time: tokens, overlaps, portraits, spectra, sizes."""
-
-from collections.abc import Sequence
-from typing import Any
+"""Panels on 1-bit self-attention in time: tokens, overlaps, portraits, spectra."""
 
 import numpy as np
 from jax.typing import ArrayLike
 from matplotlib.axes import Axes
 
-from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS, new_figure
-from attention_book.plotting.sliders import Panel, Slider, slider
+from attention_book.plotting.panels import FEATURE_COLOURS, REGIME_COLOURS
 from statmech_attention.plotting.style import DARK, axes_or_new
 
 
@@ -60,53 +56,3 @@ def spectrum(
     )
     axes.set(xlabel="frequency $f$ (per step)", ylabel="power $S$", ylim=(top * 10.0**-decades, 5 * top), xlim=(0, 0.5))
     return axes
-
-
-def portrait_slider(
-    parameter: ArrayLike,
-    portraits: ArrayLike,
-    frequencies: ArrayLike,
-    powers: ArrayLike,
-    *,
-    regimes: Sequence[str],
-    names: Sequence[str] | None = None,
-    first: int = 0,
-    shown: Sequence[int] = (0,),
-    decades: float = 10.0,
-    description: str,
-) -> Slider:
-    r"""Phase portraits `(networks, points, 2)` and spectra `(networks, bins)` by $\beta$.
-
-    `names` stand beside the values of $\beta$; `shown` are at most four networks in the picture.
-    """
-    parameter = np.asarray(parameter, float)
-    portraits, powers = np.asarray(portraits), np.asarray(powers)
-    ends = [(-_limit(points), _limit(points)) for points in portraits]
-    frames, bins = [], (0, float(np.max(frequencies)))
-    for regime, points, limits, power in zip(regimes, portraits, ends, powers, strict=True):
-        few = len(np.unique(points.round(4), axis=0)) < 400  # a periodic orbit, whose dots are larger
-        colours = {"": REGIME_COLOURS[regime]}
-        lines = {"": (frequencies, np.log10(power / power.max()).clip(-decades, 0))}
-        look: dict[str, Any] = dict(
-            colours=colours, dots=5 if few else 2, ticks=(0.4 * limits[1], 0.2 * limits[1]), equal=True
-        )
-        left = Panel({"": points.T}, "overlap m₁", "overlap m₂", limits, limits, **look)
-        look = dict(colours=colours, ticks=(bins[1] / 5, decades / 5))
-        right = Panel(lines, "frequency (per step)", "log₁₀ power", bins, (-decades, 0), **look)
-        frames.append((left, right))
-    shown = list(shown)[:4]
-    figure, axes = new_figure(len(shown), 2, figsize=(5.4, 2.6 * len(shown)), squeeze=False)
-    for (left, right), place in zip(axes, shown, strict=True):
-        phase_portrait(*portraits[place].T, regime=regimes[place], axes=left)
-        left.set(xlim=ends[place], ylim=ends[place], title=f"β = {parameter[place]:g}")
-        spectrum(frequencies, powers[place], regime=regimes[place], decades=decades, axes=right)
-        right.set_title(regimes[place])
-    names, label = list(names or regimes), "inverse temperature β"
-    return slider(frames, parameter, label=label, names=names, first=first, picture=figure, description=description)
-
-
-def _limit(points) -> float:
-    """Smallest of 1, 2 or 5 times a power of ten that no coordinate exceeds."""
-    largest = max(float(np.max(np.abs(points))), 1e-12)
-    power = np.floor(np.log10(largest))
-    return next(float(f"{end}e{power:.0f}") for end in (1, 2, 5, 10) if end * 10.0**power >= largest)

@@ -40,9 +40,7 @@ def best_temperatures(
     temperatures: ArrayLike,
     *,
     label: str,
-    limit: ArrayLike | None = None,
     colour: str = "theory",
-    style: str = "--",
     axes: Axes | None = None,
 ):
     """Best temperatures `(draws, widths)` against width, with their geometric means."""
@@ -58,11 +56,7 @@ def best_temperatures(
         axes.scatter(
             np.full(len(values), width), values, s=14 * counts, color=line.get_color(), alpha=0.35, linewidths=0
         )
-    if limit is not None:
-        middle = np.exp(np.mean(np.log(limit)))
-        axes.axhline(middle, color=COLOURS["gp"], linestyle=style, label=f"GP limit, {label}")
-    every = np.concatenate([temperatures.ravel(), np.ravel([] if limit is None else limit)])
-    ends = (*before, every.min() / 1.4, 1.4 * every.max())
+    ends = (*before, temperatures.min() / 1.4, 1.4 * temperatures.max())
     axes.set(yscale="log", ylabel="best temperature $T$", ylim=(min(ends), max(ends)))
     powers_of_ten(axes.yaxis)
     return axes

@@ -1,6 +1,5 @@
-"""Panels on the regimes of the dynamics: diagrams, exponents, multipliers."""
+"""Panels on the regimes of the dynamics: diagrams, exponents."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from attention_book.plotting.panels import REGIME_COLOURS, REGIMES
-from statmech_attention.plotting.style import DARK, MUTED, axes_or_new
+from statmech_attention.plotting.style import DARK, axes_or_new
 
 _FEW = 80  # values, below which a network without a regime counts as periodic
 _MANY = 200_000  # dots, above which neighbours are drawn as one
@@ -119,20 +118,4 @@ def exponents(
         else:
             axes.errorbar(parameter, values[:, number], error, color=colour, label=label, linewidth=1, elinewidth=0.8)
     axes.set(xlabel=r"inverse temperature $\beta$", ylabel="Lyapunov exponent (per step)")
-    return axes
-
-
-def multipliers(values: Mapping, *, axes: Axes | None = None):
-    """Multipliers in the complex plane, by name, with the unit circle: inside is stable."""
-    axes = axes_or_new(axes, figsize=(4.2, 4.2))
-    angle = np.linspace(0, 2 * np.pi, 400)
-    axes.plot(np.cos(angle), np.sin(angle), color="0.6", linewidth=0.9)
-    axes.axhline(0, color="0.85", linewidth=0.8, zorder=0)
-    axes.axvline(0, color="0.85", linewidth=0.8, zorder=0)
-    looks = zip(values.items(), "oxs+^d", (DARK, MUTED["rose"], MUTED["green"]) * 2, strict=False)
-    for (name, numbers), marker, colour in looks:
-        numbers = np.asarray(numbers)
-        look: dict[str, Any] = {"color": colour, "markersize": 6, "markerfacecolor": "none"}
-        axes.plot(numbers.real, numbers.imag, marker, label=name, linewidth=0, **look)
-    axes.set(xlabel="real part", ylabel="imaginary part", aspect="equal", xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     return axes

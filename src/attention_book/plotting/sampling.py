@@ -23,7 +23,6 @@ SAMPLERS = {
 _LINES = (COLOURS["theory"], MUTED["green"], DARK)
 _NAMED = {"theory": "theory", "GP limit": "gp", "exact": "exact", "rescaled limit": "neutral"}
 _WIDTHS = ("0.0", "0.45", "0.7", "0.85")
-_CHAINS = (MUTED["purple"], MUTED["cyan"], MUTED["rose"], MUTED["green"])
 
 
 def law(
@@ -142,11 +141,11 @@ def over_temperatures(
 
 def compared(found: Mapping):
     """One panel per `temperatures.Comparison`: curves over temperature, and a ring at the choices of each."""
-    columns = 2 if len(found) % 2 == 0 else min(len(found), 3)
-    rows = len(found) // columns
-    size = max(5.0, 1.2 + 2.6 * columns), 0.8 + 2.8 * rows
+    columns = min(len(found), 2)
+    rows = -(-len(found) // columns)
+    size = max(5.0, 1.2 + 2.6 * columns), 0.8 + 2.6 * rows
     figure, panels = new_figure(rows, columns, figsize=size, sharex=True, sharey=True, squeeze=False)
-    for panel, (name, one) in zip(panels.flat, found.items(), strict=True):
+    for panel, (name, one) in zip(panels.flat, found.items(), strict=False):
         shown = {curve: mean_and_error(values.mean(axis=1)) for curve, values in one.accuracy.items()}
         curves, errors = ({curve: pair[part] for curve, pair in shown.items()} for part in (0, 1))
         over_temperatures(one.temperatures, curves, errors=errors, axes=panel)
@@ -154,7 +153,11 @@ def compared(found: Mapping):
             best = one.temperature(curve), one.at_best(curve).mean()
             panel.plot(*best, "o", color=drawn.lines[0].get_color(), markersize=10, fillstyle="none")
         panel.set(title=name, ylabel="test accuracy" if panel in panels[:, 0] else "")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    for panel in panels.flat[len(found) :]:
+        panel.axis("off")
+        panels[-2, -1].tick_params(labelbottom=True)
+    columns = 3 if len(panels[0, 0].containers) != 4 else 2
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=columns)
     return figure
 
 
@@ -169,14 +172,4 @@ def coverage(
         levels, fractions - levels - band, fractions - levels + band, color=colour, alpha=0.15, linewidth=0
     )
     axes.set(xlabel="level")
-    return axes
-
-
-def traces(draws: ArrayLike, *, axes: Axes | None = None):
-    """Numbers `(chain, draw)` along every chain, one line per chain."""
-    axes = axes_or_new(axes)
-    for chain, values in enumerate(np.asarray(draws)):
-        style: dict[str, Any] = dict(linewidth=0.8, alpha=0.8, color=_CHAINS[chain % len(_CHAINS)])
-        axes.plot(np.arange(1, len(values) + 1), values, label=f"chain {chain + 1}", **style)
-    axes.set(xlabel="draw")
     return axes

@@ -96,7 +96,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     titles = [title for title, _ in next(iter(rows.values()))]
     limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
     norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
-    size = (1.72 * len(titles) + 0.4, 1.5 * len(rows) + 0.5)
+    size = (1.25 * len(titles) + 0.4, 1.2 * len(rows) + 0.5)
     figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.13)
     for (name, row), panels in zip(rows.items(), axes, strict=True):
@@ -106,7 +106,9 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
             panel.set(xticks=[], yticks=[])
             for (down, right), value in np.ndenumerate(matrix if len(matrix) <= 4 else np.empty((0, 0))):
                 colour = "white" if abs(norm(value) - 0.5) > 0.32 else "black"
-                panel.text(right, down, _short(value), ha="center", va="center", fontsize=8, color=colour)
+                text = _short(value) if len(matrix) < 4 else f"{np.round(value, 1) + 0.0:g}"  # no "-0"
+                text = text.replace("-", "\N{MINUS SIGN}")
+                panel.text(right, down, text, ha="center", va="center", fontsize=9, color=colour)
         panels[0].set_ylabel(name, fontsize=10)
         for left, right in pairwise(panels):
             look: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}

@@ -4,23 +4,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attention_book.notebooks.comparisons import exact, sampled, say
-
-
-def test_a_line_is_broken_where_its_box_ends(capsys):
-    say("errors:", *(f"{number:.3f}" for number in np.arange(20.0)))
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) > 1 and max(map(len, lines)) <= 78 and lines[0].startswith("errors: 0.000 1.000")
+from attention_book.notebooks.comparisons import exact, sampled, within
 
 
 def test_identities_are_compared_on_their_own_scale():
     one = np.array([1e6, 1.0])
-    assert exact((one, one), (2.0, 2.0)) == "0e+00"
-    assert exact((one + 1e-3, one), tolerance=1e-8) == "1e-09"
-    with pytest.raises(AssertionError, match="wanted both sides equal within 1e-12 of the largest entry, got 1.0e-09"):
-        exact((one, one), (one + 1e-3, one))
-    with pytest.raises(AssertionError, match="got nan"):
-        exact((1.0, 1.0), (np.nan, 1.0))
+    assert exact((one, one), (2.0, 2.0)) == 0
+    assert exact((2.0, 2.0), (one + 1e-3, one)) == pytest.approx(1e-9, rel=1e-6)
+    assert np.isnan(exact((1.0, 1.0), (np.nan, 1.0)))
+
+
+def test_a_comparison_with_samples_is_one_line_or_an_error():
+    assert within("(D1)", 0.3, 2.14).data == "<small>✓ (D1): within 2.1 standard errors.</small>"
+    for wrong in (4.5, np.nan):
+        with pytest.raises(AssertionError, match=r"\(D1\): wanted means within 4 standard errors"):
+            within("(D1)", wrong)
 
 
 def test_means_over_samples_are_compared_in_standard_errors():

@@ -1,4 +1,4 @@
-"""Figures with sliders have one frame per combination, and load nothing from elsewhere."""
+"""Figures with a slider have one frame per value, and load nothing from elsewhere."""
 
 import re
 
@@ -8,30 +8,25 @@ import pytest
 
 from attention_book import plotting
 
-WIDTHS, HEATS = (10, 100, 1000), (0.1, 1.0)
 
-
-def figure(count=6, first=1, number=0, **changes):
+def figure(count=3, number=0, **changes):
     frames = [
         (
-            plotting.Matrix(np.eye(2) * place, (-5, 5), names=("a", "b"), label="U"),
+            plotting.Panel({"first": ([0.0, 1.0], [place, 1.0])}),
             plotting.Panel({"theory": ([0.0, 1.0], [place, number])}, xscale="log", xlim=(1, 1000)),
         )
         for place in range(count)
     ]
-    knobs = [plotting.Knob("width N", WIDTHS, first=first), plotting.Knob("T", HEATS, names=("cold", "hot"))]
-    given = {"titles": ("order", "accuracy"), "picture": plt.figure(), "description": 'Two "panels" & sliders.'}
-    return plotting.sliders(frames, knobs, **given | changes)
+    given = {"label": "T", "names": ("cold", "warm", "hot"), "first": 1, "picture": plt.figure()}
+    return plotting.slider(frames, (0.1, 0.3, 1.0), description='Two "panels" & a slider.', **given | changes)
 
 
-def test_a_frame_for_every_combination_the_last_slider_fastest():
+def test_a_frame_for_every_value():
     shown = figure().figure
-    assert [one.name for one in shown.frames] == ["0,0", "0,1", "1,0", "1,1", "2,0", "2,1"]
-    for number, one in enumerate(shown.frames):
-        np.testing.assert_array_equal(one.data[0].z, np.eye(2) * number)
-        np.testing.assert_array_equal(one.data[1].y, [number, 0])
-    np.testing.assert_array_equal(shown.data[0].z, 2 * np.eye(2))  # the first positions are 1 and 0
-    assert (shown.layout.coloraxis.cmin, shown.layout.coloraxis.cmax) == (-5, 5)
+    assert [one.name for one in shown.frames] == ["0", "1", "2"]
+    for place, one in enumerate(shown.frames):
+        np.testing.assert_array_equal(one.data[1].y, [place, 0])
+    np.testing.assert_array_equal(shown.data[0].y, [1, 1])  # the first position is 1
     assert shown.layout.xaxis2.type == "log" and shown.layout.xaxis2.range == (0, 3)
     assert shown.layout.xaxis.domain[1] < shown.layout.xaxis2.domain[0]
 
@@ -43,23 +38,13 @@ def test_the_page_has_the_picture_and_loads_nothing_from_elsewhere():
     assert " id=" not in shown.html, "two on a page would meet"
     image, script = shown.html.index("<img"), shown.html.index("<script>")
     assert image < script and shown._repr_mimebundle_()["image/png"] in shown.html[image:script]
-    assert 'alt="Two &quot;panels&quot; &amp; sliders."' in shown.html[image:script]
-    assert '"values": ["0.1, cold", "1, hot"], "first": 0' in shown.html
+    assert 'alt="Two &quot;panels&quot; &amp; a slider."' in shown.html[image:script]
+    assert '"values": ["0.1, cold", "0.3, warm", "1, hot"], "first": 1' in shown.html
     assert re.findall(r"\.src = (.*);", shown.html) == ['root + "_static/plotly.min.js"']
     assert not re.search(r"https?:|//\w+\.|@import|\$", re.sub(r"base64,[^\"]*|\"bdata\":\"[^\"]*", "", shown.html))
 
 
-@pytest.mark.parametrize("changes", [{"count": 5}, {"first": 3}, {"titles": ("one",)}, {"number": np.nan}])
+@pytest.mark.parametrize("changes", [{"count": 5}, {"names": ("one",)}, {"number": np.nan}])
 def test_what_does_not_fit_is_refused(changes):
     with pytest.raises(ValueError, match="frames|coordinates|zip"):
         figure(**changes)
-
-
-@pytest.mark.parametrize(("largest", "limit"), [(0.4, 0.5), (0.051, 0.1), (0.02, 0.02), (1.9, 2.0)])
-def test_portraits_have_round_scales_and_spectra_are_relative_to_their_largest_value(largest, limit):
-    points, power = largest * np.ones((1, 50, 2)), np.array([[1e-4, 10.0, 0.1]])
-    shown = plotting.portrait_slider([1.3], points, [0, 0.25, 0.5], power, regimes=["chaotic"], description="")
-    (frame,) = shown.figure.frames
-    assert frame.layout.xaxis.range == frame.layout.yaxis.range == (-limit, limit)
-    np.testing.assert_allclose(frame.data[1].y, [-5, 0, -2], rtol=1e-5, atol=1e-6)
-    assert '"values": ["1.3, chaotic"]' in shown.html

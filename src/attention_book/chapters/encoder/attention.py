@@ -1,0 +1,377 @@
+"""Recorded accuracies on the attention of a pretrained encoder, and on what is put in its place."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from attention_book import plotting, results
+from attention_book.experiments import encoded_inputs
+from attention_book.experiments import encoded_reading as reading
+from attention_book.notebooks.tables import signed, table, with_error
+from statmech_attention.plotting.style import MUTED
+
+CHANGED = {
+    "shuffled0": "the first shuffle",
+    "shuffled1": "a second shuffle",
+    "uniform": "uniform attention",
+    "centred": "centred paths",
+}
+KINDS = {
+    "real": ("o", "the encoder's"),
+    "shuffled": ("s", "shuffled"),
+    "uniform": ("v", "uniform"),
+    "centred": ("D", "centred"),
+}
+QUESTIONS, REST = ("description-entity", "entity-human"), ("reviews", "spam")
+BY = ("validation", "evidence")
+COLOURS = dict(zip(reading.NAMES, (MUTED["indigo"], MUTED["teal"], MUTED["rose"], MUTED["green"], "0.5"), strict=True))
+
+
+def _points(folder, kind: str) -> dict[str, xr.Dataset]:
+    """Records of the theory at chosen points, by task; none is an empty dictionary."""
+    return reading.recorded_splits(folder, kind) if reading.encoder_records(folder, kind) else {}
+
+
+class Attention:
+    """Correctness with the encoder's attention and with other attention, by task."""
+
+    def __init__(self, folder):
+        self.folder, self.found = Path(folder), reading.recorded_splits(folder)
+        self.records = reading.encoder_records(folder)
+        self.asked = results.record(self.records[0])["parameters"]
+        self.changed = {name: _points(folder, f"points200-{name}") for name in CHANGED}
+        self.shuffles = [name for name in ("shuffled0", "shuffled1") if self.changed[name]]
+        self.more = {count: _points(folder, f"points{count}") for count in (400, 1000)}
+        self.skips = _points(folder, "points200-skips")
+        self.narrow, self.tasks = min(self.asked["widths"]), [*self.changed["shuffled0"]]
+        masked = self.folder.with_name("sentences_masked")
+        self.tuned = _points(masked, "masked")
+        tuned = reading.encoder_records(masked, "masked")
+        self.tests = results.record(tuned[0])["parameters"]["test_examples"] if tuned else 0
+        self.adds, self.gain, self.mixed = {}, {}, {}  # by task and choice of T: per split and sentence
+        for by, task in itertools.product(BY, self.tasks):
+            real, mixed = ([f(task, width, by) for width in (self.narrow, np.inf)] for f in (self.real, self.shuffled))
+            self.gain[task, by], self.mixed[task, by] = real[0] - real[1], mixed[0] - mixed[1]
+            self.adds[task, by] = (real[0] - mixed[0] + real[1] - mixed[1]) / 2
+        self.double = {key: self.gain[key] - self.mixed[key] for key in self.gain}
+
+    def files(self):
+        """Paths of all records that the page reads."""
+        return [
+            *self.records,
+            *(path for name in CHANGED for path in reading.encoder_records(self.folder, f"points200-{name}")),
+        ]
+
+    def _right(self, one, width, by):
+        one = one.sel(width_deep=[width])
+        heat = reading.heat_of(one, by=by)
+        return (
+            one["right_deep"].sel(temperature=heat).transpose("split", "sentence", "width_deep").isel(width_deep=0) / 2
+        )
+
+    def real(self, task, width, by="validation", splits=None):
+        """Correctness on every test sentence with the encoder's attention, temperatures chosen by split."""
+        one = self.found[task] if splits is None else self.found[task].sel(split=splits)
+        return self._right(one, width, by)
+
+    def shuffled(self, task, width, by="validation"):
+        """The same with shuffled attention, the mean over the shuffles of each split."""
+        each = [
+            self._right(self.changed[name][task], width, by) for name in self.shuffles if task in self.changed[name]
+        ]
+        return xr.concat(each, "shuffle", join="outer").mean("shuffle")
+
+    def gained(self, kind, task):
+        """Correctness at the narrowest width minus that of the limit."""
+        if kind in ("real", "shuffled"):
+            return (self.gain if kind == "real" else self.mixed)[task, "validation"]
+        one = self.changed[kind][task]
+        return self._right(one, self.narrow, "validation") - self._right(one, np.inf, "validation")
+
+    def tracks(self, by: str) -> tuple[float, float]:
+        """Correlation of gain and what attention adds over splits, task means subtracted, and its one-sided p."""
+        most = max(self.adds[task, by].sizes["split"] for task in self.tasks)
+        whole = [task for task in self.tasks if self.adds[task, by].sizes["split"] == most]
+        pair = []
+        for values in (self.adds, self.gain):
+            each = np.array([points(values[task, by].sel(split=self.adds[task, by]["split"])).each for task in whole])
+            pair.append(each - each.mean(axis=1, keepdims=True))
+        # The same order of splits for all tasks; the first is that of the data.
+        null = np.array([np.sum(pair[0] * pair[1][:, list(order)]) for order in itertools.permutations(range(most))])
+        size = np.sqrt(np.prod([np.sum(one**2) for one in pair]))
+        return float(null[0] / size), float(np.mean(null >= null[0] - 1e-9))
+
+    def figure(self) -> None:
+        """Gain against what attention adds, and gain by kind of attention."""
+        figure, (left, right) = plotting.new_figure(2, 1, figsize=(5.2, 6.2))
+        for task in self.tasks:
+            adds, gain = (
+                100 * of[task, "validation"].sel(split=self.adds[task, "validation"]["split"])
+                for of in (self.adds, self.gain)
+            )
+            each = [values.mean("sentence").values for values in (adds, gain)]
+            errors = [
+                values.std("sentence", ddof=1).values / values.sizes["sentence"] ** 0.5 for values in (adds, gain)
+            ]
+            look = dict(fmt="o", markersize=3.5, alpha=0.35, linewidth=0.8, color=COLOURS[task])
+            left.errorbar(*each, xerr=errors[0], yerr=errors[1], **look)
+            across, up = (points(values / 100) for values in (adds, gain))
+            look = dict(fmt="o", markersize=8, color=COLOURS[task], label=reading.NAMES[task])
+            left.errorbar(across.mean, up.mean, xerr=across.half, yerr=up.half, **look)
+        for axes in (left, right):
+            axes.axhline(0, color=plotting.COLOURS["gp"], linestyle="--", linewidth=1)
+            axes.set_ylabel(f"gain of $N$ = {self.narrow:g}, points")
+        left.axvline(0, color="0.7", linewidth=0.8)
+        left.set_xlabel("what attention adds, points")
+        left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, columnspacing=0.8)
+        shown = [kind for kind in KINDS if kind not in CHANGED or self.changed[kind]]
+        for (row, task), (place, kind) in itertools.product(enumerate(self.tasks), enumerate(shown)):
+            if kind in CHANGED and task not in self.changed[kind]:
+                continue
+            one, colour = points(self.gained(kind, task)), COLOURS[task]
+            look = dict(
+                fmt=KINDS[kind][0], markersize=5, color=colour, markerfacecolor=colour if kind == "real" else "white"
+            )
+            right.errorbar(row + 0.17 * (place - 1.5), one.mean, one.half, **look)
+        right.set_xticks(range(len(self.tasks)), [reading.NAMES[task].replace(" or ", " or\n") for task in self.tasks])
+        for kind in shown:
+            mark, label = KINDS[kind]
+            right.plot([], [], mark, color="0.3", markerfacecolor="0.3" if kind == "real" else "white", label=label)
+        right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, columnspacing=0.8, handletextpad=0.1)
+        plotting.label_panels([left, right])
+
+    def claims_table(self):
+        """What attention adds, and gains, with Student's 95 % intervals over splits."""
+        rows = {
+            "attention adds": (self.adds, "validation", None),
+            "gain": (self.gain, "validation", None),
+            "gain, shuffled": (self.mixed, "validation", None),
+            "gain minus that": (self.double, "validation", None),
+            "the same, $T$ by evidence": (self.double, "evidence", None),
+            "the same, three new splits": (self.double, "validation", (2, 3, 4)),
+        }
+        lines = []
+        for name, (values, by, splits) in rows.items():
+            lines.append([name, *(_interval(points(values[task, by], splits)) for task in self.tasks)])
+        return table(["points", *(reading.NAMES[task] for task in self.tasks)], lines)
+
+    def new_splits(self, values, task):
+        return points(values[task, "validation"], (2, 3, 4))
+
+    def accuracies(self) -> dict[str, dict[str, np.ndarray]]:
+        """Accuracies over splits, by row and task."""
+        rows: dict[str, dict[str, np.ndarray]] = {}
+
+        def put(row, task, values):
+            rows.setdefault(row, {})[task] = np.asarray(values)
+
+        for task in self.tasks:
+            if task in self.changed["uniform"]:
+                beside = self.changed["uniform"][task]
+                put("the larger class", task, beside["majority_deep"].values)
+                put("counted words, ridge", task, beside["bag_right_deep"].mean("sentence").values / 2)
+                put("uniform", task, self._right(beside, self.narrow, "validation").mean("sentence"))
+            of_embedding = self.found[task]["ridge_by_labels"].sel(labels=self.asked["examples"])
+            put("pooled embedding, ridge", task, of_embedding.values)
+            put("(E1), limit", task, self.real(task, np.inf).mean("sentence"))
+            put("(E1), narrow", task, self.real(task, self.narrow).mean("sentence"))
+            if task in self.tuned:
+                few = self.real(task, self.narrow, splits=self.tuned[task]["split"]).isel(sentence=slice(self.tests))
+                put("(E1), narrow, these splits", task, few.mean("sentence"))
+                put("fine-tuned, these splits", task, self.tuned[task]["accuracy"].sel(network="tuned").values)
+        return rows
+
+    def accuracy_table(self):
+        lines = []
+        for name, of in self.accuracies().items():
+            if name != "uniform":
+                said = name.replace("narrow", f"$N$ = {self.narrow:g}")
+                lines.append([said, *(_mean(of[task]) if task in of else "" for task in self.tasks)])
+        return table(["% accurate", *(reading.NAMES[task] for task in self.tasks)], lines)
+
+    def width_figure(self) -> None:
+        """Accuracy above the limit against width, temperatures by evidence."""
+        widths = sorted(self.asked["widths"])
+        figure, axes = plotting.new_figure(figsize=(5.4, 3.9))
+        for place, (task, one) in enumerate(self.found.items()):
+            limit = reading.right_at(one, limit=True)
+            right = (
+                one["right_deep"].sel(temperature=reading.heat_of(one)).transpose("split", "sentence", "width_deep") / 2
+            )
+            above = [reading.paired(right.sel(width_deep=width), limit) for width in widths]
+            # Beside each other, so that all error bars are seen.
+            look = dict(fmt="o-", color=COLOURS[task], label=reading.NAMES[task])
+            across = np.array(widths) * 1.06 ** (place - 1.5)
+            axes.errorbar(across, [100 * one.mean for one in above], [100 * one.error for one in above], **look)
+        axes.axhline(0, color=plotting.COLOURS["gp"], linestyle="--", label="Gaussian-process limit")
+        axes.set(xscale="log", xlabel="width $N$", ylabel="accuracy above the limit, points")
+        axes.set_xticks(widths, [f"{width:g}" for width in widths])
+        axes.minorticks_off()
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=2)
+
+    def further(self) -> dict[str, dict[str, reading.Difference]]:
+        """Differences of accuracy by row and task, temperatures by evidence."""
+        rows: dict[str, dict[str, reading.Difference]] = {}
+
+        def put(row, task, first, second):
+            rows.setdefault(row, {})[task] = reading.paired(first, second)
+
+        at_limit: dict[str, Any] = {"limit": True}
+        for task, one in self.found.items():
+            limit = reading.right_at(one, **at_limit)
+            put("largest evidence minus limit", task, reading.right_at(one), limit)
+            put("$N$ = 100 minus limit", task, reading.right_at(one.sel(width_deep=[100])), limit)
+            own = f"value dimension {self.asked['head_dimension']} minus full heads, limit"
+            put(own, task, reading.right_at(one, "narrow", **at_limit), limit)
+            if task in self.more[400]:
+                more = self.more[400][task]
+                put("400 labels: narrow minus limit", task, reading.right_at(more), reading.right_at(more, **at_limit))
+            if task in self.skips:
+                skips = self.skips[task]
+                without = one.sel(split=skips["split"], width_deep=[self.narrow, np.inf])
+                put("skips minus none, narrow", task, reading.right_at(skips), reading.right_at(without))
+        return rows
+
+    def further_table(self):
+        lines = []
+        for row, of in self.further().items():
+            cells = [
+                with_error(100 * of[task].mean, 100 * of[task].error, sign=True) if task in of else ""
+                for task in self.found
+            ]
+            lines.append([row.replace("narrow", f"$N$ = {self.narrow:g}"), *cells])
+        return table(["points", *(reading.NAMES[task] for task in self.found)], lines)
+
+    def edges(self) -> tuple[int, int]:
+        """In how many splits the evidence is largest at the smallest width, and of how many."""
+        stacked = [one["log_evidence_deep"].stack(point=("width_deep", "temperature")) for one in self.found.values()]
+        places = [width for one in stacked for width, _ in one.idxmax("point").values]
+        return sum(width == self.narrow for width in places), len(places)
+
+    def likeness(self) -> dict[str, float]:
+        """What the paths of the stored split have in common, in percent of mean squares; their effective number."""
+        stored = self.stored()
+        inputs = np.asarray(stored.train.values, float)  # sentences, paths, features
+        centred = inputs - inputs.mean(axis=0)
+        rest = centred - centred.mean(axis=1, keepdims=True)
+        shuffled = [float(one["participation_deep"].mean()) for one in self.changed["shuffled0"].values()]
+        return dict(
+            constant=100 * (1 - np.mean(centred**2) / np.mean(inputs**2)),
+            common=100 * (1 - np.mean(rest**2) / np.mean(centred**2)),
+            effective=encoded_inputs.participation(stored.train),
+            shuffled_most=max(shuffled, default=float("nan")),
+            lost=100 * float(np.mean([one["variance_lost_deep"].mean() for one in self.found.values()])),
+        )
+
+    def record(self) -> xr.Dataset:
+        """The split whose attentioned inputs are kept."""
+        path = next(path for path in self.records if results.record(path)["parameters"]["stored"])
+        return results.load(path).sel(chosen_by="evidence")
+
+    def stored(self):
+        return encoded_inputs.stored_inputs(self.record())
+
+    def facts(self) -> dict:
+        """Numbers of the text."""
+        asked, rows = self.asked, self.further()
+        facts = {name: asked[name] for name in ("examples", "validation_examples", "directions", "head_dimension")}
+        facts |= dict(narrowest=self.narrow, splits=min(one.sizes["split"] for one in self.found.values()))
+        for task in self.tasks:
+            for name, values in (("adds", self.adds), ("double", self.double), ("mixed", self.mixed)):
+                one = points(values[task, "validation"])
+                facts[f"{name}_{task}"] = _interval(one).lstrip("+")
+        reviews = points(self.adds["reviews", "validation"])
+        facts |= dict(
+            adds_end=reviews.mean + reviews.half,
+            clear=sum(one.clear for one in rows["largest evidence minus limit"].values()),
+        )
+        facts["edge"], facts["edge_of"] = self.edges()
+        correlation, facts["tracks_p"] = self.tracks("validation")
+        facts["tracks"] = signed(correlation, 2)
+        uniform = self.changed["uniform"]
+        if "spam" in uniform:
+            facts["majority"] = 100 * float(uniform["spam"]["majority_deep"].mean())
+        behind = [value for task, value in self.behind().items() if task != "spam"]
+        facts |= dict(behind_least=min(behind, default=np.nan), behind_most=max(behind, default=np.nan))
+        facts |= dict(
+            tuned_splits=min((one.sizes["split"] for one in self.tuned.values()), default=0), tuned_tests=self.tests
+        )
+        whole = {
+            name
+            for name in CHANGED
+            if sum(one.sizes["split"] for one in self.changed[name].values()) == 5 * len(self.found)
+        }
+        parts = {name for name in CHANGED if self.changed[name]} - whole
+        kinds = {"all splits": whole, "some splits": parts, "not run": {*CHANGED} - whole - parts}
+        said = [
+            f"{', '.join(CHANGED[name] for name in CHANGED if name in which)}: {what}"
+            for what, which in kinds.items()
+            if which
+        ]
+        facts["planned"] = "; ".join(said)
+        facts["counts"] = ", ".join(str(self.changed["shuffled0"][task].sizes["split"]) for task in self.tasks)
+        return facts | self.likeness()
+
+    def behind(self) -> dict[str, float]:
+        """Fine-tuned encoder minus the narrow network, in points."""
+        rows = self.accuracies()
+        tuned, ours = rows.get("fine-tuned, these splits", {}), rows.get("(E1), narrow, these splits", {})
+        return {task: 100 * float(np.mean(tuned[task] - ours[task])) for task in tuned}
+
+    def assert_as_written(self) -> None:
+        """The verdicts of the text, on the book's records."""
+        every = [*self.changed.values(), self.skips, *self.more.values()]
+        assert not any(one[f"outcome_{kind}"].any() for one in self.found.values() for kind in ("deep", "narrow"))
+        assert not any(one["outcome_deep"].any() for kind in every for one in kind.values())
+        for by in BY:
+            adds = {task: points(self.adds[task, by]) for task in self.tasks}
+            assert all(adds[task].sure and min(adds[task].each) > 0 for task in QUESTIONS)
+            assert adds["reviews"].mean + adds["reviews"].half > 2 and abs(adds["reviews"].mean) < adds["reviews"].half
+            assert adds["spam"].mean + adds["spam"].half < 2 and all(len(adds[task].each) == 5 for task in REST)
+            sure = [task for task in self.tasks if points(self.double[task, by]).sure]
+            assert sure == ["description-entity"] * (by == "evidence") and self.tracks(by)[1] > 0.05
+        assert not any(self.new_splits(self.double, task).sure for task in QUESTIONS)
+        rows, rest = self.further(), [task for task in self.found if task != "description-entity"]
+        assert [task for task, one in rows["largest evidence minus limit"].items() if one.clear] == [*QUESTIONS]
+        more = rows["400 labels: narrow minus limit"]
+        assert all(more[task].clear for task in QUESTIONS) and not any(more[task].clear for task in REST)
+        hundred = {task: one.mean for task, one in rows["$N$ = 100 minus limit"].items()}
+        assert hundred["description-entity"] > 0.005 > max(hundred[task] for task in rest)
+        skips = rows["skips minus none, narrow"]
+        assert {task for task, one in skips.items() if one.mean < -2 * one.error} == {"description-entity"}
+        behind = self.behind()
+        assert {task for task, value in behind.items() if value > 4} == {*self.found} - {"spam"} and abs(
+            behind["spam"]
+        ) < 1
+        mean = {
+            row: {task: 100 * float(values.mean()) for task, values in of.items()}
+            for row, of in self.accuracies().items()
+        }
+        bag, ours = mean["counted words, ridge"], mean["(E1), narrow"]
+        assert all(abs(mean["uniform"][task] - bag[task]) < 3 and ours[task] - bag[task] > 4 for task in QUESTIONS)
+        over = {task: ours[task] - mean["pooled embedding, ridge"][task] for task in self.found}
+        assert over["description-entity"] > 4 and over["spam"] > 0 > over["entity-human"] > -2 > over["reviews"]
+
+
+def points(values, splits=None) -> reading.Difference:
+    """A difference per split and sentence, in points, with its errors."""
+    if splits is not None:
+        values = values.sel(split=[split for split in splits if split in values["split"]])
+    return reading.paired(100 * values, 0 * values)
+
+
+def _interval(one: reading.Difference) -> str:
+    """Mean with half of Student's interval, and the number of splits where it is not five or three."""
+    few = "" if len(one.each) in (3, 5) else f" ({len(one.each)} splits)"
+    return (f"{one.mean:+.1f} ± {one.half:.1f}{few}" if len(one.each) > 1 else f"{one.mean:+.1f}{few}").replace(
+        "-", "−"
+    )
+
+
+def _mean(values) -> str:
+    """Mean and standard error over splits, in percent."""
+    mean, error = plotting.mean_and_error(100 * np.asarray(values, float))
+    return f"{mean:.1f} ± {error:.1f}" if len(values) > 1 else f"{mean:.1f}"

@@ -1,0 +1,1 @@
+"""Code of the pages on hidden Markov chains."""

@@ -1,0 +1,1 @@
+"""Code of the pages on one-shot classification."""

@@ -1,0 +1,21 @@
+"""Tables are Markdown with right-aligned numbers; a value has the two digits of its error."""
+
+import pytest
+
+from attention_book.notebooks import tables
+
+
+def test_a_value_and_its_error_have_two_digits_of_the_error():
+    assert tables.with_error(-0.18444, 0.0329) == "−0.184 ± 0.033"
+    assert tables.with_error(123.4, 12.0, sign=True) == "+123 ± 12"
+    assert tables.with_error(1.0, 0.0) == "1.00 ± 0.00"
+
+
+def test_a_table_aligns_numbers_to_the_right():
+    assert tables.table(["$N$", "a"], [["10", 0.5]]).data == "| $N$ | a |\n|:---|---:|\n| 10 | 0.5 |"
+
+
+def test_a_sampled_check_fails_beyond_its_limit():
+    assert "within 1.2 standard errors" in tables.agrees("(W2)", 1.2).data
+    with pytest.raises(AssertionError, match="wanted at most 5"):
+        tables.agrees("(W2)", 5.1)
