@@ -116,7 +116,6 @@ def _traces(panels: Sequence[Panel], frame: int) -> list[dict]:
 
 def _axes(panel: Panel, number) -> dict:
     """Axes of one panel in Plotly's layout."""
-    y = f"yaxis{number}"
     layout = {}
     for letter in "xy":
         title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))

@@ -1,7 +1,7 @@
 """What skips change: the record of the hidden Markov chains, with skips and without."""
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import experiments, plotting, results
+from attention_book.experiments.skips import Skips
 from attention_book.notebooks.tables import table, with_error
 from attention_book.pruning import (
     head_drops,
@@ -37,7 +38,7 @@ class Record:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: not recorded. Run `make reproduce`, or name another folder.")
         self.found = results.load(path)
-        self.run: Any = experiments.experiment_of(path)
+        self.run = cast(Skips, experiments.experiment_of(path))
         self.heat, self.widths = self.found.temperature.values, self.found.width.values
         self.narrow, self.cold, self.draws = int(self.widths[0]), float(self.heat[0]), self.found.sizes["draw"]
         self.trials = [self.run.trials(number) for number in range(self.draws)]

@@ -182,7 +182,7 @@ def many_parameters(examples: int, width: float, seed: int, steps: int) -> dict[
         return -0.5 * sum(jnp.sum(array**2) for array in theta.values())
 
     learned = learn_attention(problem_of, start, log_prior=prior, steps=steps)
-    found = {"parameters": sum(array.size for array in start.values())}
+    found: dict[str, float] = {"parameters": sum(array.size for array in start.values())}
     for name, theta in (("before", start), ("after", learned.theta)):
         solution = sma.solve(problem_of(theta))
         found[f"nats_{name}"] = float(solution.log_evidence())
