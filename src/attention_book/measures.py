@@ -32,13 +32,11 @@ def principal_overlaps(
     r"""Return a kernel's eigenvalues, largest first, and their vectors' overlaps
     $|v_i \cdot Y| / |Y|$ with the labels.
     """
-    kernel, labels = _kernel(kernel, labels)
-    if checks.concrete(kernel) and not np.allclose(
-        kernel, kernel.T, rtol=0, atol=1e-8 * np.abs(np.asarray(kernel)).max()
-    ):
+    matrix, target = _kernel(kernel, labels)
+    if checks.concrete(matrix) and not np.allclose(matrix, matrix.T, rtol=0, atol=1e-8 * np.abs(matrix).max()):
         raise ValueError("kernel: wanted a symmetric matrix, got another one.")
-    eigenvalues, vectors = jnp.linalg.eigh(kernel)
-    overlaps = jnp.abs(labels @ vectors) / jnp.linalg.norm(labels)
+    eigenvalues, vectors = jnp.linalg.eigh(matrix)
+    overlaps = jnp.abs(target @ vectors) / jnp.linalg.norm(target)
     return eigenvalues[::-1], overlaps[::-1]
 
 
@@ -46,14 +44,14 @@ def centred_alignment(kernel: ArrayLike, labels: ArrayLike) -> Float[Array, ""]:
     r"""Return $\langle K_c, y_c y_c^\top\rangle / (|K_c|\,|y_c y_c^\top|)$ (Cortes, Mohri,
     Rostamizadeh 2012), 0 for a constant kernel.
     """
-    kernel, labels = _kernel(kernel, labels)
-    labels = labels - labels.mean()
-    rows = kernel.mean(axis=0, keepdims=True)
-    centred = kernel - rows - rows.T + kernel.mean()
+    matrix, target = _kernel(kernel, labels)
+    target = target - target.mean()
+    rows = matrix.mean(axis=0, keepdims=True)
+    centred = matrix - rows - rows.T + matrix.mean()
     size = jnp.linalg.norm(centred)
     # What rounding leaves of a constant kernel points anywhere.
-    nothing = size <= len(labels) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(kernel)
-    return jnp.where(nothing, 0.0, labels @ centred @ labels / (jnp.where(nothing, 1.0, size) * (labels @ labels)))
+    nothing = size <= len(target) * jnp.finfo(size.dtype).eps * jnp.linalg.norm(matrix)
+    return jnp.where(nothing, 0.0, target @ centred @ target / (jnp.where(nothing, 1.0, size) * (target @ target)))
 
 
 def _kernel(kernel, labels) -> tuple:
