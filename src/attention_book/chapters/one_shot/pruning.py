@@ -182,13 +182,10 @@ def keep_choices(heads: Heads, published: bool) -> None:
 
 def agreement_text(heads: Heads) -> str:
     """The README's row on two layers of four heads."""
-    either, names = heads.either(), (f"theory, either, {heads.at}", *BOUNDS)
-    ten, short = ([f"{said(heads.costs[group, name])} %" for name in names] for group in (TEN, SHORT))
+    either = heads.either()
     return (
-        f"not shown on the {sum(map(len, heads.ten.values()))} networks trained as in the paper: rank correlation "
-        f"{either[TEN].in_words}, and two of eight heads cost {ten[0]} of the accuracy above chance by the score of "
-        f"the authors' code, {ten[1]} at random, {ten[2]} at best; on {len(heads.short)} seeds trained for two epochs, "
-        f"yes ({either[SHORT].in_words}; {', '.join(short)})"
+        f"not shown on {sum(map(len, heads.ten.values()))} networks trained as in the paper ({either[TEN].in_words}); "
+        f"yes on {len(heads.short)} seeds of two epochs ({either[SHORT].in_words})"
     )
 
 
@@ -397,8 +394,6 @@ def keep_wide(heads: Heads, wide, published: bool) -> str:
     if published:
         assert order["either"].p < 0.05 < order["both"].p
     return (
-        f'partly, on one network: the score "either" orders the heads ({order["either"].in_words}), "both" does not '
-        f"({order['both'].in_words}); four of sixteen heads cost {costs['either']:.0f} % of the accuracy above chance "
-        f'by "either", {costs["both"]:.0f} % by "both", {costs["best"]:.0f} % for the cheapest choice, '
-        f"{costs['any']:.0f} % for an arbitrary one"
+        f'partly, on one network: "either" orders the heads ({order["either"].in_words}), '
+        f'"both" does not ({order["both"].in_words})'
     )
