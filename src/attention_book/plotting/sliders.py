@@ -119,7 +119,7 @@ def _axes(panel: Panel, number) -> dict:
     layout = {}
     for letter in "xy":
         title, ends, scale = (getattr(panel, letter + what) for what in ("label", "lim", "scale"))
-        axis = {"title": {"text": title}, "type": scale}
+        axis = {"title": {"text": title}, "type": scale} | ({"dtick": 1} if scale == "log" else {})  # decades alone
         if ends is not None:
             axis["range"] = [float(end) for end in (np.log10(ends) if scale == "log" else ends)]
         layout[f"{letter}axis{number}"] = axis

@@ -174,6 +174,7 @@ def _one_lapack_thread():
     """
     found = (Path(scipy.__file__).parents[1] / "scipy.libs").glob("libscipy_openblas*")
     libraries = [ctypes.CDLL(str(path)) for path in found]
+    libraries = [library for library in libraries if hasattr(library, "scipy_openblas_set_num_threads")]
     counts = [library.scipy_openblas_get_num_threads() for library in libraries]
     for library in libraries:
         library.scipy_openblas_set_num_threads(1)

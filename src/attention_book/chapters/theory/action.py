@@ -69,11 +69,11 @@ class OnePath:
             actions = {heat: self.action(us, width, heat) for heat in HEATS}
             lines: dict[str, Any] = {"entropy alone": (us, np.minimum(entropy, 8))}
             lines |= {f"T = {heat:g}": (us, np.minimum(S - S.min(), 8)) for heat, S in actions.items()}
-            axis: dict[str, Any] = {"xscale": "log", "colours": looks, "ticks": (1, None)}
+            axis: dict[str, Any] = {"xscale": "log", "colours": looks}
             left = plotting.Panel(lines, "order parameter U", "action above its minimum", (0.05, 100), (0, 6), **axis)
             lines = {"this width": ([width, width], [0.05, 100])}
             lines |= {f"T = {heat:g}": (dial, minima[heat]) for heat in HEATS}
-            axis |= {"yscale": "log", "ticks": (1, 1)}
+            axis |= {"yscale": "log"}
             frames.append((left, plotting.Panel(lines, "width N", "U at the minimum", (3, 10000), (0.5, 100), **axis)))
         figure, (left, right) = plotting.new_figure(1, 2, figsize=(6.5, 3.3))
         left.plot(us, entropy, "--", color="black", zorder=3, label="entropy alone")
