@@ -76,8 +76,8 @@ def test_what_is_looked_at_quickly_is_there(records):
     makers = {made["maker"] for made in records.values()}
     quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
     # The test sets of a pruning take longer, and so do the samples on images; points and selections
-    # on an encoder's attention need all their sentences encoded.
-    assert makers - quick == {"points", "pruning", "samples", "selection"}
+    # on an encoder's attention need all their sentences encoded; a learning curve needs its streams.
+    assert makers - quick == {"learning_curve", "points", "pruning", "samples", "selection"}
 
 
 def test_every_record_says_who_made_it_and_of_what(records):

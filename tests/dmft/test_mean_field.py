@@ -192,7 +192,7 @@ def test_bad_parameters_are_refused(published, change, message):
         (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
         (lambda m, w: dmft.window_from_attention(m, np.full((4, 3), np.nan), slot=0), "attention: wanted finite"),
         (lambda m, w: dmft.trajectory(m, w, steps=0), "steps: wanted a whole number of at least 1, got 0"),
-        (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted names out of"),
+        (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted one of query"),
         (lambda m, w: dmft.advance(m, w, steps=-1), "steps: wanted a whole number of at least 0, got -1"),
         (
             lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.initial_window(m.at(beta=np.ones(2)))),

@@ -358,7 +358,7 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
     # K + T keeps two or three digits of T: the gradient is not known to the tolerance.
     once, labels, twice, both = seen_twice()
     with pytest.raises(
-        sma.NotConverged, match=r"not reached at T = 1e-13, .*Raise (max_steps|the temperature)"
+        sma.NotConverged, match=r"not reached at T = 1e-13, .*[Rr]aise (max_steps|the temperature)"
     ) as caught:
         sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-13, layers=HEADS), method=method)
     assert caught.value.solution.outcome in (sma.Outcome.STALLED, sma.Outcome.MAX_STEPS)
