@@ -33,12 +33,6 @@ def row(figure, says, recorded=False):
     return v4.new_output("display_data", data)
 
 
-def glued(name, value):
-    return v4.new_output(
-        "display_data", {"application/papermill.record/text/plain": repr(value)}, metadata={"scrapbook": {"name": name}}
-    )
-
-
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A project whose pages have outputs; a function that writes what one page puts out."""
