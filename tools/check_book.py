@@ -22,7 +22,7 @@ UNRESOLVED = re.compile(r"\{(?:numref|ref|eq|doc|cite\S*|glue\S*|math)\}|\?\?|\b
 UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
-PAGES, WORDS, FIGURES = 30, 1550, 6  # at most: pages to read; words and figures on each
+PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
 STILTED = {
