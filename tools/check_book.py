@@ -2,6 +2,7 @@
 
 import re
 import sys
+from copy import copy
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -105,7 +106,7 @@ def _broken(article: Tag):
 
 
 def _long(article: Tag):
-    text = BeautifulSoup(str(article), "html.parser")
+    text = copy(article)
     for tag in text.select(UNREAD):
         tag.decompose()
     if (words := len(text.get_text(" ").split())) > WORDS:

@@ -8,13 +8,14 @@ at another temperature, and shows what a change of scale does alone.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from attention_book.measures import half_interval
+from attention_book.notebooks import tables
 from statmech_attention import accuracy as share_right
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
@@ -25,6 +26,9 @@ from statmech_attention.theory.predictor import predict
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
+
+if TYPE_CHECKING:
+    from IPython.display import Markdown
 
 THEORY, LIMIT, RESCALED = "theory", "GP limit", "rescaled limit"
 CHOSEN_BY = ("validation", "evidence")
@@ -39,7 +43,7 @@ class Difference(NamedTuple):
     within: float
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} ± {self.within:.3f}"
+        return f"{self.mean:+.3f} ± {self.within:.3f}".replace("-", "−")
 
 
 class ReducedTrial(NamedTuple):
@@ -101,17 +105,17 @@ def difference(one, other) -> Difference:
     return Difference(float(apart.mean()), half_interval(apart))
 
 
-def table(found: Mapping[str, Comparison]) -> str:
+def table(found: Mapping[str, Comparison]) -> "Markdown":
     """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals.
 
     It says in how many choices an end of the grid was best.
     """
     heads = ["", f"{THEORY} ($T$)", f"{LIMIT} ($T$)", "gain", f"over the {RESCALED}", "gain, $T$ by evidence"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for name, one in found.items():
-        gains = [str(one.gain()), str(one.gain(RESCALED)), str(one.gain(by="evidence"))]
-        lines.append(f"| {' | '.join([name, _reached(one, THEORY), _reached(one, LIMIT), *gains])} |")
-    return "\n".join(lines)
+    rows = [
+        (name, _reached(one, THEORY), _reached(one, LIMIT), one.gain(), one.gain(RESCALED), one.gain(by="evidence"))
+        for name, one in found.items()
+    ]
+    return tables.table(heads, rows)
 
 
 def _reached(one: Comparison, curve: str) -> str:

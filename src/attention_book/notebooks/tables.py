@@ -1,4 +1,4 @@
-"""Tables of results for pages: Markdown, numbers with their errors, marks of sampled checks."""
+"""Tables of results for pages: Markdown, numbers with their errors."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,14 @@ def with_error(value: float, error: float, *, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.{digits}f} ± {error:.{digits}f}".replace("-", "−")
 
 
+def averaged(values, digits: int = 1) -> str:
+    """Write the mean over draws with its standard error, or alone if there is one draw."""
+    from attention_book import plotting
+
+    value, error = plotting.mean_and_error(values)
+    return f"{value:.{digits}f} ± {error:.{digits}f}" if len(values) > 1 else f"{value:.{digits}f}"
+
+
 def signed(value: float, digits: int = 1) -> str:
     """Write a number with its sign, a true minus."""
     return f"{float(value):+.{digits}f}".replace("-", "−")
-
-
-def agrees(what: str, standard_errors: float, at_most: float = 5.0) -> "Markdown":
-    """Assert that sampled means agree with exact values; return the line that says so."""
-    from IPython.display import Markdown
-
-    assert standard_errors <= at_most, (
-        f"{what}: {standard_errors:.1f} standard errors apart, wanted at most {at_most:g}"
-    )
-    return Markdown(f"<small>✓ {what} agrees within {standard_errors:.1f} standard errors.</small>")

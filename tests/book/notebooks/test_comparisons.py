@@ -19,6 +19,9 @@ def test_a_comparison_with_samples_is_one_line_or_an_error():
     for wrong in (4.5, np.nan):
         with pytest.raises(AssertionError, match=r"\(D1\): wanted means within 4 standard errors"):
             within("(D1)", wrong)
+    assert "within 1.2 standard errors" in within("(W2)", 1.2, limit=5.0).data
+    with pytest.raises(AssertionError, match="within 5 standard errors"):
+        within("(W2)", 5.1, limit=5.0)
 
 
 def test_means_over_samples_are_compared_in_standard_errors():

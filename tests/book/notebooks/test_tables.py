@@ -1,7 +1,5 @@
 """Tables are Markdown with right-aligned numbers; a value has the two digits of its error."""
 
-import pytest
-
 from attention_book.notebooks import tables
 
 
@@ -13,9 +11,3 @@ def test_a_value_and_its_error_have_two_digits_of_the_error():
 
 def test_a_table_aligns_numbers_to_the_right():
     assert tables.table(["$N$", "a"], [["10", 0.5]]).data == "| $N$ | a |\n|:---|---:|\n| 10 | 0.5 |"
-
-
-def test_a_sampled_check_fails_beyond_its_limit():
-    assert "within 1.2 standard errors" in tables.agrees("(W2)", 1.2).data
-    with pytest.raises(AssertionError, match="wanted at most 5"):
-        tables.agrees("(W2)", 5.1)

@@ -22,7 +22,7 @@ def roots_of_n2(patterns, beta: float) -> np.ndarray:
 
 
 def multipliers_against_jacobian(patterns, beta: float, gamma: float) -> float:
-    """How far from singular the Jacobian (B12) minus a root of (N2) is at the silent state, at most."""
+    """Return the largest distance from singular of the Jacobian (B12) minus a root of (N2) at the silent state."""
     silent = dmft.dynamics(patterns, beta=beta, gamma=gamma, epsilon=0.0)
     size = patterns.window * patterns.features
     zero = dmft.window_from_attention(silent, jnp.zeros((patterns.window, patterns.features)), slot=0)
@@ -32,7 +32,7 @@ def multipliers_against_jacobian(patterns, beta: float, gamma: float) -> float:
 
 
 def oscillating(patterns, betas, gamma: float, steps: int, seed: int) -> np.ndarray:
-    """Whether runs without positions end in motion: (betas, sizes of the disturbance, four of each)."""
+    """Truth values, does a run without positions end in motion: (betas, sizes of the disturbance, four of each)."""
     sizes = np.array([1e-6, 0.01, 0.1, 0.3, 1.0])
     shape = len(betas), len(sizes), 4
     cases = dmft.dynamics(patterns, beta=np.broadcast_to(betas[:, None, None], shape), gamma=gamma, epsilon=0.0)

@@ -186,7 +186,7 @@ class Flips:
         return np.array(variation), np.array(information)
 
     def later(self, copies: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
-        """What single words tell at least, and the share of pairs that differ with common random numbers."""
+        """Lower bound from single words, and the share of pairs that differ with common random numbers."""
         here, pairs = self._pairs(copies, beta)
         keys = jax.random.split(jax.random.key(self.run_seed + 7), (self.histories, 2))
         alone = [self._by_one_word(here, pair, key[0]) for pair, key in zip(pairs, keys, strict=True)]
@@ -269,6 +269,6 @@ def size_table(by_size, sites: int):
 
 
 def counted(found) -> str:
-    """How often each regime occurs."""
+    """Numbers of runs in each regime."""
     names, numbers = np.unique(found.regime, return_counts=True)
     return ", ".join(f"{plotting.REGIMES[kind]} {number}" for kind, number in zip(names, numbers, strict=True))

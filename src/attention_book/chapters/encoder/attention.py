@@ -10,7 +10,7 @@ import xarray as xr
 from attention_book import plotting, results
 from attention_book.experiments import encoded_inputs
 from attention_book.experiments import encoded_reading as reading
-from attention_book.notebooks.tables import signed, table, with_error
+from attention_book.notebooks.tables import averaged, signed, table, with_error
 from statmech_attention.plotting.style import MUTED
 
 CHANGED = {
@@ -144,7 +144,7 @@ class Attention:
         plotting.label_panels([left, right])
 
     def claims_table(self):
-        """What attention adds, and gains, with Student's 95 % intervals over splits."""
+        """Points that attention adds, and gains, with Student's 95 % intervals over splits."""
         rows = {
             "attention adds": (self.adds, "validation", None),
             "gain": (self.gain, "validation", None),
@@ -189,7 +189,9 @@ class Attention:
         for name, of in self.accuracies().items():
             if name != "uniform":
                 said = name.replace("narrow", f"$N$ = {self.narrow:g}")
-                lines.append([said, *(_mean(of[task]) if task in of else "" for task in self.tasks)])
+                lines.append(
+                    [said, *(averaged(100 * np.asarray(of[task], float)) if task in of else "" for task in self.tasks)]
+                )
         return table(["% accurate", *(reading.NAMES[task] for task in self.tasks)], lines)
 
     def width_figure(self) -> None:
@@ -252,7 +254,7 @@ class Attention:
         return sum(width == self.narrow for width in places), len(places)
 
     def likeness(self) -> dict[str, float]:
-        """What the paths of the stored split have in common, in percent of mean squares; their effective number."""
+        """Shares that paths of the stored split have in common, in percent of mean squares; their effective number."""
         stored = self.stored()
         inputs = np.asarray(stored.train.values, float)  # sentences, paths, features
         centred = inputs - inputs.mean(axis=0)
@@ -369,9 +371,3 @@ def _interval(one: reading.Difference) -> str:
     return (f"{one.mean:+.1f} ± {one.half:.1f}{few}" if len(one.each) > 1 else f"{one.mean:+.1f}{few}").replace(
         "-", "−"
     )
-
-
-def _mean(values) -> str:
-    """Mean and standard error over splits, in percent."""
-    mean, error = plotting.mean_and_error(100 * np.asarray(values, float))
-    return f"{mean:.1f} ± {error:.1f}" if len(values) > 1 else f"{mean:.1f}"

@@ -1,4 +1,4 @@
-"""Which heads to keep: weights of kernels beside the theory, scores of heads, evidence lost; recorded."""
+"""Choices of heads to keep: weights of kernels beside the theory, scores of heads, evidence lost; recorded."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
 from attention_book.experiments import importances
-from attention_book.notebooks.tables import table
+from attention_book.notebooks.tables import averaged, signed, table
 from statmech_attention.plotting.style import MUTED
 
 NETWORKS = {"flat": 72, "deep": 24}
@@ -116,7 +116,10 @@ class Heads:
     def accuracy_table(self):
         """Accuracies with all heads, means over splits."""
         lines = [
-            [f"{network}, {WHOLE[way]}", *(_mean(right) for right in self.whole[network, way].values())]
+            [
+                f"{network}, {WHOLE[way]}",
+                *(averaged(100 * np.asarray(right).mean(axis=1)) for right in self.whole[network, way].values()),
+            ]
             for network in NETWORKS
             for way in WHOLE
         ]
@@ -127,7 +130,7 @@ class Heads:
         lines = []
         for claim in self.CLAIMS:
             apart = self.outcome(claim)
-            cells = [f"{100 * one.mean:+.1f} ± {100 * one.error:.1f}".replace("-", "−") for one in apart.values()]
+            cells = [f"{signed(100 * one.mean)} ± {100 * one.error:.1f}" for one in apart.values()]
             lines.append([claim, *cells, f"{sum(one.sure for one in apart.values())} of {len(apart)}"])
         return table(["points", *(reading.NAMES[task] for task in self.chosen), "above zero"], lines)
 
@@ -212,12 +215,6 @@ class Heads:
         assert cut["greedy"] > cut["both"] + 5
 
 
-def _mean(right) -> str:
-    """Mean and standard error over splits, in percent."""
-    each = 100 * np.asarray(right).mean(axis=1)
-    return f"{each.mean():.1f}" + (f" ± {each.std(ddof=1) / np.sqrt(len(each)):.1f}" if len(each) > 1 else "")
-
-
 class EvidenceLost:
     """Rank correlations of trained networks: the score "either" and the evidence lost, with the drop in accuracy."""
 
@@ -244,9 +241,8 @@ class EvidenceLost:
             for kind, said in (("evidence lost", "evidence lost"), ("theory, either", "score “either”"))
         ]
         apart = [self.apart(within=within) for within in (False, True)]
-        lines.append(
-            ["difference", *(f"{one.value:+.2f} [{one.low:+.2f}, {one.high:+.2f}]".replace("-", "−") for one in apart)]
-        )
+        ends = ([signed(number, 2) for number in (one.value, one.low, one.high)] for one in apart)
+        lines.append(["difference", *(f"{value} [{low}, {high}]" for value, low, high in ends)])
         return table(["rank correlation with the drop (one-sided $p$)", "all heads", "within layers"], lines)
 
     def files(self):

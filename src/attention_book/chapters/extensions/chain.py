@@ -20,7 +20,7 @@ SKIP = (sma.SkipHeads(1), 2)  # of the small problem: a skip with one head, belo
 
 
 def layers_drawn():
-    """How layers of four kinds make effective weights of those above them."""
+    """Draw the effective weights that layers of four kinds make of those above them."""
     figure, panels = plotting.new_figure(1, 4, figsize=(6.6, 2.3), width_ratios=(5, 3.4, 3.4, 3.4))
     kinds = (("two heads", 2, False), ("beside a skip", 3, True), ("linear block", 1, False), ("outputs", 3, False))
     for panel, (name, count, keeps) in zip(panels, kinds, strict=True):
@@ -224,12 +224,18 @@ def _left_out(U, B, W, width):
     return ((len(U) + len(W) + 1) * np.linalg.slogdet(schur)[1] + len(W) * np.linalg.slogdet(U)[1]) / width
 
 
+def shared_noise(seed: int, paths: int) -> tuple[np.ndarray, np.ndarray]:
+    """52 examples and their labels: the first path sees label and noise, the last one the same noise alone."""
+    random, labels = np.random.default_rng(seed + 1), np.where(np.arange(52) % 2, 1.0, -1.0)
+    inputs, noise = 0.3 * random.normal(size=(52, paths, 4)), random.normal(size=52)
+    inputs[:, 0, 0] += labels + noise
+    inputs[:, -1, 0] += noise
+    return inputs, labels
+
+
 def small_problem(seed: int, temperature: float, width: float = 8):
     """Twelve examples seen along four paths: one sees label and noise, one the same noise alone; and test inputs."""
-    random, labels = np.random.default_rng(seed + 1), np.where(np.arange(52) % 2, 1.0, -1.0)
-    inputs, noise = 0.3 * random.normal(size=(52, 4, 4)), random.normal(size=52)
-    inputs[:, 0, 0] += labels + noise
-    inputs[:, 3, 0] += noise
+    inputs, labels = shared_noise(seed, paths=4)
     return sma.Problem(inputs[:12], labels[:12], width=width, temperature=temperature, layers=SKIP), inputs[12:]
 
 

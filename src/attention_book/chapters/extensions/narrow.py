@@ -11,6 +11,7 @@ import scipy.stats
 
 import statmech_attention as sma
 from attention_book import plotting, results
+from attention_book.chapters.extensions.chain import shared_noise
 from attention_book.experiments import reading
 from attention_book.notebooks.tables import table
 from attention_book.temperatures import compare
@@ -22,10 +23,7 @@ EXAMPLES, MARKOV_HEAT, IMAGE_HEAT = 100, 0.01, 0.5
 
 def small_problem(seed: int, temperature: float):
     """Two paths: one sees the label and a noise, the other the same noise alone."""
-    random, labels = np.random.default_rng(seed + 1), np.where(np.arange(52) % 2, 1.0, -1.0)
-    inputs, noise = 0.3 * random.normal(size=(52, 2, 4)), random.normal(size=52)
-    inputs[:, 0, 0] += labels + noise
-    inputs[:, 1, 0] += noise
+    inputs, labels = shared_noise(seed, paths=2)
     return sma.Problem(inputs[:12], labels[:12], width=np.inf, temperature=temperature, layers=(2,))
 
 

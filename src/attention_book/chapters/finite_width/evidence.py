@@ -9,7 +9,7 @@ import xarray as xr
 
 import statmech_attention as sma
 from attention_book import experiments, plotting
-from attention_book.notebooks.tables import table, with_error
+from attention_book.notebooks.tables import signed, table, with_error
 from attention_book.temperatures import difference
 from statmech_attention import sampling
 
@@ -21,14 +21,8 @@ CRITERIA = {
 }
 
 
-def over_draws(values) -> tuple[Any, Any]:
-    """Mean over draws of data and heads, and its standard error."""
-    values = np.asarray(values, float)
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
-
-
 def written(values, *, sign: bool = False) -> str:
-    return with_error(*over_draws(values), sign=sign)
+    return with_error(*plotting.mean_and_error(values), sign=sign)
 
 
 def temperature_figure(found) -> None:
@@ -38,8 +32,10 @@ def temperature_figure(found) -> None:
     for panel, column, label in zip(
         panels, ("log_evidence", "accuracy"), (r"$\ln p(Y)$", "test accuracy"), strict=True
     ):
-        shown = {f"$N$ = {width}": over_draws(found[column].sel(width=width)) for width in found.width.values}
-        shown["GP limit"] = over_draws(found[f"gp_{column}"])
+        shown = {
+            f"$N$ = {width}": plotting.mean_and_error(found[column].sel(width=width)) for width in found.width.values
+        }
+        shown["GP limit"] = plotting.mean_and_error(found[f"gp_{column}"])
         curves, errors = ({name: one[part] for name, one in shown.items()} for part in (0, 1))
         plotting.over_temperatures(temperatures, curves, errors=errors, mark=True, axes=panel)
         panel.set_ylabel(label)
@@ -124,9 +120,7 @@ class ManyPaths:
         facts |= {
             f"{paths}_{width}": self.error("theory", paths, width) for paths, width in ((1, 10), (72, 10), (72, 3))
         }
-        facts |= {
-            f"72_{width}_after": f"{self.error('corrected', 72, width):+.1f}".replace("-", "−") for width in (3, 10)
-        }
+        facts |= {f"72_{width}_after": signed(self.error("corrected", 72, width)) for width in (3, 10)}
         return facts | {"few": float(abs(self.after[self.few]).max())}
 
     def assert_as_written(self) -> None:
@@ -193,7 +187,7 @@ class Choices:
         return self.accuracy[self.draws, width, self.evidence[:, width].argmax(axis=1)]
 
     def facts(self) -> dict:
-        first, last = over_draws(self.evidence[:, 0] - self.evidence[:, -2]), self.at_chosen(0)
+        first, last = plotting.mean_and_error(self.evidence[:, 0] - self.evidence[:, -2]), self.at_chosen(0)
         flat, rights = self.evidence.reshape(len(self.draws), -1), self.accuracy.reshape(len(self.draws), -1)
         both = rights.max(axis=1) - rights[self.draws, flat.argmax(axis=1)]
         few = self.found.effective_size < sampling.diagnostics.SMALLEST_EFFECTIVE_SIZE

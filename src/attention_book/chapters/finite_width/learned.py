@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 import statmech_attention as sma
 from attention_book import plotting
 from attention_book.experiments.learned import HARDNESSES, TASK, log_prior, problem_at, random_start, seen
+from attention_book.notebooks import tables
 from attention_book.temperatures import Difference, difference
 from statmech_attention.training import LearnedAttention, attention_evidence, learn_attention
 
@@ -149,16 +150,16 @@ def by_hardness(found: xr.Dataset, width: float) -> dict[str, np.ndarray]:
     }
 
 
-def table(found: xr.Dataset) -> str:
+def table(found: xr.Dataset):
     """Markdown table of chances and accuracies by width."""
     heads = ["", "successes", "chance (95 %)", "accuracy of successes", "designed heads"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    rows = []
     for width in found.width.values:
         count, climbs, (low, high) = chance(found, width)
         mean, fixed = np.nanmean(of_successes(found, width)), designed(found, width).mean()
-        row = [_name(width), f"{count} of {climbs}", f"{low:.2f} to {high:.2f}", f"{mean:.3f}", f"{fixed:.3f}"]
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines)
+        chances = f"{count} of {climbs}", f"{low:.2f} to {high:.2f}"
+        rows.append((_name(width), *chances, f"{mean:.3f}", f"{fixed:.3f}"))
+    return tables.table(heads, rows)
 
 
 def many_parameters(examples: int, width: float, seed: int, steps: int) -> dict[str, float]:

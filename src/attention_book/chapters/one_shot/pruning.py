@@ -18,12 +18,6 @@ _PRINTED = np.array([81.8, 83.0, 79.5, 75.4, 76.0, 76.5, 74.3, 74.9])
 _LOOKS = {"score, either": "theory, either", "score, both": "theory, both", "Taylor, 600": "Taylor"}
 
 
-def said(values, digits: int = 0) -> str:
-    """Mean and standard error."""
-    mean, error = plotting.mean_and_error(values)
-    return f"{mean:.{digits}f} ± {error:.{digits}f}"
-
-
 def interval(values, digits: int = 0) -> str:
     """Mean with Student's 95 % interval."""
     one = importances.pooled(values, bounds=(-np.inf, np.inf))
@@ -147,7 +141,7 @@ def choices_table(heads: Heads):
         cells = [heads.picks.get(name, name)]
         for group in heads.groups:
             apart = heads.costs[group, name] - heads.costs[group, "any pair"]
-            cells += [said(heads.costs[group, name]), "" if name == "any pair" else interval(apart)]
+            cells += [tables.averaged(heads.costs[group, name], 0), "" if name == "any pair" else interval(apart)]
         rows.append(cells)
     return tables.table(head, rows)
 
@@ -165,7 +159,8 @@ def keep_choices(heads: Heads, published: bool) -> None:
         for short, bound in (("any", "any pair"), ("best", "cheapest pair")):
             pages.glue(f"prune_{key}_{short}", f"{np.mean(heads.costs[group, bound]):.0f}")
         pages.glue(f"prune_{key}_gain", interval(heads.costs[group, name] - heads.costs[group, "any pair"]))
-        pages.glue(f"prune_{key}_outside", said(over(heads.groups[group], heads.picked(name, heads.outside))))
+        outside = over(heads.groups[group], heads.picked(name, heads.outside))
+        pages.glue(f"prune_{key}_outside", tables.averaged(outside, 0))
     pages.glue("prune_outside", heads.outside)
     # The rules of workflow/ten_epochs.yaml.
     half = plotting.mean_and_error(heads.costs[TEN, name] - heads.costs[TEN, "any pair"] / 2)
@@ -339,7 +334,7 @@ class Refitted:
             ("after", self.after, np.mean),
             ("best", self.after, np.min),
         ):
-            pages.glue(f"prune_refit_{name}", said([take(one) for one in costs.values()]))
+            pages.glue(f"prune_refit_{name}", tables.averaged([take(one) for one in costs.values()], 0))
         pages.glue("prune_refit_either", interval(self.spared["score, either"]))
         whole = [100 * float(one["whole_refitted"] - one["whole_cut"]) for one in self.records.values()]
         pages.glue("prune_refit_whole", interval(whole, 1))
@@ -354,7 +349,7 @@ class Refitted:
         pages.glue("prune_refit_second", second)
         seconds = [float((one["seconds"][:, 1] / one["seconds"][:, 0]).median()) for one in self.records.values()]
         operations = [float(one["flops"][1] / one["flops"][0]) for one in self.records.values()]
-        pages.glue("prune_refit_seconds", said(100 * (1 - np.array(seconds))))
+        pages.glue("prune_refit_seconds", tables.averaged(100 * (1 - np.array(seconds)), 0))
         pages.glue("prune_refit_flops", f"{100 * (1 - np.mean(operations)):.0f}")
 
 

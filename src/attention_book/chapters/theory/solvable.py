@@ -10,6 +10,7 @@ from IPython.display import Markdown
 
 import statmech_attention as sma
 from attention_book import plotting
+from attention_book.notebooks.tables import table
 from statmech_attention import sampling
 from statmech_attention.compiling import quick_jit
 from statmech_attention.theory.solvable import SolvableModel
@@ -29,12 +30,6 @@ class Outcomes(NamedTuple):
     order_parameter: np.ndarray
     accuracy: np.ndarray
     squared_error: np.ndarray
-
-
-def table(columns, rows) -> Markdown:
-    """A Markdown table, numbers to the right."""
-    lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
-    return Markdown("\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)]))
 
 
 @quick_jit()
