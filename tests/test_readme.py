@@ -63,7 +63,9 @@ def book(tmp_path, monkeypatch):
             CacheBundleIn(nb=notebook, uri=str(page)), check_validity=False, overwrite=True
         )
 
-    put_out("hidden_markov/theory", row("2(c)", "yes"), row("10", "late"))
+    draws = {"application/papermill.record/text/plain": "10"}
+    glued = v4.new_output("display_data", draws, metadata={"scrapbook": {"name": "hmc_draws"}})
+    put_out("hidden_markov/theory", glued, row("2(c)", "yes"), row("10", "late"))
     put_out("other", row("2(a), 2(b)", "within 0.6 points", recorded=True))
     return tmp_path, put_out
 
@@ -81,7 +83,7 @@ def test_the_blocks_are_written_and_the_rest_is_left_alone(book, monkeypatch, ca
     assert run(monkeypatch, root) == 0
     text = (root / "README.md").read_text()
     assert text.startswith("# Title\n") and text.endswith("\nThe end.\n") and "old" not in text
-    assert "theory, over draws of data and random heads." in text
+    assert "theory, over 10 draws of data and random heads." in text
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert table == [
         "| figure of the paper | chapter | command | agreement |",

@@ -6,6 +6,7 @@ writes nothing and fails where the README says something else.
 """
 
 import argparse
+import ast
 import re
 import sys
 from collections import Counter
@@ -38,7 +39,7 @@ def main() -> int:
     text = said = readme.read_text(encoding="utf-8")
     try:
         notebooks = executed(options.root)
-        text = put(text, "figure", figure())
+        text = put(text, "figure", figure(notebooks[PAGE]))
         text = put(text, "agreement", agreement(notebooks))
         text = put(text, "recorded", recorded(options.root / "results"))
     except Unready as error:
@@ -80,12 +81,15 @@ def agreement(notebooks: dict) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows)).replace(" --- ", "---")
 
 
-def figure() -> str:
-    """Return the figure with its caption in Markdown."""
+def figure(notebook) -> str:
+    """Return the figure with its caption, from the executed page that draws it, in Markdown."""
+    glued = {facts["scrapbook"]["name"]: data for data, facts in _outputs(notebook) if "scrapbook" in facts}
+    # A value that is glued without being shown has a prefix before its kind.
+    draws = ast.literal_eval(glued["hmc_draws"]["application/papermill.record/text/plain"])
     return (
         f"![Test accuracy against width: theory, and three Gaussian-process limits]({PICTURE})\n\n"
         "*Figure 2(c) of [Tiberi, Mignacco, Irie, Sompolinsky (NeurIPS 2024)](https://arxiv.org/abs/2405.15926), "
-        "theory, over draws of data and random heads.*"
+        f"theory, over {draws} draws of data and random heads.*"
     )
 
 
