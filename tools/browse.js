@@ -9,7 +9,10 @@ window.look = {
     if (window.plotlyLoaded) await window.plotlyLoaded;
     const raw = [...document.querySelectorAll(".math")].filter(one => !one.querySelector("mjx-container"));
     const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror")];
-    return [...raw.map(one => "formula left raw: " + one.textContent.trim().slice(0, 80)),
+    // A letter that this MathJax has no drawing of is one of the machine's own fonts; tools/lighter.py leaves some out.
+    const lacking = [...document.querySelectorAll("mjx-container svg text")].filter(one => one.textContent.trim());
+    return [...lacking.map(one => "a formula's letter without a drawing: " + one.textContent),
+            ...raw.map(one => "formula left raw: " + one.textContent.trim().slice(0, 80)),
             ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
   },
 

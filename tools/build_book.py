@@ -11,6 +11,7 @@ from pathlib import Path
 
 import yaml
 from compiled import cores, share, share_cores
+from lighter import MATHJAX, lighten, mathjax
 from page_notebooks import address, export, launch
 from tqdm import tqdm
 
@@ -22,11 +23,8 @@ PAGE_MEMORY = 2 * 2**30  # bytes
 # What executed pages may read, and what else the book is made from.
 READ = ("constraints", "src", "results")
 SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
-MATHJAX = "tex-svg-full.js"
 SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
-# An icon of the theme's script: its name, and in the list its other names.
-ICON = re.compile(r'"?([\w-]+)"?:\[\d+,\d+,\[([^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
 
@@ -91,30 +89,19 @@ def _build(build: Path, jobs: int, log) -> list[str]:
     branch = settings["repository"]["branch"]
     launch(settings, where)
     status, complaints = _watch(_command(settings, pages.folder), environment, log)
-    drop_icons(build / "html")
+    lighten(build / "html")
     export(ROOT, list(pages.notebooks), build, where, branch)
     return complaints or [f"Sphinx ended with status {status}."] if status else []
-
-
-def drop_icons(html: Path) -> None:
-    """Leave out the icons that no page shows: 1.4 of the theme's 1.5 MB."""
-    script = html / "_static" / "scripts" / "fontawesome.js"
-    used = {name for page in html.rglob("*.html") for name in re.findall(r"fa-([\w-]+)", page.read_text("utf-8"))}
-
-    def kept(icon: re.Match) -> str:
-        return icon[0] if {icon[1], *re.findall(r'"([\w-]+)"', icon[2])} & used else ""
-
-    script.write_text(ICON.sub(kept, script.read_text("utf-8")), "utf-8")
 
 
 def _command(settings: dict, cache: Path) -> list[str]:
     """Return Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
-    # What pages load, from the book's own files: Plotly only where a page asks, since it is large;
-    # MathJax with its letters as drawings, since browsers refuse fonts to pages opened as files.
+    # What pages load, from the book's own files: Plotly only where a page asks, since it is large.
+    mathjax(ROOT / "_build" / MATHJAX)
     settings["sphinx"]["config"]["html_static_path"] = [
         str(resources.files("plotly") / "package_data" / "plotly.min.js"),
-        str(resources.files("sphinx-mathjax-offline") / "static" / "mathjax" / MATHJAX),
+        str(ROOT / "_build" / MATHJAX),
     ]
     settings["sphinx"]["config"]["mathjax_path"] = MATHJAX
     # Named from where the settings are, and the copy is elsewhere.

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 from bs4 import BeautifulSoup, Tag
+from lighter import weight
 
 ROOT = Path(__file__).resolve().parents[1]
 # What is on a page if something went wrong, as CSS selectors.
@@ -24,6 +25,7 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
+HEAVY, INTERACTIVE = 2.0, 4.0  # at most: megabytes of a page, and of one with sliders (Plotly not counted)
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
 STILTED = {
@@ -63,6 +65,7 @@ def check(root: Path) -> tuple[int, int, list[str]]:
         article = page.select_one("article") or page
         figures += len(article.select("figure"))
         found = [*_broken(article), *_images(article, path), *_links(article, path, built), *_missing(root, name, page)]
+        found += _heavy(path, page)
         found += [*_stilted(article), *(_long(article) if name in read else ())]
         problems += [f"{name}: {problem}" for problem in found]
     return len(names), figures, problems
@@ -115,6 +118,12 @@ def _long(article: Tag):
         yield f"{figures} figures, at most {FIGURES}"
     for tag in article.select(".tag_remove-input .cell_output pre, .tag_hide-input .cell_output pre"):
         yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
+
+
+def _heavy(path: Path, page: BeautifulSoup):
+    most = INTERACTIVE if page.select_one("article input[type=range], article .js-plotly-plot") else HEAVY
+    if (megabytes := weight(path, page) / 1e6) > most:
+        yield f"{megabytes:.1f} MB with all that it loads, at most {most:g}"
 
 
 def _stilted(article: Tag):

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 from browse import Unavailable, chromium, opened
 from bs4 import BeautifulSoup, Tag
 from check_book import ROOT, page_names
+from lighter import MATHJAX
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
@@ -117,7 +118,7 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     whole = BeautifulSoup(start, "html.parser")
     first = names[0]
     formulas = next((name for name, page in pages.items() if "window.MathJax" in str(page.head)), first)
-    scripts = [one for one in pages[formulas].head.select("script") if re.search("window.MathJax|tex-svg", str(one))]
+    scripts = [one for one in pages[formulas].head.select("script") if re.search(f"window.MathJax|{MATHJAX}", str(one))]
     head = [(first, one) for one in pages[first].head.select("title, link[rel=stylesheet]")]
     for name, one in [*head, *((formulas, one) for one in scripts)]:
         one = copy.copy(one)
