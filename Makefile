@@ -45,7 +45,7 @@ check: venv  ## look over the built book and what the README takes from it
 browse: venv  ## look at every page of the built book in Chromium, if there is one: desk and phone, light and dark
 	@$(python) tools/browse.py
 
-pdf: venv  ## print the built book as one PDF with Chromium, and link it from the first page
+pdf: venv  ## print the part of the built book to be read as one PDF with Chromium, and link it from the first page
 	@$(python) tools/print_book.py
 
 readme: book  ## write what the README takes from the built book

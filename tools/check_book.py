@@ -124,7 +124,8 @@ def _long(article: Tag):
 
 
 def _heavy(path: Path, page: BeautifulSoup):
-    most = INTERACTIVE if page.select_one("article input[type=range], article .js-plotly-plot") else HEAVY
+    slider = page.select_one("article input[type=range]") or page.find("script", string=re.compile("plotly"))
+    most = INTERACTIVE if slider else HEAVY
     if (megabytes := weight(path, page) / 1e6) > most:
         yield f"{megabytes:.1f} MB with all that it loads, at most {most:g}"
 

@@ -1,6 +1,6 @@
-"""Print the built book as one PDF with Chromium, in the order of the contents, without LaTeX.
+"""Print the part of the built book that is made to be read as one PDF with Chromium, without LaTeX.
 
-The articles of all pages stand in one document, so that links between pages lead to pages of the
+The articles of its pages, after a list of them, stand in one document, so that links between pages lead to pages of the
 PDF. Folded code is left out; figures with a slider are pictures.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from browse import Unavailable, chromium, opened
 from bs4 import BeautifulSoup, Tag
-from check_book import ROOT, page_names
+from check_book import ROOT, page_names, reading
 from lighter import MATHJAX
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
@@ -35,6 +35,10 @@ PAPER = {
     "tagged": True,
     "outline": True,
 }
+WIDTH = 659  # of A4 between the margins, in pixels
+CUT = """width => [...document.querySelectorAll("article :is(mjx-container > svg, img, table, pre)")]
+  .filter(one => one.getBoundingClientRect().right > width + 2)
+  .map(one => `${one.closest("article").id}: ${one.tagName} ${(one.alt || one.textContent).trim().slice(0, 60)}`)"""
 STYLE = """
 html, body { background: white; overflow: visible; height: auto; }
 article.bd-article { padding: 0; break-before: page; }
@@ -52,6 +56,7 @@ figcaption, figcaption .caption-text { color: #222; font-weight: 400; font-size:
 div.math mjx-container > svg { max-width: 100%; }
 img { max-width: 100%; max-height: 8.6in; width: auto; height: auto; }
 a { text-decoration: none; }
+nav li { margin: 0.3em 0; }
 """
 
 
@@ -62,7 +67,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     try:
-        path = print_book(options.html, page_names(ROOT))
+        path = print_book(options.html, [page_names(ROOT)[0], *reading(ROOT)])
     except Unavailable as reason:
         print(f"print_book: skipped, {reason}")
         return 0
@@ -98,6 +103,10 @@ async def _print(address: str, path: Path) -> None:
     async with chromium() as browser, opened(browser, address) as (page, faults):
         if wrong := [*await page.evaluate("look.ready()"), *faults]:
             raise RuntimeError(f"the book cannot be printed: {'; '.join(wrong[:5])}")
+        await page.emulate_media(media="print")
+        await page.set_viewport_size({"width": WIDTH, "height": 900})
+        if cut := await page.evaluate(CUT, WIDTH):
+            raise RuntimeError(f"wider than the paper: {'; '.join(cut[:5])}")
         await page.pdf(path=path, **PAPER)
 
 
@@ -130,6 +139,14 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     whole.head.append(style)
     for name, page in pages.items():
         whole.body.append(_article(page.select_one("article"), html, name, names))
+    contents = whole.new_tag("nav")
+    for article in whole.select("article")[1:]:
+        if title := article.select_one("h1"):
+            link = whole.new_tag("a", href=f"#{article['id']}")
+            link.string = title.get_text(strip=True)
+            contents.append(whole.new_tag("li"))
+            contents.contents[-1].append(link)
+    whole.select_one("article").append(contents)
     return whole
 
 
@@ -138,7 +155,7 @@ def link(page: Path, html: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if LINK not in text:
         depth = "../" * (len(page.relative_to(html).parts) - 1)
-        said = f'<p id="{LINK}"><a href="{depth}{PRINTED}">The whole book as a PDF</a></p>'
+        said = f'<p id="{LINK}"><a href="{depth}{PRINTED}">The book as a PDF</a></p>'
         page.write_text(re.sub(r"</h1>", lambda found: found[0] + said, text, count=1), encoding="utf-8")
 
 
