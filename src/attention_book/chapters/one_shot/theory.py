@@ -184,14 +184,14 @@ def ratios(swept, found):
             across = P / swept[name]["width"].values
             style: dict[str, Any] = dict(fmt="o-", color=shade, markersize=4)
             mean, error = plotting.mean_and_error(100 * per_network(swept[name], one["gain"].sel(examples=P)))
-            upper.errorbar(across, mean, error, label=f"$P$ = {P}", **style)
+            upper.errorbar(across, mean, error, **style)
             mean, error = plotting.mean_and_error(per_network(swept[name], 10 ** one["departure"].sel(examples=P)))
-            lower.errorbar(across, mean, error, **style)
+            lower.errorbar(across, mean, error, label=f"$P$ = {P}", **style)
         upper.set(title=name, xscale="log")
         upper.axhline(0, color="0.7", linewidth=0.8, zorder=0)
-        upper.legend()
         lower.set(xlabel="$P/N$", yscale="log", yticks=(0.1, 0.3, 1, 3), yticklabels=("0.1", "0.3", "1", "3"))
         lower.yaxis.set_minor_locator(NullLocator())
+        lower.legend(loc="lower right")
     axes[0, 0].set_ylabel("gain in points")
     axes[1, 0].set_ylabel("departure of $U$")
 
