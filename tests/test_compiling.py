@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampling import problem
 
 import statmech_attention
 import statmech_attention as sma
-from sampling import problem
 from statmech_attention import compiling
 from statmech_attention.compiling import map_factorisations, quick_jit
 
