@@ -143,7 +143,7 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     for article in whole.select("article")[1:]:
         if title := article.select_one("h1"):
             link = whole.new_tag("a", href=f"#{article['id']}")
-            link.string = title.get_text(strip=True)
+            link.string = " ".join(title.get_text().split())
             contents.append(whole.new_tag("li"))
             contents.contents[-1].append(link)
     whole.select_one("article").append(contents)
