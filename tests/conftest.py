@@ -28,6 +28,8 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+# A tenth of the time of tracing would go into looking for garbage among all that was compiled.
+gc.set_threshold(100_000, 20, 100)
 # In arrays over (examples, paths, ...) an axis that is silently stretched is the bug to expect.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
