@@ -166,7 +166,16 @@ class HiddenMarkov:
         train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
         train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
         attention = attention_from_products(self.heads(heads_key) if products is None else products)
-        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
+        token = {"first": 0, "last": self.length}.get(readout, readout) if isinstance(readout, str | int) else None
+        one = checks.is_whole(token, 0) and token <= self.length
+        seen, seen_test = (
+            attentioned_inputs(
+                data.inputs,
+                _of_one_query(attention.products, data.inputs, token) if one else attention,
+                readout=readout,
+            )
+            for data in (train, test)
+        )
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
@@ -245,6 +254,16 @@ def _noisy(key, which, states, parallel_noise, perpendicular_noise):
     tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
     positions = jnp.broadcast_to(jnp.eye(length + 1), (examples, length + 1, length + 1))
     return jnp.concatenate([tokens, positions], axis=-1)
+
+
+@quick_jit()
+def _of_one_query(products, inputs, token):
+    """Return attention by products (3), in the last layer that of one query alone: nothing reads the others."""
+    *below, top = products
+    logits = [jnp.einsum("esi,hij,etj->ehst", inputs, one, inputs, optimize="optimal") for one in below]
+    last = jnp.einsum("esi,ehi->ehs", inputs, jnp.einsum("hij,ej->ehi", top, inputs[:, token]))
+    column = jax.nn.softmax(last, axis=-1)[..., None] * jax.nn.one_hot(token, inputs.shape[1], dtype=last.dtype)
+    return (*(jax.nn.softmax(one, axis=-2) for one in logits), column)
 
 
 @quick_jit(effort=0)

@@ -217,6 +217,8 @@ def test_digits_decode_and_altered_unpacked_files_are_named(copied, offline, nam
     assert len(images.pixels) == 70000 and images.names[0] == "train/0" and images.names[19] == "test/9"
     assert images.starts[10] == 60000
     assert images.pixels.mean() / 255 == pytest.approx(grey, abs=1e-3)  # as published for the originals
+    if name == "mnist":  # both are read by the same lines
+        return
     (copied / "decoded" / f"{name}-32-v1.npz").unlink()
     labels = copied / folder / "raw" / "train-labels-idx1-ubyte"
     content = bytearray(labels.read_bytes())
