@@ -166,15 +166,10 @@ class HiddenMarkov:
         train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
         train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
         attention = attention_from_products(self.heads(heads_key) if products is None else products)
-        token = {"first": 0, "last": self.length}.get(readout, readout) if isinstance(readout, str | int) else None
-        one = checks.is_whole(token, 0) and token <= self.length
+        last = isinstance(readout, str) and readout == "last"
         seen, seen_test = (
-            attentioned_inputs(
-                data.inputs,
-                _of_one_query(attention.products, data.inputs, token) if one else attention,
-                readout=readout,
-            )
-            for data in (train, test)
+            attentioned_inputs(one, _of_last_query(attention.products, one) if last else attention, readout=readout)
+            for one in (train.inputs, test.inputs)
         )
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
@@ -257,13 +252,13 @@ def _noisy(key, which, states, parallel_noise, perpendicular_noise):
 
 
 @quick_jit()
-def _of_one_query(products, inputs, token):
-    """Return attention by products (3), in the last layer that of one query alone: nothing reads the others."""
+def _of_last_query(products, inputs):
+    """Return attention by products (3), in the top layer of the last query alone: nothing reads the others."""
     *below, top = products
     logits = [jnp.einsum("esi,hij,etj->ehst", inputs, one, inputs, optimize="optimal") for one in below]
-    last = jnp.einsum("esi,ehi->ehs", inputs, jnp.einsum("hij,ej->ehi", top, inputs[:, token]))
-    column = jax.nn.softmax(last, axis=-1)[..., None] * jax.nn.one_hot(token, inputs.shape[1], dtype=last.dtype)
-    return (*(jax.nn.softmax(one, axis=-2) for one in logits), column)
+    logits.append(jnp.einsum("esi,hij,ej->ehs", inputs, top, inputs[:, -1], optimize="optimal")[..., None])
+    *matrices, column = (jax.nn.softmax(one, axis=-2) for one in logits)
+    return (*matrices, jnp.pad(column, ((0, 0),) * 3 + ((inputs.shape[1] - 1, 0),)))
 
 
 @quick_jit(effort=0)
