@@ -234,7 +234,7 @@ def test_two_chunks_at_most_are_in_memory():
             yield values, np.ones(50)
 
     sma.Problem.of_chunks(made(), layers=(2, 2))
-    assert max(most) == 2 and not alive - {5}
+    assert max(most) <= 2 and not alive - {5}
 
 
 def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):
