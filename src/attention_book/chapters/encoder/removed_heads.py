@@ -7,7 +7,7 @@ from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
 from attention_book.experiments.removed_heads import LAYERS, TAYLOR, THEORY, WEIGHTS
 from attention_book.notebooks.tables import averaged, signed, table
-from attention_book.plotting.style import MUTED
+from statmech_attention.plotting.style import MUTED
 
 WAYS = {
     THEORY: (plotting.COLOURS["theory"], "o", "“both”"),
@@ -71,7 +71,7 @@ class Removed:
         for way, (*_, said) in WAYS.items():
             for place, size in reversed([*enumerate(self.kept)]):
                 mean, half, _ = self.apart(way, reading.RANDOM, size)
-                minus = "" if way == reading.RANDOM else f"{signed(mean)} ± {half:.1f}"
+                minus = "" if way == reading.RANDOM else _interval(mean, half)
                 seconds = f"{self.selection[self.criteria.index(way)]:.0f}" if way in self.criteria else ""
                 heads = 12 * -(-size // 12) if way == LAYERS else size
                 lines.append([said, str(heads), averaged(self.accuracy[way][:, place]), minus, seconds])
@@ -88,6 +88,26 @@ class Removed:
         lines = []
         for said, which in asked.items():
             mean, half, each = self.apart(*which)
-            cells = [f"{signed(one)} ± {around:.1f}" for one, around in each.values()]
-            lines.append([said, *cells, f"{signed(mean)} ± {half:.1f}"])
+            cells = [_interval(*one) for one in each.values()]
+            lines.append([said, *cells, _interval(mean, half)])
         return table(["points", *(reading.NAMES[task] for task in dict.fromkeys(self.task)), "all splits"], lines)
+
+    def facts(self) -> dict:
+        few, more = (int(size) for size in self.kept)
+        facts = dict(splits=len(self.records), tasks=len({*self.task.tolist()}), few=few, more=more)
+        facts |= dict(whole=self.whole.mean(), examples=self.asked[0]["examples"], tests=self.asked[0]["test_examples"])
+        for name, (first, second) in {"random": (THEORY, reading.RANDOM), "layers": (LAYERS, THEORY)}.items():
+            for size in (few, more):
+                facts[f"{name}_{size}"], facts[f"{name}_half_{size}"], _ = self.apart(first, second, size)
+        for way, name in {THEORY: "both", LAYERS: "lowest"}.items():
+            facts |= {f"{name}_{size}": self.accuracy[way][:, place].mean() for place, size in enumerate(self.kept)}
+            for batch in self.timed[0]["batch"].values:
+                saved = 100 * (1 - self.milliseconds(way, batch) / self.milliseconds(None, batch))
+                facts |= {f"{name}_saved_{size}_{batch}": one for size, one in zip((few, more), saved, strict=True)}
+        facts["apart"] = max(float(each["removed_apart"]) for each in self.timed)
+        return {name: int(value) if isinstance(value, int) else float(value) for name, value in facts.items()}
+
+
+def _interval(mean: float, half: float) -> str:
+    """A mean and half of Student's interval, which one split does not have."""
+    return f"{signed(mean)} ± {half:.1f}" if np.isfinite(half) else signed(mean)
