@@ -11,7 +11,7 @@ linear in $x$, up to constants.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -99,7 +99,8 @@ def without_heads(encoder: Encoder, kept) -> Encoder:
         return layer._replace(**entering, output=layer.output._replace(weight=layer.output.weight[:, rows]))
 
     each = [jax.tree.map(lambda one: one[number], encoder.layers) for number in range(len(kept))]  # noqa: B023
-    return replace(encoder, layers=tuple(left(number, layer) for number, layer in enumerate(each)))
+    layers: Any = tuple(left(number, layer) for number, layer in enumerate(each))
+    return replace(encoder, layers=layers)
 
 
 def sentence_embeddings(

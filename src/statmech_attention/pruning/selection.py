@@ -118,9 +118,8 @@ def select_heads(
     _check_numbers(chain, keep, folds, examples)
     _check_inputs(seen)
     selection = _Selection(problem, keep, definition, method, checks.whole("directions", directions), folds)
-    permutations, random = checks.whole("permutations", permutations, 0), checks.whole("seed", seed, 0)
-
-    random = np.random.default_rng(random)
+    permutations = checks.whole("permutations", permutations, 0)
+    random = np.random.default_rng(checks.whole("seed", seed, 0))
     outputs, times = selection.held_out(seen, labels, random)
     hits = right(outputs, labels)
     hits = np.concatenate([hits, hits[:1] - hits[1:]])

@@ -34,7 +34,7 @@ class Removed:
         self.selection = np.median([each["selection_seconds"].values for each in one], axis=0)
         self.criteria = one[0]["criterion"].values.tolist()
 
-    def milliseconds(self, way: str, batch: int):
+    def milliseconds(self, way: str | None, batch: int):
         """Processor time per sentence by number of heads, mean over the tasks timed."""
         if way is None:
             return 1e3 * np.mean([float(each["whole_seconds"].sel(batch=batch)) for each in self.timed])
@@ -94,7 +94,7 @@ class Removed:
 
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
-        facts = dict(splits=len(self.records), tasks=len({*self.task.tolist()}), few=few, more=more)
+        facts: dict = dict(splits=len(self.records), tasks=len({*self.task.tolist()}), few=few, more=more)
         facts |= dict(whole=self.whole.mean(), examples=self.asked[0]["examples"], tests=self.asked[0]["test_examples"])
         for name, (first, second) in {"random": (THEORY, reading.RANDOM), "layers": (LAYERS, THEORY)}.items():
             for size in (few, more):
@@ -106,6 +106,17 @@ class Removed:
                 facts |= {f"{name}_saved_{size}_{batch}": one for size, one in zip((few, more), saved, strict=True)}
         facts["apart"] = max(float(each["removed_apart"]) for each in self.timed)
         return {name: int(value) if isinstance(value, int) else float(value) for name, value in facts.items()}
+
+    def assert_as_written(self) -> None:
+        (few, more), facts = self.kept, self.facts()
+        claims = (THEORY, reading.RANDOM, few), (TAYLOR, THEORY, few)
+        for claim in claims:
+            mean, half, each = self.apart(*claim)
+            assert abs(mean) < half and sum(one > around for one, around in each.values()) < 2
+        for batch in self.timed[0]["batch"].values:
+            assert facts[f"lowest_saved_{more}_{batch}"] > 2 * facts[f"both_saved_{more}_{batch}"] > 0
+            assert facts[f"lowest_saved_{few}_{batch}"] > 2 * facts[f"both_saved_{few}_{batch}"]
+        assert facts["apart"] < 1e-5
 
 
 def _interval(mean: float, half: float) -> str:
