@@ -54,6 +54,10 @@ SOLVE = [  # before anything is compiled
     (lambda: problem(with_nan(XI)), f"attentioned: {FINITE}"),
     (lambda: problem([[[1.0], [2.0, 3.0]]]), "attentioned: wanted real numbers of shape .* got no array"),
     (lambda: problem(XI.astype("float32")), r"attentioned: wanted float64, got float32\. Convert it"),
+    (
+        lambda: problem(sma.AttentionedInputs(jnp.asarray(XI, "float32"), HEADS)),
+        "got float32. Convert inputs and attention bef",
+    ),
     (lambda: problem(1j * XI), "attentioned: wanted real numbers, got complex"),
     (lambda: problem(labels=LABELS[:2]), "labels: wanted the same number in labels .* got 2 and 3"),
     (lambda: problem(labels=LABELS[:, None]), r"labels: wanted shape \(examples\), got \(3, 1\)\. Write np\.ravel"),

@@ -77,7 +77,7 @@ def test_what_is_looked_at_quickly_is_there(records):
     quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
     # The test sets of a pruning take longer, and so do the samples on images; points and selections
     # on an encoder's attention need all their sentences encoded; a learning curve needs its streams.
-    assert makers - quick == {"learning_curve", "points", "pruning", "samples", "selection"}
+    assert makers - quick == {"learning_curve", "points", "pruning", "removed", "samples", "selection"}
 
 
 def test_every_record_says_who_made_it_and_of_what(records):

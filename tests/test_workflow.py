@@ -196,11 +196,11 @@ def test_runs_beside_the_networks_are_jobs(plan, recorded, tmp_path_factory, sta
 def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_path):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / "sentences.yaml").read_text())
-    stages = ("encoder", "points", "selection", "masked")
+    stages = ("encoder", "points", "selection", "masked", "removed")
     runs = {stage: [{**run, "folder": str(tmp_path)} for run in configuration[stage]] for stage in stages}
     found = plan.jobs({**configuration, "folder": str(tmp_path), **runs})
     assert len(found) == sum(map(len, runs.values())) and {job.reason for job in found} == {"not there"}
-    assert found[-1].name == "masked-spam-seed1" and found[-1].stage == "masked"
+    assert found[-1].name == "removed-reviews-seed4" and found[-1].stage == "removed"
     selection = next(job for job in found if job.stage == "selection")
     assert selection.needs == ["encoder-description-entity-seed0"]
     assert found[0].name == "encoder-description-entity-seed0" and "stored=true" in found[0].command

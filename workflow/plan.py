@@ -40,6 +40,7 @@ STAGES = {
     "points": experiments.EncodedPoints,
     "selection": experiments.EncodedSelection,
     "masked": experiments.MaskedEncoder,
+    "removed": experiments.RemovedHeads,
     "many_paths": experiments.ManyPaths,
     "learned": experiments.Learned,
     "dynamics": experiments.Diagram,

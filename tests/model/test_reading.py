@@ -148,6 +148,11 @@ def test_bad_networks_are_refused_and_left_as_they_were():
         sma.attention_from_torch(torch.nn.Linear(WIDTH, 2), INPUTS)
     with pytest.raises(ValueError, match=r"layers: wanted different layers out of 0\.\.0, at least one, got \[1\]"):
         sma.attention_from_torch(model, INPUTS, layers=[1])
+    own = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    with pytest.raises(ValueError, match=r"model: wanted one that takes inputs of shape \(4, 5, 7\) .*AssertionError"):
+        sma.attention_from_torch(own, np.zeros((4, 5, 7)))
+    with pytest.raises(ValueError, match="with arguments mask, got TypeError"):
+        sma.attention_from_torch(own, INPUTS, mask=None)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from statmech_attention.model.features import fitted_features
 
 EXAMPLES, TOKENS, FEATURES, HEADS, USEFUL = 80, 6, 8, 6, (1, 4)
 
@@ -27,9 +28,9 @@ def made(seed, examples, random_labels=False):
     return inputs, [attention_to([0, 3, 1, 2, 3, 5], examples)], labels
 
 
-def posed(inputs, attention, labels, layers=None):
+def posed(inputs, attention, labels, layers=None, temperature=0.1):
     seen = sma.attentioned_inputs(inputs, attention, layers=layers, readout="first")
-    return sma.Problem(seen, labels, width=10, temperature=0.1)
+    return sma.Problem(seen, labels, width=10, temperature=temperature)
 
 
 @pytest.mark.parametrize("method", ["theory", "kernel weights"])
@@ -58,6 +59,68 @@ def test_the_accuracy_is_that_of_new_examples(optimised):
     error = math.hypot(found.accuracy.error, math.sqrt(right * (1 - right) / 1000))
     assert 0.6 < right < 0.95
     assert abs(found.accuracy.mean - right) < 3 * error
+
+
+def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted():
+    """Folds, features, temperatures, heads and predictions by hand, and the columns of the token read alone."""
+    inputs, attention, labels = made(5, 24)
+    columns = attention[0][..., 0]
+    flat = sma.Problem(np.einsum("ehk,ekd->ehd", columns, inputs), labels, width=10, layers=(HEADS,))
+    found = sma.select_heads(flat, keep=2, directions=3, folds=2)
+
+    def best(train, own):
+        features = fitted_features(train, 3)
+        known = sma.Problem(features.of(train), own, width=10)
+        solved = sma.solve_sweep(known, widths=[10], temperatures=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0], tolerance=1e-6)[0]
+        return solved[int(np.argmax(solved.log_evidence()))], features
+
+    seen = posed(inputs, attention, labels).attentioned
+    order = np.random.default_rng(0).permutation(24)
+    place, hits, times = np.zeros(24, int), np.zeros((2, 24)), np.zeros(HEADS)
+    for sign in (-1, 1):
+        place[[number for number in order if labels[number] == sign][1::2]] = 1
+    for fold in range(2):
+        parts = [
+            sma.model.AttentionedInputs(seen.values[chosen], seen.layers) for chosen in (place != fold, place == fold)
+        ]
+        whole, features = best(parts[0], labels[place != fold])
+        kept = np.sort(np.argsort(-np.asarray(whole.head_scores()))[:2])
+        times[kept] += 0.5
+        few = [part.keep_heads((kept.tolist(),)) for part in parts]
+        smaller, own = best(few[0], labels[place != fold])
+        outputs = smaller.predict(own.of(few[1])).mean, whole.predict(features.of(parts[1])).mean
+        hits[:, place == fold] = np.sign(outputs) == labels[place == fold]
+    np.testing.assert_array_equal([found.accuracy.mean, found.accuracy_of_all.mean], hits.mean(axis=1))
+    np.testing.assert_array_equal(found.kept_in_folds, times)
+    assert found.difference.error == pytest.approx(np.std(hits[0] - hits[1], ddof=1) / math.sqrt(24))
+    every = best(seen, labels)[0]
+    assert found.temperature == float(every.temperature) and math.isnan(found.p) and not len(found.tied)
+    np.testing.assert_allclose(found.scores, every.head_scores(), rtol=1e-3)
+
+
+def test_a_tie_where_the_heads_kept_end_is_reported():
+    inputs, attention, labels = made(0, 30)
+    attention = [attention[0][:, [1, 4, 0, 2]]]  # the first two are equal
+    options = {"directions": FEATURES, "folds": 2}
+    known = posed(inputs, attention, labels)
+    assert sma.select_heads(known, keep=1, **options).tied.tolist() == [0, 1]
+    assert sma.select_heads(known, keep=2, **options).tied.tolist() == []
+
+
+def test_permutations_of_labels():
+    """By chance p is 1/4, .., 1, each as often but for ties; with labels that are told it is the least."""
+    options = {"keep": 1, "directions": 2, "folds": 2, "permutations": 3}
+    found = []
+    for seed in range(16):
+        inputs, attention, labels = made(seed, 12, random_labels=True)
+        known = posed(inputs[..., :2], [attention[0][:, :2]], labels)
+        found.append(sma.select_heads(known, seed=seed, **options).p)
+    assert {*found} <= {0.25, 0.5, 0.75, 1.0} and len({*found}) > 1
+    # Mean 0.625 without ties, more with them; 0.28 is the standard deviation of one.
+    assert np.mean(found) > 0.625 - 2.5 * 0.28 / 4
+    assert (
+        sma.select_heads(posed(*made(0, 40)), keep=2, directions=FEATURES, folds=2, permutations=3).p == 0.25
+    )  # folds of both classes
 
 
 def test_labels_that_nothing_tells_are_guessed_at_half():
@@ -107,7 +170,11 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="got the same through all heads.*readout='last'"):
         sma.select_heads(posed(inputs, [causal], labels), keep=2)
     inputs[:, 0] = 1.0  # a token that begins every sequence
-    with pytest.raises(ValueError, match="got the same in all examples"):
-        sma.select_heads(posed(inputs, [causal], labels), keep=2)
+    blind = attention[0].copy()
+    blind[:, 2] = np.eye(TOKENS)  # a head that attends to the same token in every example
+    with pytest.raises(ValueError, match=r"got the same in all examples through heads \[2\]"):
+        sma.select_heads(posed(inputs, [blind], labels), keep=2)
+    with pytest.raises(ValueError, match="permutations: wanted"):
+        sma.select_heads(good, keep=2, permutations=-1)
     with pytest.raises(ValueError, match="problem: wanted a Problem"):
         sma.select_heads(good.attentioned, keep=2)

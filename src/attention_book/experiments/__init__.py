@@ -23,6 +23,7 @@ from attention_book.experiments.networks import experiment_file
 from attention_book.experiments.pruning import Pruning, pruning_samples
 from attention_book.experiments.ratio import Ratio
 from attention_book.experiments.refitted import Refitted
+from attention_book.experiments.removed_heads import RemovedHeads
 from attention_book.experiments.samples import Samples
 from attention_book.experiments.skips import Skips
 from attention_book.experiments.theory import NarrowHeads, Theory

@@ -10,11 +10,12 @@ written as a gate: $u\,\Phi(u)$. For fixed attention $\Omega$, scales $r$ and ga
 linear in $x$, up to constants.
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -48,7 +49,7 @@ class Encoder:
     kind: Float[Array, " width"]  # added to all tokens; BERT adds another vector to the second of two sentences
     norm: Affine  # of the embedding layer
     layers: LayerWeights
-    heads: int = field(metadata={"static": True})  # per layer
+    heads: int = field(metadata={"static": True})  # per layer, before any is removed
     epsilon: float = field(metadata={"static": True})  # added to the variance in a norm
 
     @property
@@ -82,6 +83,36 @@ def through_layers(
     return jax.lax.scan(layer, embeddings, (encoder.layers, head_gates))[1]
 
 
+def without_heads(encoder: Encoder, kept) -> Encoder:
+    """The smaller encoder of the heads kept, `(layers, heads)` of true and false, a tuple of its layers in `layers`.
+
+    Rows of queries, keys and values, and columns of the output, are gone; biases of the output stay.
+    """
+    size = encoder.words.shape[1] // encoder.heads
+
+    def left(number, layer):
+        rows = np.flatnonzero(np.repeat(np.asarray(kept[number], bool), size))
+        entering = {
+            name: Affine(getattr(layer, name).weight[rows], getattr(layer, name).bias[rows])
+            for name in ("query", "key", "value")
+        }
+        return layer._replace(**entering, output=layer.output._replace(weight=layer.output.weight[:, rows]))
+
+    each = [jax.tree.map(lambda one: one[number], encoder.layers) for number in range(len(kept))]  # noqa: B023
+    layers: Any = tuple(left(number, layer) for number, layer in enumerate(each))
+    return replace(encoder, layers=layers)
+
+
+def sentence_embeddings(
+    encoder: Encoder, ids: Int[Array, "examples tokens"], mask: Bool[Array, "examples tokens"]
+) -> Float[Array, "examples width"]:
+    """Mean tokens of an encoder of `without_heads`."""
+    hidden = embedded(encoder, ids)
+    for weights in encoder.layers:
+        hidden = _layer(encoder, weights, None, hidden, mask)[0]
+    return mean_token(hidden, mask)
+
+
 def mean_token(
     hidden: Float[Array, "examples tokens width"], mask: Bool[Array, "examples tokens"]
 ) -> Float[Array, "examples width"]:
@@ -92,14 +123,13 @@ def mean_token(
 
 
 def _layer(encoder, weights, head_gates, hidden, mask):
-    query, key, value = (
-        _heads(_affine(each, hidden), encoder.heads) for each in (weights.query, weights.key, weights.value)
-    )
+    size = hidden.shape[-1] // encoder.heads  # of a head, of which some may have been removed
+    query, key, value = (_heads(_affine(each, hidden), size) for each in (weights.query, weights.key, weights.value))
     attention = _attention(query, key, mask)
     context = jnp.einsum("eshd,ehst->ethd", value, attention)
     if head_gates is not None:
         context = context * head_gates[None, None, :, None]
-    heads_out = _affine(weights.output, context.reshape(hidden.shape))
+    heads_out = _affine(weights.output, context.reshape(*hidden.shape[:2], -1))
     middle, before = _norm(weights.attention_norm, hidden + heads_out, encoder.epsilon)
     units = _affine(weights.inner, middle)
     block_out = _affine(weights.outer, jax.scipy.stats.norm.cdf(units) * units)
@@ -112,8 +142,8 @@ def _attention(query, key, mask):
     return jax.nn.softmax(jnp.where(mask[:, None, :, None], logits, -jnp.inf), axis=-2)
 
 
-def _heads(values, heads: int):
-    return values.reshape(*values.shape[:2], heads, -1)
+def _heads(values, size: int):
+    return values.reshape(*values.shape[:2], values.shape[2] // size, size)
 
 
 def _affine(affine: Affine, values):

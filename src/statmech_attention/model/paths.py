@@ -156,6 +156,11 @@ def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
     """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
     own = value.layers if isinstance(value, AttentionedInputs) else None
+    if own is not None and value.values.dtype == jnp.float32 and jax.config.read("jax_enable_x64"):
+        raise ValueError(
+            f"{name}: wanted float64, got float32. Convert inputs and attention before attentioned_inputs: "
+            "np.asarray(.., float)."
+        )
     values = checks.array(name, value if own is None else value.values, "examples paths features", double=True)
     if own is not None and layers is not None and Chain.of(layers) != value.chain:
         raise ValueError(f"layers: {name} already has layers {own}, got {layers!r}. Leave layers out.")

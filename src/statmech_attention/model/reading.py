@@ -70,7 +70,7 @@ def attention_from_torch(
         first = next(model.parameters(), inputs)
         inputs = inputs.to(first.device, first.dtype if inputs.is_floating_point() else None)
     own = isinstance(model, torch.nn.MultiheadAttention)
-    with _listening(torch, model) as heard:
+    with _listening(torch, model) as heard, _explained(f"inputs of shape {tuple(inputs.shape)}", options):
         model(*(inputs,) * (3 if own else 1), **options)
     if not heard.calls:
         raise ValueError(
@@ -111,7 +111,7 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     if not callable(model) or not hasattr(model, "config"):
         raise ValueError(f"model: wanted a model of transformers, got {type(model).__name__}.")
     torch = sys.modules.get("torch")
-    with nullcontext() if torch is None else torch.no_grad():
+    with nullcontext() if torch is None else torch.no_grad(), _explained("this batch", batch):
         found = model(**batch, output_attentions=True, output_hidden_states=True, return_dict=True)
     attentions, hidden = (getattr(found, name, None) for name in ("attentions", "hidden_states"))
     if not attentions or not hidden or any(one is None for one in attentions):
@@ -124,6 +124,18 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
     if mask is not None and mask.ndim != 2:
         raise ValueError(f"attention_mask: wanted (examples, tokens), got {mask.shape}.")
     return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
+
+
+@contextmanager
+def _explained(what: str, options) -> Iterator[None]:
+    """Name the arguments where a model's own code refuses them."""
+    try:
+        yield
+    except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
+        raise ValueError(
+            f"model: wanted one that takes {what} with arguments {', '.join(options) or 'none'}, "
+            f"got {type(error).__name__}: {error}"
+        ) from error
 
 
 # Arguments of a MultiheadAttention.
