@@ -7,6 +7,7 @@ import numpy as np
 import scipy.optimize
 
 from attention_book import plotting, results
+from attention_book.chapters.dmft.orbits import floquet_multipliers, periodic_orbit
 from attention_book.dynamics import power_spectrum
 from attention_book.experiments import marked
 from statmech_attention import dmft
@@ -64,7 +65,7 @@ class Forced:
         here = dmft.dynamics(self.patterns, beta=float(beta), gamma=float(gamma), epsilon=self.epsilon)
         sharpness, window = gamma / np.sqrt(self.patterns.features), self.patterns.window
         begin = dmft.window_from_attention(here, sharpness * self.epsilon**3 * self.shape[::-1], slot=window - 1)
-        return dmft.floquet_multipliers(here, dmft.periodic_orbit(here, begin, window), window)[0]
+        return floquet_multipliers(here, periodic_orbit(here, begin, window), window)[0]
 
     def critical(self, gamma: float) -> float:
         """Inverse temperature at which the largest multiplier has modulus one."""

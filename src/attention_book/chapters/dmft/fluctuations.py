@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from attention_book import plotting
+from attention_book.chapters.dmft.replicas import fluctuations
 from statmech_attention import dmft
 
 OVERLAPS = ("query", "key", "value", "output")
@@ -76,7 +77,7 @@ class Sizes:
                 run = dmft.simulate(here, key=key, replicas=replicas, copies=times, **options).overlaps.output_words
                 found.append(np.mean((np.asarray(run) - target) ** 2, axis=2)[:, TIMES - 1])
             self.squares[name] = np.array(found)
-            linear = np.asarray(dmft.fluctuations(here, begin, steps=200))
+            linear = np.asarray(fluctuations(here, begin, steps=200))
             self.growth[name] = np.trace(linear, axis1=1, axis2=2) / model.patterns.features  # c_t
 
     def first_step(self) -> float:
@@ -137,7 +138,7 @@ class Statistics:
         self.halves = np.array([_wasserstein(self.exact[row, ::2], self.exact[row, 1::2]) for row in rows])
         quiet = dmft.dynamics(patterns, beta=BETAS[0], gamma=gamma, epsilon=epsilon)
         settled = dmft.advance(quiet, dmft.initial_window(quiet), steps=5000)
-        last = np.asarray(dmft.fluctuations(quiet, settled, steps=600))[-1]
+        last = np.asarray(fluctuations(quiet, settled, steps=600))[-1]
         self.stationary = float(np.sqrt(np.trace(last) / patterns.features))  # times N^(-1/2)
 
     def spread(self, regime: str, place: int | None = None) -> float:
