@@ -14,7 +14,6 @@ numbers out of range and windows whose shape is not the model's. With arrays of 
 """
 
 from statmech_attention.dmft.averages import pair_correlations
-from statmech_attention.dmft.diagrams import Attractors, Bifurcation, attractors, bifurcation_diagram
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.model import Dynamics, dynamics
@@ -31,8 +30,6 @@ from statmech_attention.dmft.patterns import (
 from statmech_attention.dmft.windows import Window, initial_window, window_from_attention, window_from_words
 
 __all__ = [
-    "Attractors",
-    "Bifurcation",
     "Dynamics",
     "LyapunovSpectrum",
     "Onset",
@@ -44,8 +41,6 @@ __all__ = [
     "THRESHOLD",
     "Window",
     "advance",
-    "attractors",
-    "bifurcation_diagram",
     "dynamics",
     "initial_window",
     "jacobian",

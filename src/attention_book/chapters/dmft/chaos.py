@@ -8,6 +8,7 @@ import scipy.stats
 from attention_book import plotting
 from attention_book.chapters.dmft.orbits import floquet_multipliers
 from attention_book.chapters.dmft.replicas import damage, log_likelihood_ratios
+from attention_book.dynamics import attractors
 from attention_book.notebooks.tables import table, with_error
 from statmech_attention import dmft
 from statmech_attention.plotting.style import MUTED
@@ -79,7 +80,7 @@ class Nudges:
         self.first = dmft.lyapunov_spectrum(models, settled, steps=50_000, count=2)
         again = dmft.lyapunov_spectrum(models, dmft.advance(models, settled, steps=100_000), steps=50_000, count=2)
         self.kinds = [plotting.REGIMES[kind] for kind in dmft.regimes(self.first)]
-        self.periods = np.asarray(dmft.attractors(models, settled, transient=0, steps=2000).period)
+        self.periods = np.asarray(attractors(models, settled, transient=0, steps=2000).period)
         joint = np.hypot(self.first.errors[:, 0], again.errors[:, 0])
         apart = np.abs(self.first.exponents[:, 0] - again.exponents[:, 0]) / joint
         self.again = max(

@@ -8,6 +8,7 @@ import numpy as np
 
 from attention_book import plotting
 from attention_book.chapters.dmft.replicas import fluctuations
+from attention_book.dynamics import attractors
 from statmech_attention import dmft
 
 OVERLAPS = ("query", "key", "value", "output")
@@ -121,7 +122,7 @@ class Statistics:
         many = dmft.dynamics(patterns, beta=BETAS[:, None] * np.ones(parallel), gamma=gamma, epsilon=epsilon)
         wild = np.random.default_rng(seed).uniform(-0.5, 0.5, (*many.shape, patterns.window, patterns.features))
         begin = dmft.advance(many, dmft.window_from_attention(many, wild, slot=0), steps=200_000)
-        regimes = dmft.attractors(many, begin, transient=0, steps=10_000).regime
+        regimes = attractors(many, begin, transient=0, steps=10_000).regime
         self.kinds = [plotting.REGIMES[np.bincount(row).argmax()] for row in regimes]
         options = dict(steps=dropped + steps, keep="output_words")
         self.exact = np.asarray(dmft.trajectory(many, begin, **options).output_words)[:, :, dropped:, 0]
