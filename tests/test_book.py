@@ -297,8 +297,10 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
     )
     (html / "read.html").write_text(
         """<article><p>One matrix a layer.</p><pre>not counted</pre>
-        <div class="cell tag_remove-input"><div class="cell_output"><pre>1 2</pre></div></div></article>"""
+        <div class="cell tag_remove-input"><div class="cell_output"><pre>1 2</pre></div></div>
+        <img src="small.svg" alt="8 points on a page of 724"></article>"""
     )
+    (html / "small.svg").write_text('<svg viewBox="0 0 543 100"><g transform="scale(0.08 -0.08)"/></svg>')
     pages, figures, problems = check_book.check(tmp_path)
     assert (pages, figures) == (3, 1)
     wanted = [
@@ -319,6 +321,7 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
         "2 pages to read, at most 1",
         "4 words, at most 3",
         "'matrix a layer': write 'per'",
+        "text of 5.3 pixels on a phone",
         "printed text in place of a table or a sentence: '1 2'",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []

@@ -1,5 +1,6 @@
 """Check the built book for missing pages and figures, broken output and dead links."""
 
+import math
 import re
 import sys
 from copy import copy
@@ -31,6 +32,8 @@ STILTED = {
     r"\b(?:theory|network|kernel|figure|page|table|kernels|networks) (?:knows?|tells?|asks?|hears?|wants?)\b": "shows",
     r"\bwhoever\b": "if you",
 }
+TEXT, COLUMN = 6.9, 362  # pixels: the smallest text of a figure, where a phone's column is so wide
+GLYPHS = re.compile(r"scale\(0?(\.\d+) -0?\.\d+\)")  # of Matplotlib's outlines, in units of 100 points
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
 
 
@@ -134,9 +137,18 @@ def _images(article: Tag, path: Path):
         source = image.get("src", "")
         if not urlsplit(source).scheme and not _file(path, source).is_file():
             yield f"picture {source}: the file is not there"
+        elif source.endswith(".svg") and (size := _smallest_text(_file(path, source))) < TEXT:
+            yield f"picture {source}: text of {size:.1f} pixels on a phone, at least {TEXT}"
         # Without an alternative text Sphinx puts the file's name in its place.
         if image.get("alt", "").strip() in ("", source) or "_images/" in image.get("alt", ""):
             yield f"picture {source}: no alternative text"
+
+
+def _smallest_text(picture: Path) -> float:
+    svg = picture.read_text(encoding="utf-8")
+    width = float(svg.split('viewBox="', 1)[1].split()[2]) * 4 / 3  # in pixels; sizes are in points
+    sizes = [100 * float(size) for size in GLYPHS.findall(svg)]  # without sub- and superscripts
+    return min(sizes, default=math.inf) * 4 / 3 * min(1.0, COLUMN / width)
 
 
 def _links(article: Tag, path: Path, built: dict[Path, BeautifulSoup]):

@@ -67,13 +67,14 @@ def run(code: str, threads: str | None, patience: float = 300) -> tuple[bool, st
 
 
 def images() -> str:
-    """Return the data sets of images that are at hand, and where."""
-    from attention_book.tasks.images import DATA_SETS, data_root
+    """Return whether all drawings of the data sets can be read, or those that come with the book."""
+    from attention_book.tasks.images import DATA_SETS, data_root, load
 
-    place = data_root()
-    decoded = [name for name in DATA_SETS if list((place / "decoded").glob(f"{name}-*.npz"))]
-    missing = "" if len(decoded) == len(DATA_SETS) else "; the first use of another one needs `make images`"
-    return f"{', '.join(decoded) or 'none'} in {place}{missing}"
+    try:
+        fewer = [name for name in DATA_SETS if load(name).held is not None]
+    except ValueError as error:
+        return str(error)
+    return f"of {', '.join(fewer)} what comes with the book" if fewer else f"all, with the originals in {data_root()}"
 
 
 def text() -> str:

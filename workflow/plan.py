@@ -3,7 +3,7 @@
 Run by the Snakefile, and in another process than Snakemake's, which may have an environment of its own:
 
     python workflow/plan.py jobs < CONFIGURATION (JSON)      the jobs, as JSON
-    python workflow/plan.py data < CONFIGURATION             reads the images once, before any job
+    python workflow/plan.py data < CONFIGURATION             looks whether all images are there, before any job
 """
 
 import itertools
@@ -191,7 +191,8 @@ def main(what: str) -> int:
     configuration = json.load(sys.stdin)
     try:
         if what == "data":
-            one_shot_suite(configuration.get("data", "omniglot"))
+            for one in one_shot_suite(configuration.get("data", "omniglot")).test_sets.values():
+                one.task.images.require(range(len(one.task.images.pixels)))
         else:
             print(json.dumps([asdict(job) for job in jobs(configuration)]))
     except (ValueError, OSError, ImportError) as error:

@@ -1,6 +1,5 @@
 """Helpers for the pages of the book; outside a notebook they do nothing."""
 
-import importlib.util
 import os
 import re
 import sys
@@ -116,17 +115,6 @@ def made(*paths: str | os.PathLike) -> "Markdown":
         place = f" (`{path.parent.name}`)" if len(folders) > 1 else ""
         lines.append(f"- {_title(path)}{place}: {', '.join(facts)}")
     return Markdown("\n".join([*lines, "", "</details>"]))
-
-
-def images_at_hand() -> bool:
-    """True if all image data sets can be read here without a download."""
-    from attention_book.tasks.images import DATA_SETS, data_root
-
-    root = data_root()
-    if all(any((root / "decoded").glob(f"{name}-*.npz")) for name in DATA_SETS):
-        return True
-    originals = all((root / folder).is_dir() for folder in ("omniglot-py", "MNIST", "FashionMNIST"))
-    return originals and importlib.util.find_spec("torch") is not None
 
 
 def versions() -> dict[str, str]:

@@ -96,7 +96,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     titles = [title for title, _ in next(iter(rows.values()))]
     limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
     norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
-    size = (1.25 * len(titles) + 0.4, 1.2 * len(rows) + 0.5)
+    size = (1.2 * len(titles) + 0.4, 1.2 * len(rows) + 0.5)
     figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
     figure.set_layout_engine("constrained", wspace=0.13)
     for (name, row), panels in zip(rows.items(), axes, strict=True):
@@ -176,7 +176,7 @@ def _draw_tokens(axes, places, height: float) -> None:
         x, y = column[-1]
         arrow(axes, (x, level), (x, y - _BOX[1] / 2 - 0.02), linestyle=":", size=11)
     middle = (places[0][0][0] + last) / 2
-    axes.text(middle, level - 0.06, "queries and keys: the bare tokens", ha="center", va="top", fontsize=9)
+    axes.text(middle, level - 0.06, "queries and keys: the bare tokens", ha="center", va="top", fontsize=10)
 
 
 def _level(start, end):

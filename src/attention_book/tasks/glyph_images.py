@@ -1,4 +1,4 @@
-"""Glyphs: procedurally drawn characters, for tests and in place of a missing Omniglot.
+"""Glyphs: procedurally drawn characters, for tests and small examples.
 
 A class is two to four curved strokes; its drawings differ a little in angle, shear, size, place and
 the bend of the strokes. Ink is 0 on white, as in Omniglot.

@@ -1,36 +1,43 @@
 """Omniglot, MNIST and FashionMNIST as arrays of 32 x 32 images, resized as by the paper's authors.
 
-The first time they are decoded by torchvision and kept as one compressed file per data set. Ink is
-0 on white (1) in Omniglot, 1 on black (0) in the others.
+All of Omniglot comes with the book. Of classes 0 and 1 of the others come the drawings that pages
+and quick checks use (`tools/pack_images.py`); with the originals at hand all of them are there.
+Ink is 0 on white (1) in Omniglot, 1 on black (0) in the others.
 """
 
-import contextlib
+import gzip
 import hashlib
+import io
+import lzma
 import os
 import sys
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 
 from statmech_attention import checks
 
 VARIABLE = "STATMECH_ATTENTION_DATA"
 DATA_SETS = ("omniglot", "mnist", "fashion_mnist")
+PACK = Path(__file__).parent / "packed"
 
 _SIZE = 32
-# Part of the file's name: a file of another version is another file.
-_VERSION = 1
-# SHA-256 of what each file holds, by `_digest`: it is the data set, or it is not used.
+_TOGETHER = 500  # drawings that are resized at once
+# SHA-256 of all drawings, by `digest`: they are the data set, or they are not used.
 _DIGESTS = {
     "omniglot": "dcc43edc49b64beba459d0bc26a6203ee55e14023a8e0db50e95fe6a12cfc16b",
-    "mnist": "70debcac22cc968a48b8a371668073f4fb2e280b5548d842ac4d2b5c63d4eded",
-    "fashion_mnist": "dc181dd83e70240564fc542ae3cf0eb5d7592868a34476762bb3e53c72aed37b",
+    "mnist": "2e9779d9f419edb4373f251bb7d29d07768ac0fd4da7dba6a9f7c6981fad4131",
+    "fashion_mnist": "78013afb501e556987628aecb6808e714fee3147ec3b967ab163fc2e96122913",
+}
+# Of those that come with the book.
+_PACKED = _DIGESTS | {
+    "mnist": "14a30f3a3ca46232d99ffd7cd48c73b7cc091ea5d3972e369c4b3398d4bf55fe",
+    "fashion_mnist": "105da6e3772ea7d6515ad81f96418d8c1c4633f80668e384f0f11e042fd2b01b",
 }
 _VALIDATION_ALPHABETS = ("Armenian", "Bengali", "Early_Aramaic", "Hebrew", "Mkhedruli_(Georgian)")
 
@@ -42,7 +49,8 @@ class ImageSet:
     name: str  # of the data set
     pixels: UInt8[np.ndarray, "drawings height width"]  # grey values, 0 to 255
     starts: Int[np.ndarray, " boundaries"]  # the drawings of class `c` are `pixels[starts[c]:starts[c + 1]]`
-    names: tuple[str, ...]  # of the classes; Omniglot "background/Greek/character03", MNIST "train/3" and "test/3"
+    names: tuple[str, ...]  # of the classes; Omniglot "background/Greek/character03", MNIST "train/1" and "test/1"
+    held: Bool[np.ndarray, " drawings"] | None = None  # those that are at hand, if not all are
 
     def __post_init__(self):
         if self.pixels.dtype != np.uint8 or self.pixels.ndim != 3:
@@ -62,7 +70,29 @@ class ImageSet:
 
     def grey(self, drawings: ArrayLike) -> Float[np.ndarray, "*chosen height width"]:
         """Return some drawings as grey values in [0, 1]."""
+        self.require(drawings)
         return self.pixels[np.asarray(drawings)] / 255.0
+
+    def require(self, drawings: ArrayLike) -> None:
+        """Refuse drawings that are not at hand."""
+        if self.held is not None and not np.all(self.held[np.asarray(drawings)]):
+            raise NotPacked(
+                f"{self.name}: wanted drawings that do not come with the book. Long runs, and pages with other "
+                f"parameters than their own, need the originals: `make images` fetches them to {data_root()}."
+            )
+
+
+class Drawings(NamedTuple):
+    """Drawings at hand, in their original size."""
+
+    drawings: UInt8[np.ndarray, "held rows columns"]
+    starts: Int[np.ndarray, " boundaries"]
+    names: tuple[str, ...]
+    held: Bool[np.ndarray, " drawings"]  # which of all drawings these are
+
+
+class NotPacked(FileNotFoundError):
+    """Raised where drawings are wanted that do not come with the book."""
 
 
 class Split(NamedTuple):
@@ -73,47 +103,40 @@ class Split(NamedTuple):
     test: Int[np.ndarray, " test"]
 
 
-def load(name: str, root: str | os.PathLike | None = None) -> ImageSet:
-    """Load a data set: 1623 characters of 20 drawings, or ten classes of 70,000 images.
-
-    Classes 0 to 9 of MNIST and FashionMNIST are their training images, 10 to 19 their test images.
-    """
+def load(name: str) -> ImageSet:
+    """Load a data set: 1623 characters of 20 drawings, or classes "train/0", "train/1", "test/0", "test/1"."""
     checks.choice("name", name, DATA_SETS)
-    root = data_root(root)
-    path = root / "decoded" / f"{name}-{_SIZE}-v{_VERSION}.npz"
-    checks.refuse_folder(path)
-    if not path.exists():
-        # Only here: torch is slow to import and not needed again.
-        from attention_book.locks import alone
-        from attention_book.tasks._decode import decode
-
-        # One process unpacks and decodes; those that come meanwhile wait for its file. Where no lock can be
-        # written, the work itself says why.
-        with contextlib.ExitStack() as held:
-            with contextlib.suppress(OSError):
-                held.enter_context(alone(path.with_suffix(".lock"), wait=True))
-            if not path.exists():
-                images = ImageSet(name, *decode(name, root, _SIZE, VARIABLE))
-                if _digest(images.pixels, images.starts, images.names) != _DIGESTS[name]:
-                    raise ValueError(
-                        f"{name}: wanted other pixels. An original in {root} is truncated or altered: remove it; or "
-                        "resizing differs here: install torchvision and Pillow in the versions of the folder "
-                        f"constraints, or copy {path.name} from another machine to {path.parent}."
-                    )
-                _write(images, path)
-                return images
-    return _read(name, path)
+    from_pack = name == "omniglot" or not any(folder(name).glob("*"))
+    source, wanted = (PACK, _PACKED) if from_pack else (folder(name), _DIGESTS)
+    remedy = "Restore the file of the repository" if from_pack else "Remove what is damaged there, then `make images`"
+    try:
+        drawings, starts, names, held = packed_drawings(name) if from_pack else original_drawings(folder(name))
+        pixels = np.zeros((len(held), _SIZE, _SIZE), np.uint8)
+        pixels[held] = _resized(drawings)
+        images = ImageSet(name, pixels, starts, names, None if held.all() else held)
+    except (OSError, EOFError, ValueError, KeyError, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(f"{name}: not read from {source} ({error}). {remedy}.") from error
+    if digest(images) != wanted[name]:
+        raise ValueError(
+            f"{name}: wanted other pixels than those from {source} (SHA-256 {digest(images)}). {remedy}; or resizing "
+            "differs here: install Pillow in the version of the folder constraints."
+        )
+    return images
 
 
-def data_root(root: str | os.PathLike | None = None) -> Path:
-    """Folder of the data sets: `root`, or STATMECH_ATTENTION_DATA, or the user's cache folder."""
-    chosen = os.environ.get(VARIABLE) if root is None else root
-    if chosen:
-        return checks.path("root", chosen).expanduser()
+def data_root() -> Path:
+    """Folder of the originals: STATMECH_ATTENTION_DATA, or in the user's cache folder."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
     home = Path.home()
     by_system = {"darwin": home / "Library" / "Caches", "win32": Path(os.environ.get("LOCALAPPDATA", home))}
     cache = by_system.get(sys.platform, Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"))
     return cache / "statmech_attention"
+
+
+def folder(name: str) -> Path:
+    """Where torchvision leaves the originals of MNIST or FashionMNIST."""
+    return data_root() / {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name] / "raw"
 
 
 @checks.objects
@@ -129,35 +152,51 @@ def omniglot_split(images: ImageSet) -> Split:
     return Split(np.flatnonzero(~held_out), np.flatnonzero(held_out), np.arange(1200, 1623))
 
 
-def _read(name: str, path: Path) -> ImageSet:
-    try:
-        # Opened here, since NumPy leaves a file open that it cannot read.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            pixels, starts, names = archive["pixels"], archive["starts"], tuple(archive["names"].tolist())
-            digest = _digest(pixels, starts, names)
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path}: a damaged file of images ({error}). Remove this file; it will be made again."
-        ) from error
-    if digest != _DIGESTS[name]:
-        raise ValueError(
-            f"{path}: wanted the images of {name}, got others (SHA-256 {digest[:12]}..). "
-            "Remove this file; it will be made again."
-        )
-    return ImageSet(name, pixels, starts, names)
+def digest(images: ImageSet) -> str:
+    """SHA-256 of the drawings at hand, where they are, and the classes."""
+    held = np.ones(len(images.pixels), bool) if images.held is None else images.held
+    found = hashlib.sha256(str(images.pixels.shape).encode())
+    for part in (images.pixels, images.starts.astype(np.int64), *([] if held.all() else [held])):
+        found.update(np.ascontiguousarray(part).data)
+    found.update("\n".join(images.names).encode())
+    return found.hexdigest()
 
 
-def _write(images: ImageSet, path: Path) -> None:
-    from statmech_attention.files import replacing
+def packed_drawings(name: str) -> Drawings:
+    """What comes with the book."""
+    with lzma.open(PACK / f"{name}.npz.xz") as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as archive:
+        drawings, starts, names, held = (archive[part] for part in Drawings._fields)
+    if name == "omniglot":  # a bit per pixel, eight of a row in a byte, and these bytes column by column
+        drawings = np.unpackbits(drawings.swapaxes(1, 2), axis=2, count=drawings.shape[2]) * np.uint8(255)
+    return Drawings(drawings, starts, tuple(names.tolist()), held)
 
-    arrays: dict[str, Any] = {"pixels": images.pixels, "starts": images.starts, "names": np.array(images.names)}
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez_compressed(file, **arrays)
+
+def original_drawings(folder: Path) -> Drawings:
+    """Classes 0 and 1 from the files that torchvision leaves, packed or unpacked."""
+    classes = {}
+    for part, prefix in (("train", "train"), ("test", "t10k")):
+        images = _bytes(folder / f"{prefix}-images-idx3-ubyte", 16).reshape(-1, 28, 28)
+        labels = _bytes(folder / f"{prefix}-labels-idx1-ubyte", 8)
+        classes.update({f"{part}/{number}": images[labels == number] for number in (0, 1)})
+    starts = np.cumsum([0, *map(len, classes.values())])
+    return Drawings(np.concatenate(list(classes.values())), starts, tuple(classes), np.ones(starts[-1], bool))
 
 
-def _digest(pixels, starts, names) -> str:
-    digest = hashlib.sha256(str(pixels.shape).encode())
-    digest.update(np.ascontiguousarray(pixels).data)
-    digest.update(np.ascontiguousarray(starts, dtype=np.int64).data)
-    digest.update("\n".join(names).encode())
-    return digest.hexdigest()
+def _bytes(path: Path, header: int) -> UInt8[np.ndarray, " bytes"]:
+    with open(path, "rb") if path.exists() else gzip.open(f"{path}.gz") as file:
+        return np.frombuffer(file.read(), np.uint8, offset=header)
+
+
+def _resized(drawings: UInt8[np.ndarray, "drawings rows columns"]) -> UInt8[np.ndarray, "drawings height width"]:
+    """Bilinear with antialiasing, as by Pillow: rows first, then columns, many drawings at once."""
+    parts = (drawings[start : start + _TOGETHER] for start in range(0, len(drawings), _TOGETHER))
+    return np.concatenate([_narrowed(_narrowed(part).swapaxes(1, 2)).swapaxes(1, 2) for part in parts])
+
+
+def _narrowed(images):
+    """Resize every row of every image."""
+    from PIL import Image
+
+    count, rows, columns = images.shape
+    tall = Image.fromarray(images.reshape(-1, columns))
+    return np.asarray(tall.resize((_SIZE, count * rows), Image.Resampling.BILINEAR)).reshape(count, rows, _SIZE)

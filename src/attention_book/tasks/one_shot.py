@@ -103,8 +103,8 @@ class OneShot:
     def sample(self, key: Key, examples: int, classes: ArrayLike, asked: ArrayLike | None = None) -> OneShotSample:
         """Draw examples: pairs of different classes at random, and the rest as in `sequences`.
 
-        `asked` stand for `classes` in the third image: `classes=(0, 1), asked=(10, 11)` asks for
-        MNIST's tests.
+        `asked` stand for `classes` in the third image: `classes=(0, 1), asked=(2, 3)` asks for MNIST's
+        tests.
         """
         key, examples = checks.key("key", key), checks.whole("examples", examples)
         classes = self._classes("classes", classes)
@@ -125,6 +125,7 @@ class OneShot:
 
     def inputs(self, sequences: Sequences) -> Float[Array, "examples tokens features"]:
         """Return the tokens of sequences, in JAX's default precision."""
+        self.images.require(sequences.drawings)
         return _tokens(self.compact, sequences)
 
     def _pairs(self, pairs) -> Int32[Array, "examples 2"]:

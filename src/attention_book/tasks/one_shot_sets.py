@@ -1,6 +1,5 @@
 """The one-shot task of the paper: training classes, new classes, and other data sets as tests."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -47,21 +46,21 @@ class OneShotSuite:
         return chosen.task.sample(key, examples, chosen.classes, chosen.asked)
 
 
-def one_shot_suite(name: str = "omniglot", root: str | os.PathLike[str] | None = None) -> OneShotSuite:
+def one_shot_suite(name: str = "omniglot") -> OneShotSuite:
     """Return one-shot classification as in section 4.2, or the same on drawn glyphs.
 
     "omniglot" is also tested on FashionMNIST and MNIST, "glyphs" on glyphs in other colours.
     """
     checks.choice("name", name, SUITES)
     if name == "omniglot":
-        images = load("omniglot", root)
+        images = load("omniglot")
         split, others = omniglot_split(images), {"FashionMNIST": "fashion_mnist", "MNIST": "mnist"}
-        out = {title: _two_classes(load(other, root), 10) for title, other in others.items()}
+        out = {title: _two_classes(load(other)) for title, other in others.items()}
         return _suite(images, split, "Omniglot", out)
     images = glyphs()
     twice = glyphs(classes=4, drawings=200, seed=1)
     negative = ImageSet("glyphs in white", 255 - twice.pixels, twice.starts, twice.names)
-    out = {"white glyphs": _two_classes(negative, 2), "two glyphs": _two_classes(twice, 2)}
+    out = {"white glyphs": _two_classes(negative), "two glyphs": _two_classes(twice)}
     return _suite(images, glyph_split(images), "glyphs", out)
 
 
@@ -70,7 +69,6 @@ def _suite(images: ImageSet, split: Split, title: str, out: Mapping[str, TestSet
     return OneShotSuite(task, split, {title: TestSet(task, split.test, split.test), **out})
 
 
-def _two_classes(images: ImageSet, test_images_from: int) -> TestSet:
-    """Classes 0 and 1; the third image is from the test images of the same class."""
-    classes = np.array([0, 1])
-    return TestSet(OneShot(images), classes, classes + test_images_from)
+def _two_classes(images: ImageSet) -> TestSet:
+    """Two classes of training images; the third image is from the test images of the same class."""
+    return TestSet(OneShot(images), np.array([0, 1]), np.array([2, 3]))

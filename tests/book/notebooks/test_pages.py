@@ -1,6 +1,5 @@
 """The helpers that pages of the book call."""
 
-import importlib.util
 from pathlib import Path
 
 import jax
@@ -63,22 +62,6 @@ def test_versions_name_no_place():
     assert "source" not in facts
     assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
     assert str(ROOT) not in str(facts)
-
-
-def test_images_are_at_hand_when_all_are_decoded_or_all_originals_can_be_read(tmp_path, monkeypatch):
-    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
-    assert not pages.images_at_hand()
-    for folder in ("omniglot-py", "MNIST", "FashionMNIST"):
-        (tmp_path / folder).mkdir()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "torch" else None)
-    assert pages.images_at_hand()
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not pages.images_at_hand()
-    (tmp_path / "decoded").mkdir()
-    for name in ("omniglot", "mnist", "fashion_mnist"):
-        assert not pages.images_at_hand()
-        (tmp_path / "decoded" / f"{name}-32-v1.npz").touch()
-    assert pages.images_at_hand()
 
 
 @pytest.fixture

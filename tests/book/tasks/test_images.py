@@ -1,161 +1,130 @@
-"""Image data sets: decoding, integrity, the array file, the split. Real data only where they are at hand."""
+"""Image data sets: what comes with the book, the originals, integrity, the split."""
 
 import gzip
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
+import jax
 import numpy as np
+import pack_images
 import pytest
 
-from attention_book.tasks import _decode
 from attention_book.tasks import images as module
-from attention_book.tasks.images import VARIABLE, ImageSet, data_root, load, omniglot_split
+from attention_book.tasks import one_shot_suite
+from attention_book.tasks.images import VARIABLE, ImageSet, NotPacked, data_root, load, omniglot_split
 
-ROOT = os.environ.get(VARIABLE)
+ROOT = os.environ.get(VARIABLE, "")
 FILES = {
-    "omniglot": [f"omniglot-py/images_{part}.zip" for part in ("background", "evaluation")],
     "mnist": [
         f"MNIST/raw/{part}-ubyte.gz"
         for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     ],
 }
 FILES["fashion_mnist"] = [path.replace("MNIST", "FashionMNIST") for path in FILES["mnist"]]
+FILES["omniglot"] = [f"omniglot-py/{part}.zip" for part in pack_images.PARTS]
 
-
-def missing() -> str:
-    """Why real data cannot be tested, or nothing."""
-    if not ROOT:
-        return f"{VARIABLE} is not set: it names the folder with the original image files"
-    absent = [path for paths in FILES.values() for path in paths if not Path(ROOT, path).is_file()]
-    if absent:
-        return f"{VARIABLE}: {absent[0]} is not there"
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        return "torch is not installed: make images"
-    return ""
-
-
-real_data = pytest.mark.skipif(bool(missing()), reason=missing())
+originals = pytest.mark.skipif(
+    not all(Path(ROOT, path).is_file() for paths in FILES.values() for path in paths),
+    reason=f"the originals are not in {ROOT or f'a folder that {VARIABLE} names'}",
+)
 
 
 @pytest.fixture(scope="module")
 def small():
     pixels = np.arange(5 * 32 * 32).reshape(5, 32, 32).astype(np.uint8)
-    return ImageSet("omniglot", pixels, np.array([0, 2, 5]), ("one", "two"))
-
-
-@pytest.fixture
-def small_is_omniglot(small, monkeypatch):
-    monkeypatch.setitem(module._DIGESTS, "omniglot", module._digest(small.pixels, small.starts, small.names))
+    return ImageSet("small", pixels, np.array([0, 2, 5]), ("one", "two"), np.arange(5) != 3)
 
 
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """The original files where they can be unpacked, away from the user's folder."""
-    root = tmp_path_factory.mktemp("data")
-    for path in (path for paths in FILES.values() for path in paths):
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        os.symlink(Path(ROOT, path).resolve(), root / path)
-    return root
+def omniglot():
+    return load("omniglot")
 
 
 @pytest.fixture
-def offline(monkeypatch):
-    """Fail at once whatever torchvision tries to open."""
-
-    def refuse(*_, **__):
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr("urllib.request.urlopen", refuse)
+def alone(monkeypatch, tmp_path):
+    """Without originals."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return tmp_path
 
 
-def test_array_file_is_read_back_and_torch_not_imported(small, tmp_path):
-    module._write(small, tmp_path / "decoded" / "omniglot-32-v1.npz")
-    code = (
-        "import sys; from attention_book.tasks.images import _DIGESTS, load; "
-        f"_DIGESTS['omniglot'] = {module._digest(small.pixels, small.starts, small.names)!r}; "
-        f"images = load('omniglot', {str(tmp_path)!r}); "
-        "print(images.pixels.sum(), images.classes, 'torch' in sys.modules)"
-    )
+def test_omniglot_comes_whole_and_is_split_by_the_rule(alone, omniglot):
+    assert omniglot.held is None
+    assert omniglot.pixels.shape == (32460, 32, 32) and set(np.diff(omniglot.starts)) == {20}
+    split = omniglot_split(omniglot)
+    assert [len(part) for part in split] == [1028, 172, 423]
+    assert sorted(np.concatenate(split)) == list(range(1623))
+    assert sum(omniglot.names[index].startswith("background") for index in split.train) == 792
+    # The cut falls inside an alphabet.
+    assert omniglot.names[split.train[-1]] == "evaluation/Gurmukhi/character41"
+    assert omniglot.names[split.test[0]] == "evaluation/Gurmukhi/character42"
+    assert {omniglot.names[index].split("/")[1] for index in split.validation} == {
+        "Armenian",
+        "Bengali",
+        "Early_Aramaic",
+        "Hebrew",
+        "Mkhedruli_(Georgian)",
+    }
+    # Ink is dark on white, and little of it.
+    assert 0.9 < omniglot.pixels.mean() / 255 < 0.94
+
+
+def test_the_pack_is_small():
+    assert sum(path.stat().st_size for path in module.PACK.iterdir()) < 5e6
+
+
+def test_resizing_is_that_of_single_images():
+    from PIL import Image
+
+    drawings = np.random.default_rng(0).integers(0, 256, (3, 28, 105), np.uint8)
+    each = [Image.fromarray(one).resize((32, 32), Image.Resampling.BILINEAR) for one in drawings]
+    np.testing.assert_array_equal(module._resized(drawings), np.array(each))
+
+
+@pytest.mark.usefixtures("alone")
+def test_the_pack_is_read_without_torch():
+    code = "import sys; from attention_book.tasks import one_shot_suite as s; s(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(small.pixels.sum()), "2", "False"]
-    assert [path.name for path in (tmp_path / "decoded").iterdir()] == ["omniglot-32-v1.npz"]  # no half-written files
+    assert done.stdout.split() == ["False"]
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "other"])
-@pytest.mark.usefixtures("small_is_omniglot")
-def test_damaged_array_file_is_named_and_not_used(small, tmp_path, damage):
-    path = tmp_path / "decoded" / "omniglot-32-v1.npz"
-    module._write(small, path)
-    if damage == "truncated":
-        path.write_bytes(path.read_bytes()[:-200])
-    elif damage == "empty":
-        path.write_bytes(b"")
-    elif damage == "other":
-        np.savez(path.with_suffix(""), pixels=small.pixels)
+def test_what_is_not_packed_is_refused_and_said(alone):
+    suite = one_shot_suite()
+    for name in ("FashionMNIST", "MNIST"):
+        with pytest.raises(NotPacked, match=f"do not come with the book.*`make images` fetches them to {alone}"):
+            suite.test(jax.random.key(1), 1000, name)
+    suite.train(jax.random.key(1), 1000)
+
+
+def test_drawings_that_are_not_at_hand_are_refused(small):
+    grey = small.grey([2, 4])
+    assert grey.shape == (2, 32, 32) and grey.min() == 0 and grey.max() == 1
+    with pytest.raises(NotPacked, match="small: wanted drawings that do not come"):
+        small.grey([2, 3])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "altered", "absent"])
+def test_a_damaged_pack_is_named_and_not_used(alone, monkeypatch, damage):
+    path = alone / "mnist.npz.xz"
+    shutil.copyfile(module.PACK / path.name, path)
+    monkeypatch.setattr(module, "PACK", alone)
+    if damage == "altered":
+        drawings = module.packed_drawings("mnist")
+        drawings.drawings[7, 14, 14] ^= 255
+        pack_images.write("mnist", drawings)
+    elif damage == "absent":
+        path.unlink()
     else:
-        with np.load(path) as archive:
-            parts = dict(archive)
-        parts["pixels"][3, 1, 1] ^= 1
-        np.savez(path.with_suffix(""), **parts)
-    with pytest.raises(ValueError, match="omniglot-32-v1.npz.*Remove this file"):
-        load("omniglot", tmp_path)
+        path.write_bytes(path.read_bytes()[:1000] if damage == "truncated" else b"")
+    with pytest.raises(ValueError, match=f"mnist: (not read|wanted other pixels).*from {alone}.*Restore the file"):
+        load("mnist")
 
 
-@pytest.mark.parametrize("name", ["omniglot", "mnist", "fashion_mnist"])
-def test_a_whole_file_of_other_images_is_named_and_not_used(small, tmp_path, name):
-    module._write(small, tmp_path / "decoded" / f"{name}-32-v1.npz")
-    with pytest.raises(
-        ValueError, match=f"{name}-32-v1.npz: wanted the images of {name}, got others.*Remove this file"
-    ):
-        load(name, tmp_path)
-
-
-def test_originals_that_are_resized_to_other_pixels_are_not_used(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(_decode, "decode", lambda *_: (small.pixels, small.starts, small.names))
-    with pytest.raises(ValueError, match="omniglot: wanted other pixels.*install torchvision and Pillow"):
-        load("omniglot", tmp_path)
-    assert not list(tmp_path.rglob("*.npz"))
-
-
-def test_interrupted_write_leaves_nothing_behind(small, tmp_path, monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(np, "savez_compressed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        module._write(small, tmp_path / "x.npz")
-    assert not list(tmp_path.iterdir())
-
-
-def test_processes_that_start_together_decode_once(tmp_path):
-    # As two pages of a first build do. The stand-in for the decoder is slow, and fails where another is at it already.
-    code = f"""
-import pathlib, time, numpy as np
-from attention_book.tasks import _decode, images
-decoded = np.full((2, 32, 32), 7, np.uint8), np.array([0, 2]), ("one",)
-def decode(name, root, *_):
-    pathlib.Path(root, "unpacked").mkdir()
-    time.sleep(0.5)
-    return decoded
-_decode.decode = decode
-images._DIGESTS["omniglot"] = images._digest(*decoded)
-print(images.load("omniglot", {str(tmp_path)!r}).pixels.sum())
-"""
-    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate(timeout=120)[0].strip() for process in started] == [str(2 * 32 * 32 * 7)] * 3
-    assert [path.name for path in (tmp_path / "decoded").iterdir()] == ["omniglot-32-v1.npz"]
-
-
-def test_data_root_argument_before_variable_before_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "variable"))
-    assert data_root(tmp_path) == tmp_path
-    assert data_root() == tmp_path / "variable"
+def test_root_is_that_of_the_variable_or_a_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert data_root() == tmp_path
     monkeypatch.delenv(VARIABLE)
     assert data_root().name == "statmech_attention"
 
@@ -165,20 +134,9 @@ def test_unknown_name_is_refused():
         load("cifar")
 
 
-def test_missing_torch_is_said(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(FileNotFoundError, match=rf"torch.*statmech-attention\[images\].*{VARIABLE}"):
-        load("mnist", tmp_path)
-
-
 def test_images_need_boundaries_that_fit(small):
     with pytest.raises(ValueError, match="starts of x"):
         ImageSet("x", small.pixels, np.array([0, 2, 4]), ("one", "two"))
-
-
-def test_grey_values(small):
-    grey = small.grey([2, 3, 4])
-    assert grey.shape == (3, 32, 32) and grey.min() == 0 and grey.max() == 1
 
 
 def test_split_refuses_anything_but_omniglot(small):
@@ -186,79 +144,65 @@ def test_split_refuses_anything_but_omniglot(small):
         omniglot_split(small)
 
 
-@real_data
-def test_omniglot_decodes_and_splits_by_the_rule(copied, offline):
-    images = load("omniglot", copied)
-    assert images.pixels.shape == (32460, 32, 32) and set(np.diff(images.starts)) == {20}
-    split = omniglot_split(images)
-    assert [len(part) for part in split] == [1028, 172, 423]
-    assert sorted(np.concatenate(split)) == list(range(1623))
-    assert sum(images.names[index].startswith("background") for index in split.train) == 792
-    # The cut falls inside an alphabet.
-    assert images.names[split.train[-1]] == "evaluation/Gurmukhi/character41"
-    assert images.names[split.test[0]] == "evaluation/Gurmukhi/character42"
-    assert {images.names[index].split("/")[1] for index in split.validation} == {
-        "Armenian",
-        "Bengali",
-        "Early_Aramaic",
-        "Hebrew",
-        "Mkhedruli_(Georgian)",
-    }
-    # Ink is dark on white, and little of it.
-    assert 0.9 < images.pixels.mean() / 255 < 0.94
-    again = load("omniglot", copied)
-    np.testing.assert_array_equal(again.pixels, images.pixels)
+@originals
+def test_omniglot_of_the_pack_is_the_original():
+    packed, original = module.packed_drawings("omniglot"), pack_images.omniglot(Path(ROOT))
+    bits = np.packbits(packed.drawings, axis=2).swapaxes(1, 2)
+    np.testing.assert_array_equal(bits, original.drawings)
+    np.testing.assert_array_equal(packed.starts, original.starts)
+    assert packed.names == original.names
 
 
-@real_data
-@pytest.mark.parametrize("name, folder, grey", [("mnist", "MNIST", 0.1307), ("fashion_mnist", "FashionMNIST", 0.2860)])
-def test_digits_decode_and_altered_unpacked_files_are_named(copied, offline, name, folder, grey):
-    images = load(name, copied)
-    assert len(images.pixels) == 70000 and images.names[0] == "train/0" and images.names[19] == "test/9"
-    assert images.starts[10] == 60000
-    assert images.pixels.mean() / 255 == pytest.approx(grey, abs=1e-3)  # as published for the originals
-    (copied / "decoded" / f"{name}-32-v1.npz").unlink()
-    labels = copied / folder / "raw" / "train-labels-idx1-ubyte"
-    content = bytearray(labels.read_bytes())
-    for changed in (bytes(content[:-7]), bytes(content[:8]) + bytes(reversed(content[8:]))):
-        labels.write_bytes(changed)
-        with pytest.raises((ValueError, FileNotFoundError), match=f"{name}: (wanted other pixels|not read from)"):
-            load(name, copied)
-    labels.unlink()
+@originals
+@pytest.mark.parametrize("name, grey", [("mnist", 0.1307), ("fashion_mnist", 0.2860)])
+def test_images_of_the_pack_are_the_originals(monkeypatch, tmp_path, name, grey):
+    whole = load(name)
+    assert whole.held is None and whole.names == ("train/0", "train/1", "test/0", "test/1")
+    # As published for all classes of the originals.
+    every = module._bytes(module.folder(name) / "train-images-idx3-ubyte", 16)
+    assert every.mean() / 255 == pytest.approx(grey, abs=1e-4)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    packed = load(name)
+    assert packed.names == whole.names and 4000 < np.sum(packed.held) < 8000
+    np.testing.assert_array_equal(packed.starts, whole.starts)
+    np.testing.assert_array_equal(packed.pixels[packed.held], whole.pixels[packed.held])
 
 
-@real_data
-def test_truncated_archive_of_digits_is_named(tmp_path, offline):
+@originals
+@pytest.mark.parametrize("damage", ["truncated", "not gzip", "absent", "other labels"])
+def test_damaged_originals_are_named_and_not_used(monkeypatch, tmp_path, damage):
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     for path in FILES["mnist"]:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(Path(ROOT, path), tmp_path / path)
-    broken = tmp_path / FILES["mnist"][2]
-    broken.write_bytes(broken.read_bytes()[:1000])
-    with pytest.raises(FileNotFoundError, match="mnist: not read from"):
-        load("mnist", tmp_path)
+        os.symlink(Path(ROOT, path).resolve(), tmp_path / path)
+    path = tmp_path / FILES["mnist"][1]
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "truncated":
+        path.write_bytes(content[:1000])
+    elif damage == "not gzip":
+        path.write_bytes(b"nothing")
+    elif damage == "other labels":
+        labels = gzip.decompress(content)
+        path.with_suffix("").write_bytes(labels[:8] + labels[:7:-1])
+    with pytest.raises(ValueError, match=f"mnist: (not read|wanted other pixels).*from {tmp_path}.*then `make images`"):
+        load("mnist")
 
 
-@real_data
-@pytest.mark.parametrize("name", ["omniglot", "mnist"])
-def test_no_data_and_no_network_says_what_to_do(tmp_path, offline, name):
-    with pytest.raises(FileNotFoundError, match=f"not read from {tmp_path}.*Without a network.*{VARIABLE}"):
-        load(name, tmp_path)
+@originals
+def test_originals_that_are_there_are_not_fetched_again(monkeypatch, tmp_path):
+    pytest.importorskip("torch", reason="needs PyTorch, as `make images` installs it")
+    for path in FILES["mnist"] + FILES["fashion_mnist"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        os.symlink(Path(ROOT, path).resolve(), tmp_path / path)
 
+    def refuse(*_, **__):
+        raise OSError("no network in tests")
 
-@real_data
-def test_damaged_omniglot_is_named(tmp_path, offline):
-    folder = tmp_path / "omniglot-py"
-    folder.mkdir()
-    archive = folder / "images_background.zip"
-    archive.write_bytes(Path(ROOT, FILES["omniglot"][0]).read_bytes()[:100_000])
-    with pytest.raises(FileNotFoundError, match="omniglot: not read from .*zip file"):
-        load("omniglot", tmp_path)
-    archive.write_bytes(gzip.compress(b"not a zip"))
-    with pytest.raises(FileNotFoundError, match="omniglot: not read from .*zip file"):
-        load("omniglot", tmp_path)
-    # Unpacked, but only in part.
-    archive.unlink()
-    with zipfile.ZipFile(Path(ROOT, FILES["omniglot"][0])) as opened:
-        opened.extractall(folder, [name for name in opened.namelist() if "Greek/character0" in name])
-    with pytest.raises(FileNotFoundError, match="omniglot: not read from"):
-        load("omniglot", tmp_path)
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    pack_images.fetch(tmp_path, omniglot=False)
+    (tmp_path / FILES["mnist"][0]).unlink()
+    shutil.rmtree(tmp_path / "FashionMNIST")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["pack_images.py"])
+    assert pack_images.main() == 1

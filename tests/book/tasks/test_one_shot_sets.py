@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from attention_book.tasks import OneShotSuite, one_shot_suite
-from attention_book.tasks.one_shot_sets import _two_classes
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +46,6 @@ def test_all_sets_share_codes_of_position_and_label(suite):
     for chosen in suite.test_sets.values():
         np.testing.assert_array_equal(chosen.task.positions, suite.task.positions)
         np.testing.assert_array_equal(chosen.task.label_vectors, suite.task.label_vectors)
-
-
-def test_mnist_takes_classes_0_and_1_with_test_images_behind_the_training_images(suite):
-    test_set = _two_classes(suite.task.images, 10)
-    assert test_set.classes.tolist() == [0, 1] and test_set.asked.tolist() == [10, 11]
 
 
 def test_unknown_names_are_refused(suite):

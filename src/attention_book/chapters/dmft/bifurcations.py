@@ -228,7 +228,7 @@ class Lifetimes:
             axes[1].errorbar(self.betas[mine], self.lifetime[mine], errors, **look)
         look = dict(color="0.3", markerfacecolor="white", linewidth=0, label="longer than")
         axes[1].plot(self.betas[~self.mortal], self.exposure[~self.mortal] / 3, "^", **look)
-        axes[1].legend(fontsize=8)
+        axes[1].legend(fontsize=9)
         axes[1].set(yscale="log", xlabel=r"$\beta$", ylabel="mean lifetime (steps)", xticks=[1.274, 1.276, 1.278])
         axes[1].ticklabel_format(axis="x", useOffset=False)
 

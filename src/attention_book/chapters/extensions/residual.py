@@ -168,7 +168,7 @@ def weights_drawn(record: Record) -> None:
     figure, axes = plotting.new_figure(1, 2, figsize=(6.6, 3.6), width_ratios=(4, 7))
     for panel, (kind, layers) in zip(axes, KINDS.items(), strict=True):
         plotting.order_parameter(weighed[kind], layers=layers, limit=scale, annotate=False, axes=panel)
-        panel.tick_params(labelsize=9)
+        panel.tick_params(labelsize=10)
         panel.set_title(TITLES[kind])
     figure.colorbar(axes[1].images[0], ax=axes, shrink=0.8, label=r"$c_\pi c_{\pi'} U^{\pi\pi'}$")
 

@@ -103,7 +103,7 @@ def ends_figure(found: xr.Dataset):
         spread = place + 0.35 * np.linspace(-1, 1, len(values))
         axes.plot(spread, np.sort(values), "o", color=colour, markersize=4)
     axes.axhline(SUCCESS, color="0.6", linestyle=":")
-    axes.set_xticks(range(len(columns)), [name.replace(", ", "\n") for name, *_ in columns], fontsize=8)
+    axes.set_xticks(range(len(columns)), [name.replace(", ", "\n") for name, *_ in columns], fontsize=9)
     axes.set_ylabel("test accuracy")
     return axes
 
@@ -119,7 +119,7 @@ def climb_figure(learned: LearnedAttention):
         table = learned.theta["positions"][0][head]
         right.plot(range(-3, 4), table, "o-", color=plotting.COLOURS[colour], label=label)
     right.set(xlabel="key minus query", ylabel="logit")
-    right.legend(fontsize=8)
+    right.legend(fontsize=9)
 
 
 def hardness_figure(found: xr.Dataset, examples: int):

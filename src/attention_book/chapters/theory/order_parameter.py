@@ -19,7 +19,7 @@ def matrices(solutions) -> None:
     """Draw order parameters on one colour scale, by width."""
     limit = max(float(jnp.abs(one.order_parameter).max()) for one in solutions.values())
     norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
-    figure, panels = plotting.new_figure(1, len(solutions), figsize=(6.6, 2.6))
+    figure, panels = plotting.new_figure(1, len(solutions), figsize=(6.4, 2.6))
     for panel, (width, one) in zip(panels, solutions.items(), strict=True):
         plotting.order_parameter(one.order_parameter, layers=(2, 2), limit=limit, axes=panel)
         panel.images[0].set_norm(norm)

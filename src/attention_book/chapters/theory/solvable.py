@@ -197,7 +197,7 @@ class Curves:
         for column, name in enumerate(NAMES):
             right.plot(HEATS, self.by_heat[:, column], color=COLOURS[column], label=name)
         right.set(xscale="log", xlabel="temperature $T$", ylabel="test accuracy")
-        right.legend(fontsize=9)
+        right.legend()
 
 
 def phase(u):
@@ -507,7 +507,7 @@ class Useless:
         panels[0].errorbar(list(self.data), *values, fmt="o", color=shades[1], capsize=2, markersize=5)
         panels[0].plot(8, self.exact[0], "x", color="black", markersize=7, zorder=5)
         panels[0].set_ylabel("test accuracy")
-        panels[1].legend(fontsize=9)
+        panels[1].legend()
 
     def most(self, curve) -> float:
         """Heads at which the accuracy is 0.05 below that of the good path alone; infinite beyond those computed."""
