@@ -12,11 +12,13 @@ import jax
 import numpy as np
 
 import statmech_attention as sma
+from attention_book.dynamics import bifurcation_diagram
 from benchmarks import table
 from statmech_attention import dmft
 
 RECORDED = table.RESULTS / "benchmarks_dmft.nc"
 REPEATS = 3
+PAIRS = ((0, 1), (0, 2), (1, 0), (2, 0))  # sections of the diagram
 UNITS = {
     "seconds": ("s", "the fastest of several runs after compilation"),
     "rate": ("1/s", "steps of all networks together per second"),
@@ -49,7 +51,7 @@ def _cases():
         model, begin = _prepared(window, networks)
         yield "map", window, networks, steps, partial(dmft.advance, model, begin, steps=steps)
     model, begin = _prepared(4, 4001)
-    diagram = partial(dmft.bifurcation_diagram, model, begin, transient=100_000, steps=20_000, levels=4001)
+    diagram = partial(bifurcation_diagram, model, begin, pairs=PAIRS, transient=100_000, steps=20_000, levels=4001)
     yield "bifurcation diagram", 4, 4001, 120_000, lambda: diagram().visited
     for count in (12, 2):
         model, begin = _prepared(4, 701)

@@ -1,16 +1,99 @@
-"""Continuation of attractors and power spectra of the mean field's time series."""
+"""Attractors of the mean field over its parameters, their continuation, and power spectra of time series."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 from tqdm import tqdm
 
-from statmech_attention.dmft import Dynamics, Window
+from statmech_attention import dmft
+from statmech_attention.dmft import Dynamics, Regime, Window
+from statmech_attention.dmft._batches import in_pieces
+from statmech_attention.dmft.mean_field import advance_rings, run_rings
+from statmech_attention.dmft.windows import batch_first, window_of
+
+_CHUNK = 500  # steps that are processed together
+
+
+class Bifurcation(NamedTuple):
+    """Visited values of the semantic output overlaps, on levels from minus `limit` to `limit`.
+
+    `sections` holds the values at times when another overlap was close to zero.
+    """
+
+    visited: Bool[np.ndarray, "*batch features levels"]
+    sections: Bool[np.ndarray, "*batch pairs levels"]
+    limit: float
+    window: Window  # the last one
+
+    @property
+    def values(self) -> Float[np.ndarray, " levels"]:
+        """The value of each level."""
+        return np.linspace(-self.limit, self.limit, self.visited.shape[-1])
+
+
+class Attractors(NamedTuple):
+    """Attractors of a batch of networks: `Regime` as a whole number, period (0 without a return), exponents."""
+
+    regime: Int[np.ndarray, "*batch"]
+    period: Int[np.ndarray, "*batch"]
+    exponents: Float[Array, "*batch count"]
+    errors: Float[Array, "*batch count"]
+    rounding: Float[Array, "*batch count"]
+    window: Window  # the last one
+
+
+def bifurcation_diagram(
+    model: Dynamics, window: Window, *, transient: int, steps: int, pairs, thickness=1e-3, levels=2001, limit=1.0
+) -> Bifurcation:
+    r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections.
+
+    The section of a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `thickness`.
+    """
+
+    def run(laws, rings):
+        rings = advance_rings(laws, rings, transient)
+        visited = np.zeros((model.features, laws.beta.size, levels), dtype=bool)
+        sections = np.zeros((len(pairs), laws.beta.size, levels), dtype=bool)
+        for done in range(0, steps, _CHUNK):
+            rings, kept = run_rings(laws, rings, steps=min(_CHUNK, steps - done), keep=("output_words",))
+            overlaps = np.moveaxis(np.asarray(kept["output_words"]), 1, 0)
+            places = np.rint((overlaps / limit + 1) * (levels - 1) / 2).astype(np.int32)
+            inside = (places >= 0) & (places < levels)
+            for table, place, where in zip(visited, places, inside, strict=True):
+                _mark(table, place, where)
+            for table, (feature, other) in zip(sections, pairs, strict=True):
+                _mark(table, places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
+        return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
+
+    visited, sections, rings = in_pieces(run, model, window)
+    visited, sections = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
+    return Bifurcation(visited, sections, limit, window_of(rings, model))
+
+
+def _mark(table, places, where) -> None:
+    """Set `table[network, place]` for the steps and networks in `where`."""
+    networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
+    table[networks[where], places[where]] = True
+
+
+def attractors(
+    model: Dynamics, window: Window, *, transient: int, steps: int, count: int = 2, longest: int = 1024
+) -> Attractors:
+    """Return period, Lyapunov exponents and regime after a transient.
+
+    Where the state returns and no exponent is above zero, the regime is periodic however slowly it attracts.
+    """
+    window = dmft.advance(model, window, steps=transient)
+    returns = dmft.period(model, window, longest=longest)
+    spectrum = dmft.lyapunov_spectrum(model, window, steps=steps, count=count)
+    found = dmft.regimes(spectrum)
+    growing = (found == Regime.CHAOTIC) | (found == Regime.HYPERCHAOTIC)
+    return Attractors(np.where((returns > 0) & ~growing, int(Regime.PERIODIC), found), returns, *spectrum)
 
 
 def continuation(model: Dynamics, window: Window, measure: Callable) -> Any:

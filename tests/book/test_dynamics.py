@@ -1,11 +1,11 @@
-"""Continuation against single networks; spectra against sums."""
+"""Diagrams against the trajectories they sum up; continuation against single networks; spectra against sums."""
 
 from functools import partial
 
 import numpy as np
 import pytest
 
-from attention_book.dynamics import continuation, power_spectrum
+from attention_book.dynamics import attractors, bifurcation_diagram, continuation, power_spectrum
 from statmech_attention import dmft
 
 
@@ -13,7 +13,7 @@ def test_continuation_starts_each_network_where_its_neighbour_ended():
     model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
     betas = np.array([2.7, 2.9, 3.0])
     model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.initial_window(model)
-    measure = partial(dmft.bifurcation_diagram, transient=20, steps=30, levels=101)
+    measure = partial(bifurcation_diagram, pairs=((0, 1),), transient=20, steps=30, levels=101)
     found = continuation(model, window, measure)
     assert found.visited.shape == (2, 3, 3, 101) and found.values.shape == (101,)
     for way, order in enumerate((betas, betas[::-1])):
@@ -50,4 +50,60 @@ def test_the_spectrum_is_its_sum():
 def test_a_single_way_is_refused():
     model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=np.ones(2), gamma=1.0, epsilon=0.1)
     with pytest.raises(ValueError, match="model: wanted networks in an array"):
-        continuation(model, dmft.initial_window(model), dmft.attractors)
+        continuation(model, dmft.initial_window(model), attractors)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Two values of beta and a start."""
+    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
+    return model, dmft.advance(model, dmft.initial_window(model), steps=5000)
+
+
+def test_a_bifurcation_diagram_holds_the_values_of_the_trajectory(pair):
+    model, window = pair
+    options = dict(transient=10, steps=700, thickness=0.05, levels=401, limit=0.8, pairs=((0, 1), (2, 0)))
+    found = bifurcation_diagram(model, window, **options)
+    assert found.visited.shape == (2, 3, 401) and found.sections.shape == (2, 2, 401)
+    words = np.asarray(
+        dmft.trajectory(model, dmft.advance(model, window, steps=10), steps=700, keep="output_words").output_words
+    )
+    for network in range(2):
+        for feature in range(3):
+            assert _values(found.values, found.visited[network, feature]) == _rounded(
+                words[network, :, feature], 0.8, 401
+            )
+        for number, (feature, other) in enumerate(options["pairs"]):
+            close = np.abs(words[network, :, other]) <= 0.05
+            wanted = _rounded(words[network, close, feature], 0.8, 401)
+            assert _values(found.values, found.sections[network, number]) == wanted
+    assert np.any(found.sections)
+    last = dmft.advance(model, window, steps=710)
+    np.testing.assert_allclose(found.window.newest_first(), last.newest_first(), atol=1e-9)
+
+
+def _values(values, marked):
+    return set(np.round(values[marked], 9))
+
+
+def _rounded(series, limit, levels):
+    step = 2 * limit / (levels - 1)
+    inside = series[np.abs(series) <= limit + step / 2]
+    return set(np.round(np.round((inside + limit) / step) * step - limit, 9))
+
+
+def test_attractors_over_two_parameters():
+    model = dmft.dynamics(
+        dmft.segment_patterns(seed=1), beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02
+    )
+    found = attractors(model, dmft.initial_window(model), transient=5000, steps=2000, longest=64)
+    assert found.regime.shape == (2, 2) and found.exponents.shape == (2, 2, 2)
+    assert found.regime[1].tolist() == [dmft.Regime.PERIODIC, dmft.Regime.PERIODIC]
+    assert found.period[:, 0].tolist() == [4, 4] and found.period[1, 1] == 24
+
+
+def test_what_comes_back_is_periodic_however_slowly_it_attracts():
+    """Just below the onset the first exponent is within the threshold, which alone would leave it open."""
+    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=1.243, gamma=220.0, epsilon=0.02)
+    found = attractors(model, dmft.initial_window(model), transient=200_000, steps=2000, longest=8)
+    assert abs(found.exponents[0]) < dmft.THRESHOLD and found.period == 4 and found.regime == dmft.Regime.PERIODIC

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
+from attention_book.chapters.dmft.replicas import fluctuations
 from statmech_attention import dmft
 
 from .conftest import model_of
@@ -14,7 +15,7 @@ from .reference import random_network
 def test_the_first_word_scatters_as_in_one_step():
     network = random_network(41, sites=10)
     model = model_of(network)
-    found = dmft.fluctuations(model, dmft.initial_window(model), steps=1)
+    found = fluctuations(model, dmft.initial_window(model), steps=1)
     attention = network.run([network.words["o"][0]], 0)["A"][0]
     gain = 1 - np.tanh(network.beta * network.fields(attention)) ** 2
     outputs = network.words["o"]
@@ -33,7 +34,7 @@ def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
     away = np.asarray(run.overlaps.output_words) - np.asarray(limit)
     products = away[..., :, None] * away[..., None, :] * copies * published.sites
     error = products.std(0) / np.sqrt(replicas)
-    wanted = np.asarray(dmft.fluctuations(model, begin, steps=12))
+    wanted = np.asarray(fluctuations(model, begin, steps=12))
     assert np.all(np.abs(products.mean(0) - wanted) < 5 * error + 1e-3 * np.abs(wanted))
 
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from attention_book.chapters.dmft.replicas import log_likelihood_ratios
 from statmech_attention import dmft
 
 from .conftest import model_of
@@ -42,7 +43,7 @@ def _laws(network, histories, steps):
 def test_averages_are_those_over_all_paths(pair):
     network, model, histories, windows = pair
     replicas = 40_000
-    found = dmft.log_likelihood_ratios(
+    found = log_likelihood_ratios(
         model, key=jax.random.key(0), steps=5, first=windows[0], second=windows[1], replicas=replicas
     )
     for steps in (1, 2):
@@ -60,9 +61,7 @@ def test_averages_are_those_over_all_paths(pair):
 def test_nothing_is_told_after_the_first_window(pair):
     _, model, _, windows = pair
     found = np.asarray(
-        dmft.log_likelihood_ratios(
-            model, key=jax.random.key(1), steps=8, first=windows[0], second=windows[1], replicas=50
-        )
+        log_likelihood_ratios(model, key=jax.random.key(1), steps=8, first=windows[0], second=windows[1], replicas=50)
     )
     np.testing.assert_allclose(found[:, 2:], found[:, 1:2] + np.zeros((1, 6)), rtol=0, atol=1e-12)
     assert np.all(np.abs(found[:, 0] - found[:, 1]).max() > 1e-3)
@@ -72,4 +71,4 @@ def test_windows_have_to_go_on_alike(pair):
     _, model, histories, windows = pair
     other = dmft.window_from_words(model, histories[1], slot=1)
     with pytest.raises(ValueError, match="second: wanted a window with slot 1, as in first, got 0"):
-        dmft.log_likelihood_ratios(model, key=jax.random.key(0), steps=2, first=windows[0], second=other)
+        log_likelihood_ratios(model, key=jax.random.key(0), steps=2, first=windows[0], second=other)

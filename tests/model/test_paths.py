@@ -25,13 +25,16 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     )
 
 
-def test_attention_functions_and_their_matrices_give_the_same_paths():
+@pytest.mark.parametrize("readout", ["last", "first", "mean", 1])
+def test_attention_functions_and_their_matrices_give_the_same_paths(readout):
+    """A function computes the last layer for the tokens that are read alone, hence the rounding."""
     rng = np.random.default_rng(22)
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     attention = sma.attention_from_products([rng.normal(size=(2, FEATURES, FEATURES)) for _ in range(2)])
-    np.testing.assert_array_equal(
-        sma.attentioned_inputs(inputs, attention).values, sma.attentioned_inputs(inputs, attention(inputs)).values
+    found, wanted = (
+        sma.attentioned_inputs(inputs, one, readout=readout).values for one in (attention, attention(inputs))
     )
+    np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("heads", [(1,), (4,), (2, 3), (3, 1, 2)])

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from attention_book import results
-from attention_book.dynamics import continuation
+from attention_book.dynamics import Bifurcation, attractors, bifurcation_diagram, continuation
 from attention_book.experiments.experiment import (
     Experiment,
     Part,
@@ -20,7 +20,6 @@ from attention_book.experiments.experiment import (
     parameter,
 )
 from statmech_attention import dmft
-from statmech_attention.dmft import Bifurcation, attractors, bifurcation_diagram
 
 PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap where the second, or third, is zero
 
@@ -58,8 +57,8 @@ class Diagram(Experiment):
     )
     transient: int = parameter("steps of every network that are dropped", ge=0)
     steps: int = parameter("steps that are looked at, or that exponents are averaged over", ge=1)
-    levels: int = parameter("levels of `dmft.bifurcation_diagram`", ge=2)
-    limit: float = parameter("limit of `dmft.bifurcation_diagram`")
+    levels: int = parameter("levels of `bifurcation_diagram`", ge=2)
+    limit: float = parameter("limit of `bifurcation_diagram`")
     count: int = parameter("exponents", ge=2)
     gammas: int = parameter(r"values of $\gamma$, for `phases`", ge=2)
     starts: int = parameter("runs of every network, for `lifetimes` and `patterns`", 8, ge=1)
@@ -251,7 +250,7 @@ def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transi
     random = np.random.default_rng(0).uniform(-_APART, _APART, (*model.shape, model.window, model.features))
     states = np.where(np.arange(starts)[None, :, None, None] == 0, np.asarray(common.newest_first()), random)
     begin = dmft.window_from_attention(model, states, slot=int(common.slot))
-    found = dmft.attractors(model, begin, transient=transient, steps=steps)
+    found = attractors(model, begin, transient=transient, steps=steps)
     seen = dmft.trajectory(model, found.window, steps=max(steps // 100, 8), keep="attention").attention
     size = np.sqrt(np.mean(np.var(np.asarray(seen), axis=2), axis=2))
     axes = ("network", "start")

@@ -1,7 +1,7 @@
 """Mean-field dynamics of 1-bit self-attention networks, after Poc-López & Aguilera (2024).
 
 Patterns and parameters make `Dynamics`; a `Window` of it is advanced by `step`, `trajectory`, `advance`.
-`simulate` and `damage` run the same network at finite size. All functions raise ValueError for
+`simulate` runs the same network at finite size. All functions raise ValueError for
 numbers out of range and windows whose shape is not the model's. With arrays of your own, pairs of words
 `(features, sites)` and positions `(features, bits)`:
 
@@ -14,12 +14,11 @@ numbers out of range and windows whose shape is not the model's. With arrays of 
 """
 
 from statmech_attention.dmft.averages import pair_correlations
-from statmech_attention.dmft.diagrams import Attractors, Bifurcation, attractors, bifurcation_diagram
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.model import Dynamics, dynamics
-from statmech_attention.dmft.network import Simulation, damage, fluctuations, log_likelihood_ratios, simulate
-from statmech_attention.dmft.orbits import Onset, floquet_multipliers, onset, period, periodic_orbit
+from statmech_attention.dmft.network import Simulation, simulate
+from statmech_attention.dmft.orbits import Onset, onset, period
 from statmech_attention.dmft.patterns import (
     PatternMatrix,
     Patterns,
@@ -31,8 +30,6 @@ from statmech_attention.dmft.patterns import (
 from statmech_attention.dmft.windows import Window, initial_window, window_from_attention, window_from_words
 
 __all__ = [
-    "Attractors",
-    "Bifurcation",
     "Dynamics",
     "LyapunovSpectrum",
     "Onset",
@@ -44,21 +41,14 @@ __all__ = [
     "THRESHOLD",
     "Window",
     "advance",
-    "attractors",
-    "bifurcation_diagram",
-    "damage",
     "dynamics",
-    "floquet_multipliers",
-    "fluctuations",
     "initial_window",
     "jacobian",
-    "log_likelihood_ratios",
     "lyapunov_spectrum",
     "onset",
     "pair_correlations",
     "patterns_from_arrays",
     "period",
-    "periodic_orbit",
     "positional_code",
     "random_patterns",
     "regimes",

@@ -1,4 +1,4 @@
-"""Fixed points and periodic orbits of the mean field: onset of oscillations, period, orbit, Floquet multipliers."""
+"""Fixed points and periodic orbits of the mean field: onset of oscillations and period."""
 
 from functools import partial
 from typing import NamedTuple
@@ -6,17 +6,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Complex, Int
+from jaxtyping import Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
 from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.averages import pair_correlations
-from statmech_attention.dmft.lyapunov import jacobian
-from statmech_attention.dmft.mean_field import advance
-from statmech_attention.dmft.model import Dynamics, need_one
+from statmech_attention.dmft.model import Dynamics
 from statmech_attention.dmft.patterns import Patterns
-from statmech_attention.dmft.windows import Window, window_from_attention
+from statmech_attention.dmft.windows import Window
 
 
 class Onset(NamedTuple):
@@ -79,118 +77,6 @@ def period(
         _first_return, most=checks.whole("longest", longest), tolerance=checks.positive("tolerance", tolerance)
     )
     return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
-
-
-@checks.objects
-def periodic_orbit(model: Dynamics, window: Window, period: int, *, max_steps: int = 50) -> Window:
-    r"""Return a point of a periodic orbit, stable or not: $\Phi^p(X) = X$ by Newton's method with (B12).
-
-    Args:
-        model: `Dynamics` of one network.
-        window: `Window` close to the orbit; its slot is kept.
-        period: $p$; a multiple of $L$, unless $\epsilon = 0$.
-        max_steps: of Newton's method.
-
-    Raises:
-        ValueError: a period that the slots do not have, no orbit found.
-    """
-    _one_orbit(model, period)
-    state, slot, size = window.newest_first(), int(window.slot), model.window * model.features
-    for _ in range(checks.whole("max_steps", max_steps)):
-        matrices, there = _around(model, window_from_attention(model, state, slot=slot), period)
-        product = np.eye(size)
-        for matrix in matrices:
-            product = matrix @ product
-        miss = np.asarray(there.newest_first() - state).ravel()
-        if np.max(np.abs(miss)) < 1e-13:
-            return there
-        move = np.linalg.solve(product - np.eye(size), -miss)
-        # Never further than the overlaps reach: far from the orbit a full step may leave the domain.
-        state = state + (move / max(1.0, np.max(np.abs(move)))).reshape(state.shape)
-    raise ValueError(
-        f"window: wanted a point close to an orbit of period {period}, got none within {max_steps} steps of Newton's "
-        f"method (miss {np.max(np.abs(miss)):.1e}). Start closer, from a window that `advance` has brought there."
-    )
-
-
-@checks.objects
-def floquet_multipliers(
-    model: Dynamics, window: Window, period: int, *, turns: int = 100
-) -> Complex[np.ndarray, " state"]:
-    r"""Return the eigenvalues of $J_{t+p-1} \cdots J_{t+1} J_t$, (B12), along a periodic orbit, largest first.
-
-    They span more orders of magnitude than a product of matrices can hold. So an orthonormal basis
-    is carried around the orbit until it returns to itself in blocks of multipliers of like modulus,
-    and the eigenvalues are computed per block. $|\mu_i|^{1/p} = e^{\lambda_i}$. Multipliers that a
-    single step shrinks by more than $10^{15}$ are rounding noise.
-
-    Args:
-        model: `Dynamics` of one network.
-        window: a point of the orbit; see `periodic_orbit`.
-        period: $p$.
-        turns: times around the orbit for the basis to settle.
-
-    Returns:
-        `(L M,)` complex numbers.
-
-    Raises:
-        ValueError: a period that the slots do not have, a window off such an orbit.
-    """
-    _one_orbit(model, period)
-    matrices, there = _around(model, window, period)
-    miss = float(jnp.max(jnp.abs(there.newest_first() - window.newest_first())))
-    if not miss < 1e-6:
-        raise ValueError(
-            f"window: wanted a point of an orbit of period {period}, got one that comes back {miss:.1e} away. "
-            "Take it from periodic_orbit, or advance it further."
-        )
-    basis = np.linalg.qr(np.random.default_rng(0).normal(size=matrices[0].shape))[0]
-    for _ in range(checks.whole("turns", turns)):
-        first, triangles = basis, []
-        for matrix in matrices:
-            basis, triangle = np.linalg.qr(matrix @ basis)
-            triangles.append(triangle)
-    found = [_eigenvalues(first.T @ basis, triangles, block) for block in _block_ranges(first.T @ basis)]
-    values = np.concatenate(found)
-    return values[np.argsort(-np.abs(values), kind="stable")]
-
-
-def _around(model: Dynamics, window: Window, period: int) -> tuple[list[np.ndarray], Window]:
-    """Return the Jacobians of the next `period` steps, and the window after them."""
-    matrices = []
-    for _ in range(period):
-        matrices.append(np.asarray(jacobian(model, window)))
-        window = advance(model, window, steps=1)
-    return matrices, window
-
-
-def _block_ranges(turned) -> list[slice]:
-    """Return the diagonal blocks that a turn around the orbit does not mix."""
-    size = len(turned)
-    edges = [0, *(place for place in range(1, size) if np.max(np.abs(turned[place:, :place])) < 1e-8), size]
-    return [slice(start, stop) for start, stop in zip(edges, edges[1:], strict=False)]
-
-
-def _eigenvalues(turned, triangles, block: slice):
-    """Return the eigenvalues of the product on one block, whose scale is kept as a logarithm."""
-    product, logarithm = np.eye(block.stop - block.start), 0.0
-    for triangle in triangles:
-        product = triangle[block, block] @ product
-        scale = np.max(np.abs(product))
-        if scale == 0:
-            return np.zeros(len(product), complex)
-        product, logarithm = product / scale, logarithm + np.log(scale)
-    return np.linalg.eigvals(turned[block, block] @ product).astype(complex) * np.exp(logarithm)
-
-
-def _one_orbit(model: Dynamics, period) -> None:
-    """Refuse a batch of networks, and periods that the slots do not have."""
-    need_one(model)
-    checks.whole("period", period)
-    if period % model.window and float(model.epsilon) != 0:
-        raise ValueError(
-            f"period: wanted a multiple of the window, {model.window}, got {period}: slots must return, too."
-        )
 
 
 @jax.jit

@@ -47,11 +47,6 @@ class Stage(NamedTuple):
         suffix = self.variable.rpartition("order_parameter")[2]
         return tuple(f"{name}{suffix}" for name in names)
 
-    @property
-    def width_name(self) -> str:
-        """Symbol of the stage's width."""
-        return f"values of layer {self.place + 1}" if self.inner else f"N_{self.place + 1}"
-
 
 @dataclass(frozen=True)
 class Chain:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
@@ -26,7 +26,8 @@ class ProductAttention:
     r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the result of `attention_from_products`.
 
     Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one
-    array `(examples, heads, keys, queries)` per layer.
+    array `(examples, heads, keys, queries)` per layer. With `read`, indices of tokens, the last
+    layer's array is computed for these queries alone and zero for the others.
     """
 
     products: tuple[Float[Array, "_heads features features"], ...]
@@ -34,11 +35,11 @@ class ProductAttention:
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(
-        self, inputs: ArrayLike, *, mask: ArrayLike | None = None
+        self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
-        return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask))), mask)
+        return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
 @jax.tree_util.register_dataclass
@@ -56,11 +57,11 @@ class QueryKeyAttention:
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(
-        self, inputs: ArrayLike, *, mask: ArrayLike | None = None
+        self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
-        return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask))), mask)
+        return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
 # A function of the inputs, or its matrices: one array `(examples, heads, keys, queries)` per layer.
@@ -150,30 +151,40 @@ def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens 
 
 
 @quick_jit()
-def _of_products(attention, inputs, allowed):
-    logits = (
-        jnp.einsum("esi,hij,etj->ehst", inputs, product, inputs, optimize="optimal") for product in attention.products
-    )
-    return _softmax_over_keys(logits, allowed, attention.bias)
+def _of_products(attention, inputs, allowed, read):
+    logits = [
+        jnp.einsum("esi,hij,etj->ehst", inputs, product, own, optimize="optimal")
+        for product, own in zip(attention.products, _queries_of(inputs, read, len(attention.products)), strict=True)
+    ]
+    return _softmax_over_keys(logits, allowed, attention.bias, read)
 
 
 @quick_jit()
-def _of_queries_and_keys(attention, inputs, allowed):
-    logits = []
-    for queries, keys in zip(attention.queries, attention.keys, strict=True):
-        query = jnp.einsum("hgi,eti->ehtg", queries, inputs)
+def _of_queries_and_keys(attention, inputs, allowed, read):
+    logits, each = [], _queries_of(inputs, read, len(attention.queries))
+    for queries, keys, own in zip(attention.queries, attention.keys, each, strict=True):
+        query = jnp.einsum("hgi,eti->ehtg", queries, own)
         key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
         logits.append(jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype))
-    return _softmax_over_keys(logits, allowed, attention.bias)
+    return _softmax_over_keys(logits, allowed, attention.bias, read)
 
 
-def _softmax_over_keys(logits, allowed, biases) -> tuple:
+def _queries_of(inputs, read, layers: int) -> tuple:
+    """Tokens that are queries in each layer: all of them, in the last only those that are read."""
+    return (*(inputs,) * (layers - 1), inputs if read is None else inputs[:, read])
+
+
+def _softmax_over_keys(logits, allowed, biases, read) -> tuple:
     """The matrices of every layer from its logits, the bias added before the mask."""
     matrices = []
     for layer, one in enumerate(logits):
-        one = one if biases is None else one + biases[layer][None].astype(one.dtype)
-        one = one if allowed is None else jnp.where(allowed[:, None], one, -jnp.inf)
+        some = slice(None) if read is None or layer < len(logits) - 1 else read
+        one = one if biases is None else one + biases[layer][None, ..., some].astype(one.dtype)
+        one = one if allowed is None else jnp.where(allowed[:, None, :, some], one, -jnp.inf)
         matrices.append(jax.nn.softmax(one, axis=-2))
+    if read is not None:
+        *_, keys, _ = matrices[-1].shape
+        matrices[-1] = jnp.zeros((*matrices[-1].shape[:-1], keys), matrices[-1].dtype).at[..., read].set(matrices[-1])
     return tuple(matrices)
 
 

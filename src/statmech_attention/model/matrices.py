@@ -1,5 +1,6 @@
 """The attention matrices of inputs, and the chain of layers that they belong to."""
 
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -60,14 +61,24 @@ def check_read_out(attention, matrices: tuple, weights) -> None:
         check_attending(f"attention of layer {len(known)}", known[-1], weights != 0, MEANT)
 
 
-def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
-    """The chain, by default of the attention, and the matrices of each layer, None without heads."""
+def chain_and_matrices(
+    inputs, attention, layers=None, layout: str = "key_query", mask=None, weights=None
+) -> tuple[Chain, tuple]:
+    """The chain, by default of the attention, and the matrices of each layer, None without heads.
+
+    With the `weights` of the tokens at the readout, queries that nothing reads may be zero in the last.
+    """
     chain = None if layers is None else Chain.of(layers)
     if chain is not None and not any(chain.heads):
         if callable(attention) or attention is not None and len(attention):
             raise ValueError(f"attention: wanted none, since no layer of layers={chain.spelled} has heads. Pass ().")
         return chain, (None,) * len(chain.layers)
-    matrices = attention_matrices(inputs, attention, layout=layout, mask=mask)
+    if isinstance(attention, (ProductAttention, QueryKeyAttention)) and weights is not None:
+        checks.choice("layout", layout, LAYOUTS)
+        read = np.flatnonzero(weights.any(axis=0))
+        matrices = attention(inputs, mask=mask, read=read if len(read) < inputs.shape[1] else None)
+    else:
+        matrices = attention_matrices(inputs, attention, layout=layout, mask=mask)
     got = tuple(matrix.shape[1] for matrix in matrices)
     chain = Chain.of(got) if chain is None else chain
     wanted = tuple(count for count in chain.heads if count)

@@ -123,8 +123,8 @@ def attentioned_inputs(
             "attention: wanted matrices or a function of the inputs, got none. A network without heads: ()."
         )
     inputs, mask = padded(inputs, mask)
-    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask, weights)
     check_read_out(attention, matrices, weights)
     around = token_scales(scales, norm, chain, inputs)
     return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)

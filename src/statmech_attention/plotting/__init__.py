@@ -1,9 +1,9 @@
-"""Figures of order parameters, kernels, head scores and accuracies."""
+"""Figures of order parameters, head scores and accuracies."""
 
 from statmech_attention.installed import need as _need
 
 _need("plot", "plotting")
-from statmech_attention.plotting.matrices import kernel_matrix, order_parameter
+from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.panels import against_width, groups, mean_and_error
 from statmech_attention.plotting.style import COLOURS, path_name, use_style
 
@@ -11,7 +11,6 @@ __all__ = [
     "COLOURS",
     "against_width",
     "groups",
-    "kernel_matrix",
     "mean_and_error",
     "order_parameter",
     "path_name",

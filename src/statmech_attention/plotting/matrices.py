@@ -1,4 +1,4 @@
-"""Order parameters and kernels as matrices of colours."""
+"""Order parameters as matrices of colours."""
 
 from collections.abc import Sequence
 
@@ -42,42 +42,6 @@ def order_parameter(
             f"matrix: wanted shape {(len(paths),) * 2} for layers {chain(layers).spelled}, got {matrix.shape}."
         )
     return coloured(matrix, [path_name(path) for path in paths], limit, axes, annotate)
-
-
-def kernel_matrix(
-    kernel: ArrayLike,
-    labels: ArrayLike,
-    *,
-    limits: tuple[float, float] | None = None,
-    axes: Axes | None = None,
-    title: str = "",
-):
-    """Draw a training kernel as a matrix of colours, examples sorted by class.
-
-    Args:
-        kernel: `(examples, examples)`.
-        labels: `(examples,)`, +1 and -1.
-        limits: ends of the colour scale; if None, the 1st and the 99th percentile of the entries.
-        axes: Matplotlib axes; if None, a new figure.
-        title: above the panel.
-
-    Returns:
-        The axes; their image is `axes.images[0]`.
-    """
-    kernel, labels = np.asarray(kernel), np.asarray(labels)
-    axes = axes_or_new(axes, figsize=(3.4, 3.2))
-    order = np.argsort(-labels, kind="stable")
-    low, high = np.percentile(kernel, [1, 99]) if limits is None else limits
-    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=low, vmax=high)
-    border = np.sum(labels > 0) - 0.5
-    for line in (axes.axhline, axes.axvline):
-        line(border, color="white", linewidth=1.2)
-    middles = [border / 2, (border + len(labels)) / 2]
-    axes.set_xticks(middles, ["$+$", "$-$"])
-    axes.set_yticks(middles, ["$+$", "$-$"])
-    without_frame(axes)
-    axes.set_title(title)
-    return axes
 
 
 def coloured(matrix, names: list[str], limit: float | None, axes, annotate: bool | None):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attention_book import results
+from attention_book.dynamics import attractors, bifurcation_diagram
 from attention_book.experiments import Diagram, marked
 from attention_book.experiments.diagrams import PAIRS
 from statmech_attention import dmft
@@ -41,7 +42,7 @@ def test_a_bifurcation_diagram_is_recorded(tmp_path, begin):
     found, (model, window) = load(tmp_path, diagram="bifurcation"), begin
     np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
     assert (tmp_path / "bifurcation-seed1-beta2.6-3.nc").is_file() and found.seconds.shape == (2,)
-    wanted = dmft.bifurcation_diagram(
+    wanted = bifurcation_diagram(
         model.at(beta=found.beta.values), window, transient=40, steps=60, levels=51, pairs=PAIRS
     )
     np.testing.assert_array_equal(marked(found.visited, 51), wanted.visited[:, 0])
@@ -53,7 +54,7 @@ def test_both_ways_of_a_continuation_begin_at_their_ends(tmp_path, begin):
     assert found.visited.dims == ("way", "network", "byte")
     np.testing.assert_allclose(found.beta, np.linspace(2.6, 3.0, 5))
     for way, place, beta in (("up", 0, 2.6), ("down", -1, 3.0)):
-        wanted = dmft.bifurcation_diagram(model.at(beta=beta), window, transient=40, steps=60, levels=51)
+        wanted = bifurcation_diagram(model.at(beta=beta), window, transient=40, steps=60, levels=51, pairs=PAIRS)
         np.testing.assert_array_equal(marked(found.visited.sel(way=way)[place], 51), wanted.visited[0])
 
 
@@ -63,7 +64,7 @@ def test_exponents_and_regimes_are_recorded(tmp_path, begin, diagram):
     if diagram == "phases":
         np.testing.assert_allclose(found.gamma, [0.0, 110.0, 220.0])
         found = found.isel(gamma=2)
-    wanted = dmft.attractors(model.at(beta=found.beta.values), window, transient=40, steps=60)
+    wanted = attractors(model.at(beta=found.beta.values), window, transient=40, steps=60)
     np.testing.assert_allclose(found.exponents, wanted.exponents, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(found.regime, wanted.regime)
     np.testing.assert_array_equal(found.period, wanted.period)
@@ -93,7 +94,7 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
         one = found.sel(set=seed)
         assert float(one.onset) == pytest.approx(dmft.onset(patterns).beta)
         model = dmft.dynamics(patterns, beta=float(one.onset) / 0.98 * one.scale.values, gamma=220.0, epsilon=0.02)
-        wanted = dmft.attractors(model, dmft.initial_window(model), transient=3 + 40, steps=1000)
+        wanted = attractors(model, dmft.initial_window(model), transient=3 + 40, steps=1000)
         np.testing.assert_allclose(one.exponents[:, 0], wanted.exponents, rtol=1e-3, atol=1e-5)
         np.testing.assert_array_equal(one.regime[:, 0], wanted.regime)
     recheck = Diagram(folder=tmp_path, **(TINY | options)).recheck()

@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgb
 
 import statmech_attention as sma
 from attention_book import plotting
+from attention_book.chapters.hidden_markov.kernels import kernel_matrix
 from statmech_attention.dmft import Regime
 
 RANDOM = np.random.default_rng(0)
@@ -46,7 +47,6 @@ PANELS = {
     "groups": call([[0.9, 0.5], [0.8, 0.6]], ["good", "other"], colours=["good", "black"]),
     "hidden_chains": call([[1, 1, -1, -1], [-1, 1, -1, 1]], labels=["slow", "fast"]),
     "importances_compared": call(ROWS, ["a", "b", "a"], chance=(-0.3, 0.4)),
-    "kernel_matrix": call(np.eye(4), np.array([-1.0, 1, -1, 1]), title="kernel"),
     "law": call([0.5, 1.5], label="exact posterior", saddle_point=1.25),
     "noisy_tokens": call(RANDOM.normal(size=(5, 8))),
     "one_shot_sequence": call(IMAGES, 1, patch=4, answer=-1),
@@ -126,7 +126,8 @@ def test_correlations_are_those_of_numpy_and_a_kernel_is_sorted_by_class():
     np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
     assert (shown.mask == ~off).all()
     labels, block = np.array([-1.0, 1, -1, 1]), np.array([1, 1, -1, -1])
-    axes = plotting.kernel_matrix(np.outer(labels, labels), labels)
+    axes = plotting.new_figure()[1]
+    kernel_matrix(np.outer(labels, labels), labels, (-1, 1), axes)
     np.testing.assert_array_equal(axes.images[0].get_array(), np.outer(block, block))
 
 

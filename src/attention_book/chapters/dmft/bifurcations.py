@@ -7,7 +7,8 @@ import numpy as np
 import scipy.optimize
 
 from attention_book import plotting, results
-from attention_book.dynamics import power_spectrum
+from attention_book.chapters.dmft.orbits import floquet_multipliers, periodic_orbit
+from attention_book.dynamics import attractors, bifurcation_diagram, power_spectrum
 from attention_book.experiments import marked
 from statmech_attention import dmft
 
@@ -64,7 +65,7 @@ class Forced:
         here = dmft.dynamics(self.patterns, beta=float(beta), gamma=float(gamma), epsilon=self.epsilon)
         sharpness, window = gamma / np.sqrt(self.patterns.features), self.patterns.window
         begin = dmft.window_from_attention(here, sharpness * self.epsilon**3 * self.shape[::-1], slot=window - 1)
-        return dmft.floquet_multipliers(here, dmft.periodic_orbit(here, begin, window), window)[0]
+        return floquet_multipliers(here, periodic_orbit(here, begin, window), window)[0]
 
     def critical(self, gamma: float) -> float:
         """Inverse temperature at which the largest multiplier has modulus one."""
@@ -116,8 +117,8 @@ class Recorded:
             dmft.advance(self.last, dmft.initial_window(self.last), steps=transient),
         )
         options = dict(transient=transient, steps=steps, pairs=((0, 1),), thickness=1e-2, levels=2001)
-        found = dmft.bifurcation_diagram(models, common, **options)
-        kinds = dmft.attractors(models, found.window, transient=0, steps=5000).regime
+        found = bifurcation_diagram(models, common, **options)
+        kinds = attractors(models, found.window, transient=0, steps=5000).regime
         parts = dict(grid=grid, visited=found.visited[:, 0], sections=found.sections[:, 0], values=found.values)
         return parts | dict(kinds=kinds, regimes=(grid, kinds), recorded=False)
 
@@ -174,7 +175,7 @@ def first_chaos(found: dict) -> tuple[float, float]:
 
 def portraits_figure(models, window, betas, *, transient: int):
     """Portraits above spectra, one attractor per column; returns regimes, periods and the largest exponents."""
-    found = dmft.attractors(models, window, transient=transient, steps=50_000)
+    found = attractors(models, window, transient=transient, steps=50_000)
     kinds = [plotting.REGIMES[kind] for kind in found.regime]
     series = np.asarray(dmft.trajectory(models, found.window, steps=16384, keep="output_words").output_words)
     frequencies, power = power_spectrum(jnp.asarray(series[..., 0]), axis=1, hann=True)

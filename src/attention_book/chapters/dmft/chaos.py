@@ -6,6 +6,9 @@ import numpy as np
 import scipy.stats
 
 from attention_book import plotting
+from attention_book.chapters.dmft.orbits import floquet_multipliers
+from attention_book.chapters.dmft.replicas import damage, log_likelihood_ratios
+from attention_book.dynamics import attractors
 from attention_book.notebooks.tables import table, with_error
 from statmech_attention import dmft
 from statmech_attention.plotting.style import MUTED
@@ -62,7 +65,7 @@ def assert_floquet(model, grid, found) -> None:
     for place in {int(one) for one in (*by_period[:1], *by_period[-1:])}:
         here, period = model.at(beta=grid[place]), int(found.period[place])
         window = jax.tree.map(lambda part: part[place] if part.ndim else part, found.window)  # noqa: B023
-        multiplier = dmft.floquet_multipliers(here, window, period)[0]
+        multiplier = floquet_multipliers(here, window, period)[0]
         exponent, error = (float(part[place, 0]) for part in (found.exponents, found.errors))
         assert abs(np.log(abs(multiplier)) / period - exponent) < 5 * error + 2e-3
 
@@ -77,7 +80,7 @@ class Nudges:
         self.first = dmft.lyapunov_spectrum(models, settled, steps=50_000, count=2)
         again = dmft.lyapunov_spectrum(models, dmft.advance(models, settled, steps=100_000), steps=50_000, count=2)
         self.kinds = [plotting.REGIMES[kind] for kind in dmft.regimes(self.first)]
-        self.periods = np.asarray(dmft.attractors(models, settled, transient=0, steps=2000).period)
+        self.periods = np.asarray(attractors(models, settled, transient=0, steps=2000).period)
         joint = np.hypot(self.first.errors[:, 0], again.errors[:, 0])
         apart = np.abs(self.first.exponents[:, 0] - again.exponents[:, 0]) / joint
         self.again = max(
@@ -178,7 +181,7 @@ class Flips:
             keys, ratios = jax.random.split(jax.random.key(self.run_seed + 1 + place)), []
             for key, a, b in zip(keys, (one, other), (other, one), strict=True):
                 options = dict(key=key, steps=2 * self.window, first=a, second=b, replicas=self.replicas)
-                ratios.append(np.asarray(dmft.log_likelihood_ratios(here, **options)))
+                ratios.append(np.asarray(log_likelihood_ratios(here, **options)))
             variation.append(np.mean([np.maximum(-np.expm1(r), 0).mean(axis=0) for r in ratios], axis=0))
             information.append(np.mean([1 - np.logaddexp(0, r).mean(axis=0) / np.log(2) for r in ratios], axis=0))
             last = ratios[0][:, self.window - 1 : self.window]
@@ -191,9 +194,7 @@ class Flips:
         keys = jax.random.split(jax.random.key(self.run_seed + 7), (self.histories, 2))
         alone = [self._by_one_word(here, pair, key[0]) for pair, key in zip(pairs, keys, strict=True)]
         options = dict(steps=int(MARKS[-1]), pairs=200)
-        both = [
-            dmft.damage(here, key=key[1], first=a, second=b, **options) for (a, b), key in zip(pairs, keys, strict=True)
-        ]
+        both = [damage(here, key=key[1], first=a, second=b, **options) for (a, b), key in zip(pairs, keys, strict=True)]
         return np.array(alone), np.array([np.mean(np.asarray(one) > 0, axis=0) for one in both])
 
     def _by_one_word(self, here, pair, key) -> np.ndarray:

@@ -7,6 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from attention_book import plotting
+from attention_book.chapters.dmft.replicas import fluctuations
+from attention_book.dynamics import attractors
 from statmech_attention import dmft
 
 OVERLAPS = ("query", "key", "value", "output")
@@ -76,7 +78,7 @@ class Sizes:
                 run = dmft.simulate(here, key=key, replicas=replicas, copies=times, **options).overlaps.output_words
                 found.append(np.mean((np.asarray(run) - target) ** 2, axis=2)[:, TIMES - 1])
             self.squares[name] = np.array(found)
-            linear = np.asarray(dmft.fluctuations(here, begin, steps=200))
+            linear = np.asarray(fluctuations(here, begin, steps=200))
             self.growth[name] = np.trace(linear, axis1=1, axis2=2) / model.patterns.features  # c_t
 
     def first_step(self) -> float:
@@ -120,7 +122,7 @@ class Statistics:
         many = dmft.dynamics(patterns, beta=BETAS[:, None] * np.ones(parallel), gamma=gamma, epsilon=epsilon)
         wild = np.random.default_rng(seed).uniform(-0.5, 0.5, (*many.shape, patterns.window, patterns.features))
         begin = dmft.advance(many, dmft.window_from_attention(many, wild, slot=0), steps=200_000)
-        regimes = dmft.attractors(many, begin, transient=0, steps=10_000).regime
+        regimes = attractors(many, begin, transient=0, steps=10_000).regime
         self.kinds = [plotting.REGIMES[np.bincount(row).argmax()] for row in regimes]
         options = dict(steps=dropped + steps, keep="output_words")
         self.exact = np.asarray(dmft.trajectory(many, begin, **options).output_words)[:, :, dropped:, 0]
@@ -137,7 +139,7 @@ class Statistics:
         self.halves = np.array([_wasserstein(self.exact[row, ::2], self.exact[row, 1::2]) for row in rows])
         quiet = dmft.dynamics(patterns, beta=BETAS[0], gamma=gamma, epsilon=epsilon)
         settled = dmft.advance(quiet, dmft.initial_window(quiet), steps=5000)
-        last = np.asarray(dmft.fluctuations(quiet, settled, steps=600))[-1]
+        last = np.asarray(fluctuations(quiet, settled, steps=600))[-1]
         self.stationary = float(np.sqrt(np.trace(last) / patterns.features))  # times N^(-1/2)
 
     def spread(self, regime: str, place: int | None = None) -> float:

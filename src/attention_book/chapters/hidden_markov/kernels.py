@@ -9,6 +9,7 @@ from attention_book import plotting
 from attention_book.measures import centred_alignment, path_kernel
 from attention_book.notebooks import pages, tables
 from attention_book.temperatures import LIMIT, compare, difference
+from statmech_attention.plotting.style import without_frame
 
 KERNELS = {"good (1,1)": 0, "denoising (2,1)": 2, "adversarial (1,2)": 1, "adversarial (2,2)": 3}
 _SIZES = np.geomspace(0.03, 30, 10)  # of a constant
@@ -22,13 +23,27 @@ def kernels_of(trial, order_parameter):
     return np.stack([kernel / jnp.mean(jnp.diagonal(kernel)) for kernel in found])
 
 
+def kernel_matrix(kernel, labels, limits, axes):
+    """Draw a training kernel as a matrix of colours, examples sorted by class."""
+    order = np.argsort(-labels, kind="stable")
+    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=limits[0], vmax=limits[1])
+    border = np.sum(labels > 0) - 0.5
+    for line in (axes.axhline, axes.axvline):
+        line(border, color="white", linewidth=1.2)
+    middles = [border / 2, (border + len(labels)) / 2]
+    axes.set_xticks(middles, ["$+$", "$-$"])
+    axes.set_yticks(middles, ["$+$", "$-$"])
+    without_frame(axes)
+
+
 def matrices(kernels, labels, width: float):
     """Figure: the kernels `(kernels, examples, examples)` of one draw."""
     figure, axes = plotting.new_figure(3, 2, figsize=(5.2, 6.6))
     limits = np.percentile(kernels[:, ~np.eye(len(labels), dtype=bool)], [0.5, 99.5])
     names = [*KERNELS, "GP limit", f"renormalised, $N$ = {width}"]
     for panel, name, kernel in zip(axes.flat, names, kernels, strict=True):
-        plotting.kernel_matrix(kernel, labels, limits=limits, axes=panel, title=name)
+        kernel_matrix(kernel, labels, limits, panel)
+        panel.set_title(name)
     image = axes[0, 0].images[0]
     figure.colorbar(image, ax=axes, label="kernel / mean of its diagonal", extend="both", shrink=0.7)
 
