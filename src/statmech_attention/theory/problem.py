@@ -1,7 +1,7 @@
 """The problem: labelled examples seen along attention paths, and the network that learns them."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.model.paths import AttentionedInputs, as_attentioned, attentioned_inputs
+from statmech_attention.model.reading import attention_from_transformers
 from statmech_attention.theory.kernels import triangulated
 
 _NAMES = ("attentioned", "labels", "width", "temperature", "variance")
@@ -79,6 +80,39 @@ class Problem:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
         self._set(inputs, labels, widths, temperature, architecture.variances)
+
+    @classmethod
+    def from_transformers(
+        cls,
+        model: Any,
+        batch: Mapping[str, Any],
+        labels: ArrayLike,
+        *,
+        layers: Sequence[int] | None = None,
+        readout: str | int = "first",
+        **numbers: Any,
+    ) -> "Problem":
+        """The problem of labelled texts, seen along the attention of a model of Hugging Face's transformers.
+
+        It is `Problem(attentioned_inputs(attention_from_transformers(model, **batch)), labels)`. A
+        large set goes batch by batch, and problems add: their paddings may differ.
+
+        Args:
+            model: as in `attention_from_transformers`.
+            batch: what the tokeniser returns, padded, with its mask.
+            labels: as in `Problem`, one per text.
+            layers: indices of the model's layers, as layers of the network, whose paths go through
+                one head of each; if None, the heads of all layers stand side by side in one layer.
+            readout: as in `attentioned_inputs`; "last" or "mean" for a causal model, whose first
+                token sees itself alone.
+            numbers: width, temperature and variance, as in `Problem`.
+
+        Raises:
+            ValueError: as `attention_from_transformers`, `attentioned_inputs` and `Problem`.
+        """
+        read = attention_from_transformers(model, layers=layers, **checks.mapping("batch", batch))
+        read = read.flat if layers is None else read
+        return cls(attentioned_inputs(read, readout=readout), labels, **numbers)
 
     @classmethod
     def of_chunks(
