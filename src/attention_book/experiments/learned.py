@@ -89,8 +89,8 @@ class Learned(Experiment):
     widths: Sequence[int] = parameter("$N$ beside the limit; gradient descent has the smallest", each=int)
     steps: int = parameter("steps of a climb", ge=1)
     test_examples: int = parameter("test chains", ge=2)
-    descents: int = parameter("draws with gradient descent, or 0", ge=0)
-    hardness_examples: int = parameter("$P$ of the chains whose heads differ in hardness; 0 leaves them out", ge=0)
+    descents: int = parameter("draws with gradient descent; 0 for climbs with nothing beside them", ge=0)
+    hardness_examples: int = parameter("$P$ of the chains whose heads differ in hardness", ge=2)
 
     name: ClassVar[str] = "learned"
     revision: ClassVar[int] = 1  # 1: as first recorded
@@ -99,8 +99,8 @@ class Learned(Experiment):
 
     @property
     def total(self) -> int:
-        by_examples = len(self.all_widths) + 1 + bool(self.descents)
-        return len(self.examples) * by_examples + self.draws * bool(self.hardness_examples)
+        beside = 2 * len(self.examples) + self.draws if self.descents else 0
+        return len(self.examples) * len(self.all_widths) + beside
 
     @property
     def all_widths(self) -> list[float]:
@@ -114,12 +114,12 @@ class Learned(Experiment):
             for width in self.all_widths:
                 climbs.append((yield self._part(f"climbs{examples}-{width:g}", self.climbs, examples, width)))
             found = [xr.concat(climbs, axis("width", self.all_widths))]
-            found.append((yield self._part(f"designed{examples}", self.designed, examples)))
             if self.descents:
+                found.append((yield self._part(f"designed{examples}", self.designed, examples)))
                 found.append((yield self._part(f"descent{examples}", self.descent, examples)))
             by_examples.append(xr.merge(found))
         together = [xr.concat(by_examples, axis("examples", self.examples))]
-        if self.hardness_examples:
+        if self.descents:
             rows = []
             for draw in range(self.draws):
                 rows.append((yield self._part(f"hardness{draw}", self.hardness, draw)))
@@ -132,7 +132,7 @@ class Learned(Experiment):
         first = recorded.isel(draw=0, start=0, examples=0, width=0)
         again = self.end(self.sets(0, self.examples[0]), self.all_widths[0], restored(first["theta"].values))
         differences = [largest_difference(again, first)]
-        if self.hardness_examples:
+        if self.descents:
             hardness = self.hardness(0, HARDNESSES[:1])
             differences.append(largest_difference(hardness, recorded.isel(draw=0, hardness=[0])))
         return Recheck("the end of a climb, and a hardness", max(differences), 1e-6)

@@ -14,7 +14,7 @@ from attention_book.temperatures import Difference, difference
 from statmech_attention.training import LearnedAttention, attention_evidence, learn_attention
 
 SUCCESS, HARDLY = 0.9, 0.02  # accuracy of a success; a difference that hardly matters
-_COLOURS = {10.0: "theory", np.inf: "gp"}
+_COLOURS = {10.0: "theory", 100.0: "good", np.inf: "gp"}
 
 
 def climb(examples: int, width: float, seed: int, steps: int) -> tuple[LearnedAttention, float, float]:
@@ -87,6 +87,49 @@ def verdict(found: xr.Dataset) -> str:
     if abs(learned.mean) + learned.within < HARDLY and excess.mean > excess.within:
         return "holds"
     return "fails" if learned.mean - learned.within > HARDLY or excess.mean < -excess.within else "stays open"
+
+
+def thresholds(found: xr.Dataset, width: float) -> np.ndarray:
+    """Smallest P, in each draw, from which every climb succeeds; twice the largest if there is none."""
+    right = (found.accuracy.sel(width=width).transpose("examples", "draw", "start") >= SUCCESS).all("start").values
+    examples = np.append(found.examples.values, 2 * found.examples.values[-1])
+    return examples[(np.cumprod(right[::-1], axis=0)[::-1] == 0).sum(axis=0)]
+
+
+def needs_examples(found: xr.Dataset, width: float) -> bool:
+    """True if the chance of success at the largest P has an interval above that at the smallest."""
+    (_, _, few), (_, _, many) = (chance(found.isel(examples=place), width) for place in (0, -1))
+    return many[0] > few[1]
+
+
+def threshold_by_width(found: xr.Dataset) -> tuple[Difference, str]:
+    """Binary logarithm of the threshold, narrowest width minus limit, and the outcome of claim 2."""
+    narrow, limit = (np.log2(thresholds(found, width)) for width in found.width.values[[0, -1]])
+    apart = difference(narrow, limit)
+    if abs(apart.mean) + apart.within < 1:
+        return apart, "holds"
+    return apart, "fails" if abs(apart.mean) > apart.within else "stays open"
+
+
+def examples_figure(found: xr.Dataset):
+    """Chance of success, and mean test accuracy of climbs and of designed heads, against P."""
+    _, (top, bottom) = plotting.new_figure(2, 1, figsize=(5.2, 5.6), sharex=True)
+    for place, width in enumerate(found.width.values):
+        look = {"color": plotting.COLOURS[_COLOURS[width]]}
+        beside = found.examples.values * 1.06 ** (place - 1)  # side by side, or intervals would cover each other
+        counts = [chance(found.sel(examples=one), width) for one in found.examples.values]
+        share = np.array([right / climbs for right, climbs, _ in counts])
+        low, high = np.array([interval for *_, interval in counts]).T
+        errors = np.maximum([share - low, high - share], 0)
+        top.errorbar(beside, share, errors, fmt="o-", capsize=2, markersize=4, label=_name(width), **look)
+        bottom.plot(beside, found.accuracy.sel(width=width).mean(("draw", "start")), "o-", markersize=4, **look)
+        fixed = [designed(found.sel(examples=one), width).mean() for one in found.examples.values]
+        bottom.plot(beside, fixed, "s--", markersize=4, **look)
+    top.set(ylabel="chance of success", ylim=(-0.03, 1.03))
+    bottom.set(xlabel="examples $P$", ylabel="mean test accuracy", xscale="log")
+    bottom.set_xticks(found.examples.values, [f"{one}" for one in found.examples.values])
+    bottom.minorticks_off()
+    top.legend()
 
 
 def ends_figure(found: xr.Dataset):
