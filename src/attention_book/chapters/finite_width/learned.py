@@ -14,7 +14,7 @@ from attention_book.temperatures import Difference, difference
 from statmech_attention.training import LearnedAttention, attention_evidence, learn_attention
 
 SUCCESS, HARDLY = 0.9, 0.02  # accuracy of a success; a difference that hardly matters
-_COLOURS = {10.0: "theory", 100.0: "good", np.inf: "gp"}
+_COLOURS = {10.0: "theory", np.inf: "gp"}
 
 
 def climb(examples: int, width: float, seed: int, steps: int) -> tuple[LearnedAttention, float, float]:
@@ -111,22 +111,29 @@ def threshold_by_width(found: xr.Dataset) -> tuple[Difference, str]:
     return apart, "fails" if abs(apart.mean) > apart.within else "stays open"
 
 
+def nats_apart(found: xr.Dataset) -> float:
+    """Lowest log posterior of the successes minus the highest of the failures, at one P; smaller of all widths."""
+    good = found.accuracy >= SUCCESS
+    axes = ("draw", "start")
+    return float((found.log_posterior.where(good).min(axes) - found.log_posterior.where(~good).max(axes)).min())
+
+
 def examples_figure(found: xr.Dataset):
-    """Chance of success, and mean test accuracy of climbs and of designed heads, against P."""
+    """Chance of success with its interval, and test accuracy of every climb, against P."""
     _, (top, bottom) = plotting.new_figure(2, 1, figsize=(5.2, 5.6), sharex=True)
-    for place, width in enumerate(found.width.values):
-        look = {"color": plotting.COLOURS[_COLOURS[width]]}
-        beside = found.examples.values * 1.06 ** (place - 1)  # side by side, or intervals would cover each other
+    for width, aside in zip(found.width.values, (0.97, 1.03), strict=True):
+        look = {"color": plotting.COLOURS[_COLOURS.get(width, "denoising")], "markersize": 4}
+        beside = found.examples.values * aside  # side by side, or intervals would cover each other
         counts = [chance(found.sel(examples=one), width) for one in found.examples.values]
         share = np.array([right / climbs for right, climbs, _ in counts])
         low, high = np.array([interval for *_, interval in counts]).T
         errors = np.maximum([share - low, high - share], 0)
-        top.errorbar(beside, share, errors, fmt="o-", capsize=2, markersize=4, label=_name(width), **look)
-        bottom.plot(beside, found.accuracy.sel(width=width).mean(("draw", "start")), "o-", markersize=4, **look)
-        fixed = [designed(found.sel(examples=one), width).mean() for one in found.examples.values]
-        bottom.plot(beside, fixed, "s--", markersize=4, **look)
+        top.errorbar(beside, share, errors, fmt="o-", capsize=2, label=_name(width), **look)
+        accuracy = found.accuracy.sel(width=width).transpose("examples", "draw", "start").values
+        bottom.plot(beside, accuracy.reshape(len(beside), -1), "o", alpha=0.6, **look)
     top.set(ylabel="chance of success", ylim=(-0.03, 1.03))
-    bottom.set(xlabel="examples $P$", ylabel="mean test accuracy", xscale="log")
+    bottom.axhline(SUCCESS, color="0.6", linestyle=":")
+    bottom.set(xlabel="examples $P$", ylabel="test accuracy", xscale="log")
     bottom.set_xticks(found.examples.values, [f"{one}" for one in found.examples.values])
     bottom.minorticks_off()
     top.legend()
