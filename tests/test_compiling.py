@@ -1,4 +1,4 @@
-"""Little is compiled before the first answer, and `quick_jit` is `jax.jit`."""
+"""Little is compiled before the first answer, `quick_jit` is `jax.jit`, and batches suit the backend."""
 
 import os
 import subprocess
@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sampling import problem
 
 import statmech_attention
-from statmech_attention.compiling import quick_jit
+import statmech_attention as sma
+from statmech_attention import compiling
+from statmech_attention.compiling import map_factorisations, quick_jit
 
 # The README's lines up to the data that are solved for, and once more with other numbers.
 LINES = """
@@ -78,3 +81,31 @@ def test_an_error_of_the_function_comes_through():
 
     with pytest.raises(ValueError, match="x: wanted another one"):
         quick_jit()(refuse)(1.0)
+
+
+def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(monkeypatch, request):
+    train, labels, test = problem.inputs(4)
+    found = sma.Problem(train, labels, layers=(2, 2), width=5, temperature=problem.TEMPERATURE)
+    solution, key = sma.solve(found), jax.random.key(0)
+
+    def numbers():
+        jax.clear_caches()  # the backend decides when a function is compiled
+        matrices = jnp.tile(jnp.eye(2), (6, 1, 1))
+        batched = "f64[4,2,2]" in str(jax.make_jaxpr(lambda x: map_factorisations(jnp.linalg.cholesky, x))(matrices))
+        chains = sma.sampling.Chains(count=2, draws=4, warmup=3, warn=False)
+        draws = sma.sampling.tempered_posterior(found, key=key, rungs=6, test=test, chains=chains)
+        importance = sma.sampling.importance(found, key=key, points=4, test=test, warn=False)
+        corrected = sma.sampling.corrected(solution, test)
+        predictors = sma.sampling.predictors(draws, found)
+        values = {name: draws[name].values for name in draws}
+        return batched, jax.tree.leaves((values, importance, corrected, predictors))
+
+    batched, one_by_one = numbers()
+    assert not batched
+    request.addfinalizer(jax.clear_caches)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(compiling, "_AT_ONCE", 4)  # six rungs are a batch and what remains
+    batched, together = numbers()
+    assert batched
+    for one, other in zip(one_by_one, together, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Compiling what runs briefly: XLA takes longer to compile a first draw of data than the draw takes."""
+"""What is compiled, and how: little optimisation of what runs briefly, and batches that suit the backend."""
 
 import functools
 
@@ -8,6 +8,8 @@ import jax.monitoring
 # XLA's older code generator takes half the time of the one that replaced it, and its code is as fast
 # here; XLA dropped it after JAX 0.9.
 _EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 10) else {}
+
+_AT_ONCE = 64  # factorisations on an accelerator: half a gigabyte of matrices of a thousand rows
 
 
 def quick_jit(*, static: tuple[str, ...] = (), effort: int = 1):
@@ -34,6 +36,15 @@ def quick_jit(*, static: tuple[str, ...] = (), effort: int = 1):
         return call
 
     return decorate
+
+
+def map_factorisations(function, values):
+    """`jax.lax.map` of a function that factorises matrices: one by one on the CPU, else in batches.
+
+    On two threads a batch of factorisations inside a loop can wait for ever; an accelerator is idle
+    with a single one.
+    """
+    return jax.lax.map(function, values, batch_size=None if jax.default_backend() == "cpu" else _AT_ONCE)
 
 
 @functools.cache

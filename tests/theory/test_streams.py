@@ -1,8 +1,12 @@
 """Reduced problems say what the whole array says; streams add chunks, stop with what they have, and go on."""
 
 import errno
+import os
 import pickle
+import subprocess
+import sys
 import weakref
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -242,3 +246,47 @@ def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):
     with pytest.raises(ChunkError, match="No space left on device; nothing was written") as caught:
         sma.Problem.of_chunks(chunks(), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
     assert caught.value.chunks == 1 and caught.value.problem.examples == 20
+
+
+SHARDED = """
+import jax
+import numpy as np
+import statmech_attention as sma
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+sma.enable_x64()
+task = sma.tasks.HiddenMarkov(length=5, token_size=6)
+attention = sma.attention_from_products(task.heads(jax.random.key(0)))
+by_example = NamedSharding(Mesh(jax.devices(), ("examples",)), PartitionSpec("examples"))
+
+def numbers(inputs, labels):
+    seen = sma.attentioned_inputs(inputs, attention)
+    kernel = sma.kernel(seen, seen, np.eye(4))
+    problem = sma.Problem(seen, labels, width=10, temperature=0.1)
+    reduced = problem.reduce()
+    solved = [sma.solve(one, tolerance=1e-11) for one in (problem, reduced)]
+    prediction = sma.predict(problem, seen, solved[0].order_parameters[0])
+    solutions = [(one.order_parameters, one.action) for one in solved]
+    found = seen.values, kernel, reduced.attentioned.values, solutions, prediction
+    return len(seen.values.sharding.device_set), len(kernel.sharding.device_set), found
+
+for examples in (200, 40):  # more than the 48 rows that carry the kernel, and fewer
+    sample = task.sample(jax.random.key(1), examples)
+    *devices, one = numbers(sample.inputs, sample.labels)
+    assert devices == [1, 1]
+    *devices, four = numbers(*jax.device_put((sample.inputs, sample.labels), by_example))
+    assert devices == [4, 4]
+    for first, second in zip(*map(jax.tree.leaves, (one, four)), strict=True):
+        np.testing.assert_allclose(second, first, rtol=1e-10, atol=1e-10)
+"""
+
+
+def test_examples_shared_by_four_devices_give_the_same_numbers():
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(sma.__file__).parents[1]),
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+    }
+    done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from numpyro.infer.hmc_util import dual_averaging
 
+from statmech_attention.compiling import map_factorisations
 from statmech_attention.sampling._chains import Transition
 
 _ACCEPTANCE = 0.85  # that the step aims for
@@ -143,7 +144,7 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
     def begin(key, position, data):
         key, own = jax.random.split(key)
         positions = jax.random.normal(own, (rungs, position.shape[0]))
-        energies, gradients = jax.lax.map(lambda one: jax.value_and_grad(energy)(one, data[0]), positions)
+        energies, gradients = map_factorisations(lambda one: jax.value_and_grad(energy)(one, data[0]), positions)
         step = jnp.full(rungs, math.log(_RUNG_STEP))
         averages = (step, step, *(jnp.broadcast_to(one, rungs) for one in start_average(step[0])[2:]))
         none = jnp.zeros((), int)
@@ -183,8 +184,7 @@ def tempering(energy: Callable, record: Callable, rungs: int, turn: float) -> Tr
         adapting = state.iteration < warmup
         log_steps = jnp.where(adapting, state.averages[0], state.averages[1])
         each = (jnp.stack(keys[:rungs]), state.positions, state.energies, state.gradients, state.ladder, log_steps)
-        # One by one: batches of Cholesky factors inside a loop can wait for each other for ever on two threads.
-        *moved, chances, steps, changes = jax.lax.map(lambda rung: trajectory(rung, data), each)
+        *moved, chances, steps, changes = map_factorisations(lambda rung: trajectory(rung, data), each)
         adapted = jax.vmap(update_average)(_RUNG_ACCEPTANCE - chances, state.averages)
         averages = jax.tree.map(partial(jnp.where, adapting), adapted, state.averages)
 

@@ -11,6 +11,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
@@ -59,8 +60,7 @@ def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKer
 @jax.jit
 def outputs(overlaps: Float[Array, "draws paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
     """The same for many order parameters."""
-    # One by one, as in `evidence`: batched Cholesky factors inside a loop can block each other.
-    return jax.lax.map(lambda overlap: output(overlap, data, test), overlaps)
+    return map_factorisations(lambda overlap: output(overlap, data, test), overlaps)
 
 
 def by_output(values, inputs: AttentionedInputs):
@@ -100,7 +100,7 @@ def _predictors(overlaps, data: Posterior, inputs: Float[Array, "rows paths feat
         solved = cho_solve((jnp.linalg.cholesky(gram(overlap, data)), True), data.labels)
         return overlap @ jnp.einsum("e,epi->pi", solved, inputs)
 
-    return jax.lax.map(one, overlaps)
+    return map_factorisations(one, overlaps)
 
 
 def _crossed(left, right, p: int, q: int):

@@ -21,6 +21,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import checked_test
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
@@ -91,7 +92,7 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Fa
     point, values, vectors = (one[1] for one in visited)
     directions = (vectors / jnp.sqrt(values)[None, :]).T
 
-    bend = jax.lax.map(lambda w: _second(slope, point, w), directions).sum(axis=0)
+    bend = map_factorisations(lambda w: _second(slope, point, w), directions).sum(axis=0)
     push = jax.grad(lambda p: order_one(p, factors))(point) + 0.5 * bend
     shift = -directions.T @ (directions @ push)
 
@@ -100,7 +101,7 @@ def _corrected(point, data: Posterior, kernels: CrossKernels | None, factors: Fa
         return overlaps, None if kernels is None else output(overlaps[0], data, kernels)
 
     value, drift = jax.jvp(observed, (point,), (shift,))
-    slopes, curvatures = jax.lax.map(
+    slopes, curvatures = map_factorisations(
         lambda w: (jax.jvp(observed, (point,), (w,))[1], _second(observed, point, w)), directions
     )
     overlaps, prediction = jax.tree.map(lambda g, d, c: g + d + 0.5 * c.sum(axis=0), value, drift, curvatures)

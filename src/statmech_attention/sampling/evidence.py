@@ -19,6 +19,7 @@ from scipy.stats import chi2, qmc
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._arguments import checked, whole_widths
@@ -181,8 +182,7 @@ def weighted(
     def sequence(points):
         whites, chains = points
         points = jnp.concatenate([around.mode[None] + whites @ around.root.T, chains])
-        # One by one: batches of Cholesky factors inside a loop can wait for each other for ever on two threads.
-        logs, values = jax.lax.map(one, points)
+        logs, values = map_factorisations(one, points)
         largest = jnp.max(logs)
         weights = jnp.exp(logs - largest)
         means = {name: jnp.tensordot(weights, value, 1) / weights.shape[0] for name, value in values.items()}
