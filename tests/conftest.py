@@ -28,6 +28,8 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
+# A tenth of the time of tracing would go into looking for garbage among all that was compiled.
+gc.set_threshold(100_000, 20, 100)
 # In arrays over (examples, paths, ...) an axis that is silently stretched is the bug to expect.
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -39,10 +41,14 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 # The files that take longest, begun first: else all workers would wait for one of these at the end.
 LONGEST = (
+    "test_workflow",
     "test_random_chains",
-    "book/experiments/test_pruning",
+    "theory/test_solvable",
     "layers/test_sampling",
+    "theory/test_streams",
     "book/experiments/test_encoded_heads",
+    "book/tasks/test_images",
+    "test_book",
 )
 PLACES = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
 

@@ -52,23 +52,6 @@ def readout_columns(readout, tokens):
     return {"first": [0], "last": [tokens - 1], "mean": list(range(tokens))}.get(readout, [readout])
 
 
-def forward(projection, values, readout_vector, inputs, matrices, readout):
-    """(1), (2), (4), one example and one head at a time; tokens are columns, as in the paper."""
-    outputs = []
-    for example in range(len(inputs)):
-        x = inputs[example].T
-        hidden = projection @ x / math.sqrt(x.shape[0])
-        for value, matrix in zip(values, matrices, strict=True):
-            heads, _, width = value.shape
-            total = 0
-            for head in range(heads):
-                total = total + value[head] @ hidden @ matrix[example, head]
-            hidden = total / math.sqrt(width * heads)
-        output = readout_vector @ hidden / math.sqrt(len(readout_vector))
-        outputs.append(np.mean([output[t] for t in readout_columns(readout, x.shape[1])]))
-    return np.array(outputs)
-
-
 def paths_of(heads):
     return list(itertools.product(*(range(count) for count in heads)))
 
@@ -216,17 +199,6 @@ def random_order_parameters(rng, heads):
         factor = rng.normal(size=(size, size + 3))
         found.append(factor @ factor.T / (size + 3) + 0.1 * np.eye(size))
     return (*found, float(rng.uniform(0.5, 2.0)))
-
-
-def random_weights(rng, heads, widths, variances, features):
-    """Weights from the prior as (projection, values, readout vector)."""
-    roots = np.sqrt(variances)
-    projection = roots[0] * rng.normal(size=(widths[0], features))
-    values = [
-        roots[layer + 1] * rng.normal(size=(count, widths[layer + 1], widths[layer]))
-        for layer, count in enumerate(heads)
-    ]
-    return projection, values, roots[-1] * rng.normal(size=widths[-1])
 
 
 def random_attention(rng, heads, examples, tokens):

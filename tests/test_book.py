@@ -193,17 +193,6 @@ def test_whatever_a_page_may_read_is_in_its_fingerprint(tiny_book):
         assert [one != other for one, other in zip(before, now, strict=True)] == [changes, True], name
 
 
-def test_as_many_pages_at_a_time_as_there_are_cores_and_memory(monkeypatch):
-    import build_book
-
-    monkeypatch.setattr(build_book, "cores", lambda: 4)
-    pages = []
-    for gibibytes in (64, 5, 1):
-        monkeypatch.setattr("os.sysconf", lambda name, size=gibibytes: {"SC_PAGE_SIZE": 4096}.get(name, size * 2**18))
-        pages.append(build_book.pages_at_a_time())
-    assert pages == [4, 2, 1]
-
-
 def test_a_reference_that_leads_nowhere_any_more_breaks_the_build(tiny_book, capfd):
     import build_book
 

@@ -10,7 +10,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.readers import get_reader
 
-from attention_book import results
 from attention_book.notebooks.pages import AGREEMENT
 
 PAGE = """\
@@ -113,32 +112,3 @@ def test_a_book_that_is_not_built_or_has_changed_is_named(book, monkeypatch, cap
 def test_a_readme_without_the_marks_is_named():
     with pytest.raises(readme.Unready, match="written by `make readme`"):
         readme.put("# Title\n", "figure", "text")
-
-
-def test_what_is_recorded_is_counted(tmp_path, monkeypatch):
-    network = {"layers": 2, "heads": 4}
-    said = {
-        "one_shot/network-2x4-seed0.nc": network,
-        "one_shot/network-2x4-seed1.nc": network,
-        "one_shot/network-3x3-seed0.nc": {"layers": 3, "heads": 3},
-        "one_shot/network-2x4-skip-seed0.nc": {**network, "kind": "skip"},
-        **{
-            f"one_shot/theory-{name}-seed{seed}.nc": {}
-            for name, seed in (("2x4", 0), ("2x4", 1), ("3x3", 0), ("2x4-skip", 0))
-        },
-        "one_shot/pruning-2x4-seed0.nc": {},
-        "one_shot/weights-2x4-seed0.nc": {"widths": [10.0]},
-        "one_shot/posterior-2x4-seed0.nc": {"widths": [1000.0, 10.0, 100.0]},
-        "sampling/weights-all-noise1-width100-seed0.nc": {"width": 100},
-        "sampling/weights-all-noise1-width30-seed0.nc": {"width": 30},
-    }
-    for name in said:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    monkeypatch.setattr(results, "record", lambda path: {"parameters": said[path.relative_to(tmp_path).as_posix()]})
-    assert readme.recorded(tmp_path) == (
-        "Networks recorded, at the paper's scale: two of $L$ = 2, $H$ = 4, one of $L$ = $H$ = 3, and one of $L$ = 2, "
-        "$H$ = 4 beside skip connections, each with theory. Samples recorded: all weights by NUTS, of the hidden "
-        "Markov network at $N$ = 30 and 100 and of the one-shot network 2x4-seed0 at $N$ = 10; "
-        "the exact posterior of the one-shot network 2x4-seed0 at $N$ = 10, 100 and 1000."
-    )

@@ -156,49 +156,41 @@ def test_samples_are_drawn_for_networks_that_name_them(plan, recorded):
     assert stale(plan, sampled(recorded))[samples[1]] == "another theory"
 
 
-def test_every_width_of_the_hidden_markov_chains_is_a_job(plan, recorded, tmp_path_factory):
-    place = tmp_path_factory.mktemp("sampling")
-    run = {"folder": str(place), "widths": [10, 30], "draws": 100}
-    found = [job for job in plan.jobs(configured(recorded, sampling=[run])) if job.stage == "sampling"]
-    assert [job.name for job in found] == ["weights-all-noise1-width10-seed0", "weights-all-noise1-width30-seed0"]
-    assert all(job.reason == "not there" and not job.needs for job in found)
-    assert "widths=30" in found[1].command
-    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "sampling.md").values()}
-    parameters = {name: value for name, value in parameters.items() if name not in ("folder", "progress", "widths")}
-    for width in (10, 30):
-        kept = {**parameters, "draws": 100, "width": width}
-        path = place / f"weights-all-noise1-width{width}-seed0.nc"
-        results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept)
-    assert stale(plan, configured(recorded, sampling=[run])) == {}
-    changed = {**run, "thinning": 2}
-    assert set(stale(plan, configured(recorded, sampling=[changed])).values()) == {"thinning was 1"}
+RUNS = {
+    "sampling": (
+        {"widths": [10, 30], "draws": 100},
+        [("weights-all-noise1-width10-seed0", {"width": 10}), ("weights-all-noise1-width30-seed0", {"width": 30})],
+        ("widths=30", {"thinning": 2}, "thinning was 1"),
+    ),
+    "dynamics": (
+        {"diagram": "exponents", "low": 1, "high": 1.5, "networks": 20},
+        [("exponents-seed1-beta1-1.5", {})],
+        ("diagram=exponents", {"steps": 30000}, "steps was 20000"),
+    ),
+    "skips": (
+        {"seed": 3, "widths": [10, 30]},
+        [("skips-seed3", {})],
+        ("widths=10,30", {"draws": 5}, "draws was 12"),
+    ),
+}
 
 
-def test_diagrams_of_the_dynamics_are_jobs(plan, recorded, tmp_path_factory):
-    place = tmp_path_factory.mktemp("dynamics")
-    run = {"folder": str(place), "diagram": "exponents", "low": 1, "high": 1.5, "networks": 20}
-    found = [job for job in plan.jobs(configured(recorded, dynamics=[run])) if job.stage == "dynamics"]
-    assert [(job.name, job.reason, job.needs) for job in found] == [("exponents-seed1-beta1-1.5", "not there", [])]
-    assert "diagram=exponents" in found[0].command
-    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "dynamics.md").values()}
-    kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
-    path = place / "exponents-seed1-beta1-1.5.nc"
-    results.save(xr.Dataset({"numbers": 1.0}), path, parameters=kept, revision=plan.STAGES["dynamics"].revision)
-    assert stale(plan, configured(recorded, dynamics=[run])) == {}
-    changed = {**run, "steps": 30000}
-    assert set(stale(plan, configured(recorded, dynamics=[changed])).values()) == {"steps was 20000"}
-
-
-def test_skip_connections_on_the_hidden_markov_chains_are_a_job(plan, recorded, tmp_path_factory):
-    place = tmp_path_factory.mktemp("skips")
-    run = {"folder": str(place), "seed": 3, "widths": [10, 30]}
-    found = [job for job in plan.jobs(configured(recorded, skips=[run])) if job.stage == "skips"]
-    assert [(job.name, job.reason, job.needs) for job in found] == [("skips-seed3", "not there", [])]
-    assert "widths=10,30" in found[0].command
-    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / "skips.md").values()}
-    kept = {name: value for name, value in {**parameters, **run}.items() if name not in ("folder", "progress")}
-    results.save(xr.Dataset({"numbers": 1.0}), place / "skips-seed3.nc", parameters=kept)
-    assert set(stale(plan, configured(recorded, skips=[{**run, "draws": 5}])).values()) == {"draws was 12"}
+@pytest.mark.parametrize("stage", RUNS)
+def test_runs_beside_the_networks_are_jobs(plan, recorded, tmp_path_factory, stage):
+    settings, wanted, (said, change, reason) = RUNS[stage]
+    place = tmp_path_factory.mktemp(stage)
+    run = {"folder": str(place), **settings}
+    found = [job for job in plan.jobs(configured(recorded, **{stage: [run]})) if job.stage == stage]
+    assert [(job.name, job.reason, job.needs) for job in found] == [(name, "not there", []) for name, _ in wanted]
+    assert said in found[-1].command
+    parameters = {one.name: one.default for one in runs.parameters_of(plan.RUNS / f"{stage}.md").values()} | run
+    for name, own in wanted:
+        left_out = {"folder", "progress", *(["widths"] if own else [])}
+        kept = {key: value for key, value in parameters.items() if key not in left_out} | own
+        revision = plan.STAGES[stage].revision
+        results.save(xr.Dataset({"numbers": 1.0}), place / f"{name}.nc", parameters=kept, revision=revision)
+    assert stale(plan, configured(recorded, **{stage: [run]})) == {}
+    assert set(stale(plan, configured(recorded, **{stage: [run | change]})).values()) == {reason}
 
 
 def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_path):
@@ -318,17 +310,10 @@ def chain(tmp_path_factory):
     return folder, configuration, left, snakemake(folder, configuration)
 
 
-def test_a_killed_run_goes_on_to_the_result_of_an_uninterrupted_one(chain, tmp_path):
+def test_a_killed_run_goes_on_from_what_it_kept(chain):
     folder, _, (kept, finished), _ = chain
     assert len(kept) == 1 and not finished, (folder / "killed.txt").read_text()
     assert not list((folder / "results" / "checkpoints").rglob("*.npz"))
-    runs.run(
-        "runs/train",
-        {**TINY["train"], "data": "glyphs", "layers": 1, "heads": 2, "folder": str(tmp_path)},
-        output=tmp_path / "train.ipynb",
-        progress=False,
-    )
-    assert results.digest(tmp_path / f"{NAMES[0]}.nc") == results.digest(folder / "results" / f"{NAMES[0]}.nc")
 
 
 def test_the_chain_leaves_results_notebooks_and_logs(chain):
@@ -342,14 +327,7 @@ def test_the_chain_leaves_results_notebooks_and_logs(chain):
     assert {f"{name}.{suffix}" for name in numbered for suffix in ("done", "ipynb", "log")} <= names
 
 
-def test_there_is_nothing_to_do_the_second_time(chain):
-    folder, configuration, _, _ = chain
-    printed = snakemake(folder, configuration, "-n")
-    assert "3 of 3 results" in printed
-    assert not any(f"{name}:" in printed for name in NAMES)
-
-
-def test_nor_in_a_copy(chain, plan, tmp_path):
+def test_in_a_copy_there_is_nothing_to_do(chain, plan, tmp_path):
     folder, configuration, _, _ = chain
     # As a clone: results alone, all as old as each other, and nothing that Snakemake has written down.
     for path in (folder / "results").glob("*.nc"):
@@ -360,7 +338,7 @@ def test_nor_in_a_copy(chain, plan, tmp_path):
 def test_a_dry_run_says_what_and_why(chain):
     folder, configuration, _, _ = chain
     printed = snakemake(folder, {**configuration, "pruning": {"examples": 201, "test_examples": 200}}, "-n")
-    assert f"{NAMES[2]}: examples was 200" in printed
+    assert f"{NAMES[2]}: examples was 200" in printed and "2 of 3 results" in printed
     assert not any(f"{name}:" in printed for name in NAMES[:2])
 
 

@@ -12,7 +12,7 @@ from attention_book.training.path_form import initial
 
 from .networks import forward_with_heads_silenced, network_of
 
-CASES = [((2, 3), [3]), ((2, 3), [0, 2, 4]), ((3, 1, 2), [1, 5]), ((3,), [0, 1]), ((2, 2), [])]
+CASES = [((2, 3), [0, 2, 4]), ((3, 1, 2), [1, 5])]
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(3))
 
 
@@ -65,7 +65,7 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(heads, 
     np.testing.assert_allclose(contributions.sum(axis=1), wanted, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("removed", [[1], [0, 2, 4], [0, 1, 3], [0, 1, 2, 3, 4]])
+@pytest.mark.parametrize("removed", [[0, 1, 3], [0, 1, 2, 3, 4]])
 def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them(removed):
     parameters, inputs, _ = network_of(SKIPS)
     network = trained_network(parameters, layers=SKIPS)

@@ -176,3 +176,14 @@ def test_hardness_multiplies_every_head():
 def test_numbers_out_of_range_are_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
         sma.tasks.HiddenMarkov(**{field: value})
+
+
+@pytest.mark.parametrize("readout", ["last", "mean"])
+def test_a_trial_is_attentioned_as_by_whole_matrices(readout):
+    key = jax.random.key(92)
+    train, test, heads = jax.random.split(key, 3)
+    trial, attention = TASK.trial(key, 5, 4, readout=readout), sma.attention_from_products(TASK.heads(heads))
+    for seed, found in ((train, trial.train), (test, trial.test)):
+        inputs = TASK.sample(seed, len(found.values)).inputs
+        wanted = sma.attentioned_inputs(inputs, attention(inputs), readout=readout)
+        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-10, atol=1e-11)

@@ -27,27 +27,6 @@ def network(request):
     return request.param
 
 
-@pytest.mark.parametrize("seed", [40, 41])
-def test_entropy_agrees_with_explicit_kronecker_products(network, seed):
-    heads, widths, variances = network
-    order_parameters = reference.random_order_parameters(np.random.default_rng(seed), heads)
-    found = sma.theory.entropy(order_parameters, layers=heads, width=widths, variance=variances)
-    wanted = reference.entropy(order_parameters, heads, widths, variances)
-    assert float(found) == pytest.approx(wanted, rel=1e-10)
-
-
-def test_action_agrees_with_the_reference(network):
-    heads, widths, variances = network
-    rng = np.random.default_rng(42)
-    order_parameters = reference.random_order_parameters(rng, heads)
-    inputs, labels = rng.normal(size=(5, math.prod(heads), 4)), rng.normal(size=5)
-    found = sma.theory.action(
-        sma.Problem(inputs, labels, width=widths, temperature=0.2, variance=variances, layers=heads), order_parameters
-    )
-    wanted = reference.action(order_parameters, inputs, labels, heads, widths, variances, 0.2)
-    assert float(found) == pytest.approx(wanted, rel=1e-10)
-
-
 def test_energy_is_the_log_density_of_a_gaussian():
     rng = np.random.default_rng(43)
     heads, temperature = (2, 2), 0.05

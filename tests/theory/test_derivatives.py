@@ -1,4 +1,4 @@
-"""Derivatives of the action against finite differences and automatic differentiation."""
+"""Ways to the derivatives of the action that the random chains do not take."""
 
 import math
 
@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference
 
 import statmech_attention as sma
 from statmech_attention.theory import coordinates, derivatives
@@ -35,7 +34,7 @@ EXAMPLES, FEATURES, TEMPERATURE = 5, 3, 0.3
 
 @pytest.fixture(scope="module")
 def case():
-    """The problem, a point away from the origin, and the action there in the paper's variables."""
+    """The problem and a point away from the origin."""
     rng = np.random.default_rng(50)
     values = jnp.asarray(rng.normal(size=(EXAMPLES, math.prod(HEADS), FEATURES)))
     labels = jnp.asarray(rng.normal(size=EXAMPLES))
@@ -43,37 +42,11 @@ def case():
     problem = action_on(Reduced(values, labels), None, whole)
     factors = coordinates.full_rank(whole.architecture)
     point = jnp.asarray(0.4 * rng.normal(size=factors.coordinates))
-
-    def action(point):
-        return sma.theory.action(whole, coordinates.order_parameters(point, factors))
-
-    def by_brute_force(point):
-        order_parameters = [np.asarray(one) for one in coordinates.order_parameters(jnp.asarray(point), factors)]
-        return reference.action(
-            order_parameters, np.asarray(values), np.asarray(labels), HEADS, WIDTHS, VARIANCES, TEMPERATURE
-        )
-
-    return problem, factors, point, action, by_brute_force
-
-
-def test_gradient_agrees_with_finite_differences(case):
-    problem, factors, point, _, by_brute_force = case
-    gradient = dense_hessian(point, problem, factors)[1]
-    step = 1e-5
-    for index in range(0, len(point), 3):
-        move = step * np.eye(len(point))[index]
-        slope = (by_brute_force(point + move) - by_brute_force(point - move)) / (2 * step)
-        assert float(gradient[index]) == pytest.approx(slope, rel=1e-7, abs=1e-8)
-
-
-def test_hessian_agrees_with_automatic_differentiation(case):
-    problem, factors, point, action, _ = case
-    found = dense_hessian(point, problem, factors)[2].hessian
-    np.testing.assert_allclose(found, jax.jit(jax.hessian(action))(point), rtol=1e-8, atol=1e-10)
+    return problem, factors, point
 
 
 def test_the_pairs_kernels_give_the_derivatives_that_the_features_give(case):
-    problem, factors, point, *_ = case
+    problem, factors, point = case
     values = jnp.swapaxes(problem.inputs, 1, 2)
     kept = problem._replace(pairs=kept_pairs(jnp.tile(values, (1, 1, 9)) / 3, dense=True))
     assert kept.pairs.shape == (21, EXAMPLES, EXAMPLES)
@@ -88,7 +61,7 @@ def test_pairs_are_kept_only_for_a_dense_hessian_of_few_rows():
 
 
 def test_a_large_hessian_in_single_precision_is_that_in_double(case, monkeypatch):
-    problem, factors, point, *_ = case
+    problem, factors, point = case
     monkeypatch.setattr(derivatives, "_LARGEST_DOUBLE", 0)
     value, gradient, curvature = jax.jit(lambda *args: derivatives.dense_hessian(*args))(point, problem, factors)
     wanted = dense_hessian(point, problem, factors)
@@ -100,7 +73,7 @@ def test_a_large_hessian_in_single_precision_is_that_in_double(case, monkeypatch
 
 
 def test_a_point_that_is_not_finite_gives_derivatives_that_are_not(case):
-    problem, factors, point, *_ = case
+    problem, factors, point = case
     value, gradient, curvature = dense_hessian(point.at[0].set(jnp.nan), problem, factors)
     assert not np.isfinite(value)
     assert not np.all(np.isfinite(gradient))

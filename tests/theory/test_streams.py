@@ -24,7 +24,7 @@ LABELS = np.sign(VALUES[:, 0, 0] + VALUES[:, 1, 1] + RNG.normal(size=EXAMPLES))
 NUMBERS = {"width": 9, "temperature": 0.3, "variance": (1.1, 0.9, 1.2, 0.8)}
 CHAINS = {
     "heads": (2, 2),
-    "outputs": (2, 2, sma.Outputs(3)),
+    "outputs": (2, 2, sma.Outputs(2)),
     "skip": (2, sma.SkipHeads(1)),
     "narrow": (2, sma.Heads(2, values=4)),
 }
@@ -35,7 +35,7 @@ SOLVE = {"tolerance": 1e-12}
 def labels_of(layers):
     if not isinstance(layers[-1], sma.Outputs):
         return LABELS
-    return np.stack([LABELS, VALUES[:, 2, 1], VALUES[:, 1, 2] * LABELS], axis=1)
+    return np.stack([LABELS, VALUES[:, 2, 1]], axis=1)
 
 
 def whole(name="heads", **changes):
@@ -234,7 +234,7 @@ def test_two_chunks_at_most_are_in_memory():
             yield values, np.ones(50)
 
     sma.Problem.of_chunks(made(), layers=(2, 2))
-    assert max(most) == 2 and not alive - {5}
+    assert max(most) <= 2 and not alive - {5}
 
 
 def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):

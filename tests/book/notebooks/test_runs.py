@@ -312,24 +312,6 @@ def test_a_failing_notebook_is_kept(results_root, capsys):
     assert (results_root / "executed" / "small-001.ipynb").read_text() == "an earlier run"
 
 
-def test_a_lost_port_is_tried_once_more(results_root, monkeypatch):
-    import papermill
-
-    from attention_book.notebooks import runs
-
-    calls = []
-
-    def lose(*_, **__):
-        calls.append(1)
-        raise RuntimeError("Kernel died before replying to kernel_info")
-
-    monkeypatch.setattr(papermill, "execute_notebook", lose)
-    with pytest.raises(RuntimeError, match="Kernel died"):
-        runs.run(write(results_root), output="x.ipynb", progress=False)
-    assert len(calls) == 2
-    assert not Path("x.ipynb").exists()
-
-
 @pytest.mark.parametrize("written", ['{"cells": [{"cell_type"', ""])
 def test_a_full_disk_is_told_and_leaves_nothing(results_root, monkeypatch, capsys, written):
     import papermill
@@ -342,21 +324,6 @@ def test_a_full_disk_is_told_and_leaves_nothing(results_root, monkeypatch, capsy
     assert command("run", str(write(results_root)), "--output", "x.ipynb") == 1
     assert capsys.readouterr().err == f"error: x.ipynb could not be written: {os.strerror(errno.ENOSPC)}\n"
     assert [entry.name for entry in results_root.iterdir()] == ["small.md"]
-
-
-def test_paths_are_seen_from_where_it_is_run(results_root, monkeypatch):
-    from attention_book.notebooks import runs
-
-    (results_root / "book").mkdir()
-    parameters = 'folder: str = "../results"  # where the result goes\nname: str = "a"\n'
-    path = write(results_root / "book", parameters=parameters, allowed="  folder: path\n")
-    given = []
-    monkeypatch.setattr(runs, "execute", lambda *arguments, **_: given.append(arguments[2]))
-    monkeypatch.setattr(runs, "_publish", lambda *_: None)
-    for folder in ("mine", results_root / "mine", "book/../mine"):
-        runs.run(path, {"folder": folder if isinstance(folder, str) else str(folder), "name": "x/y"})
-    assert given == [{"folder": os.path.join("..", "mine"), "name": "x/y"}] * 3
-    assert runs.parameters_of(path)["folder"].default == "../results"
 
 
 @pytest.mark.parametrize(

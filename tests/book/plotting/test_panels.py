@@ -144,16 +144,6 @@ def test_curves_are_means_in_the_order_of_the_widths_with_errors():
     close(limit.lines[0], [[0.1, 0.5], [1, 0.4]])
 
 
-def test_best_temperatures_are_geometric_means_and_keep_earlier_ones_in_view():
-    axes = drawn("best_temperatures")
-    close(axes.lines[0], [[10, 0.1], [100, 0.1]])
-    first, second = axes.collections
-    np.testing.assert_allclose(first.get_offsets(), [[10, 0.01], [10, 1.0]])
-    assert second.get_sizes()[0] == 2 * first.get_sizes()[0]
-    plotting.best_temperatures([10], [[0.5]], label="other", axes=axes)
-    assert axes.get_ylim()[0] <= 0.01 and axes.get_ylim()[1] >= 1
-
-
 def test_entries_are_grouped_by_their_heads_in_units_of_the_mean_diagonal():
     matrix = np.array([[2.0, 1, 0, 0], [1, 2, 0, 3], [0, 0, 4, 1], [0, 3, 1, 4]])
     axes = plotting.entries_compared(matrix, -2 * matrix, layers=PAIR)
@@ -208,27 +198,6 @@ def test_regimes_have_their_colours():
     close(lines[r"$\lambda_1$, chaotic"], [[1, 0.1], [3, 0.2]])
 
 
-def test_series_begin_at_their_time_and_spectra_leave_out_frequency_zero():
-    close(plotting.overlap_series(np.arange(6).reshape(3, 2)).lines[1], [[1, 1], [2, 3], [3, 5]])
-    close(drawn("spectrum").lines[0], [[0.25, 4], [0.5, 1]])
-
-
-def test_samples_are_weighted_sorted_and_compared():
-    draws, weights = [[0.5, 0.5], [1.5, 1.5]], [[3.0, 1.0], [1.0, 1.0]]
-    axes = plotting.law(draws, label="exact posterior", bins=[0.0, 1.0, 2.0], weights=weights)
-    assert set(np.round(axes.patches[0].get_xy()[:, 1], 12)) == {0.0, round(4 / 6, 12), round(2 / 6, 12)}
-    line, *_, guide = drawn("distance_against_width", slopes=(-2,)).lines
-    close(line, [[10, 1.0], [100, 0.1]])
-    close(guide, [[10, 1.0], [100, 0.01]])
-    line, *_, guide = drawn("approach").lines
-    close(line, [[0.01, 0.02], [1.0, 3.0]])
-    close(guide, [[0.01, 0.01], [1.0, 1.0]])
-    axes = plotting.over_temperatures([1.0, 0.1, 0.01], {"theory": [-3.0, -1.0, -2.0]}, mark=True)
-    close(axes.containers[0].lines[0], [[0.01, -2.0], [0.1, -1.0], [1.0, -3.0]])
-    close(axes.lines[-1], [[0.1, -1.0]])
-    close(drawn("coverage").lines[0], [[0.5, -0.1], [0.9, -0.05]])
-
-
 def test_the_flow_puts_the_scale_of_the_layer_above_before_every_order_parameter():
     order = (np.diag(np.arange(1.0, 7.0)), np.array([[2.0, -1, 0], [-1, 3, 0], [0, 0, 1]]), 0.5)
     figure = plotting.order_parameter_flow({"one": order, "other": order}, variance=(1.0, 0.5, 4.0, 1.0))
@@ -239,11 +208,3 @@ def test_the_flow_puts_the_scale_of_the_layer_above_before_every_order_parameter
     wanted = [np.full((1, 1), 0.5), np.diag([2.0, 3.0]), 2 * np.diag([2.0, 3.0]), np.eye(2)]
     for axes, matrix in zip(figure.axes[:4], wanted, strict=True):
         np.testing.assert_allclose(axes.images[0].get_array(), matrix)
-
-
-def test_drawings_of_tasks_carry_their_numbers():
-    assert [line.get_xdata()[0] for line in drawn("hidden_chains").lines] == [1.5, 0.5, 1.5, 2.5]
-    minus = "\N{MINUS SIGN}"
-    assert [text.get_text() for text in drawn("one_shot_sequence").texts] == ["+", minus, "?", f"→ {minus}"]
-    tints = [np.asarray(image.get_array()).ravel() for image in drawn("attended").images[1::2]]
-    np.testing.assert_allclose(np.concatenate(tints), np.arange(12) / 11)

@@ -55,7 +55,7 @@ class Attention:
         for by, task in itertools.product(BY, self.tasks):
             real, mixed = ([f(task, width, by) for width in (self.narrow, np.inf)] for f in (self.real, self.shuffled))
             self.gain[task, by], self.mixed[task, by] = real[0] - real[1], mixed[0] - mixed[1]
-            self.adds[task, by] = (real[0] - mixed[0] + real[1] - mixed[1]) / 2
+            self.adds[task, by] = self.added(real, mixed)
         self.double = {key: self.gain[key] - self.mixed[key] for key in self.gain}
 
     def files(self):
@@ -79,10 +79,34 @@ class Attention:
 
     def shuffled(self, task, width, by="validation"):
         """The same with shuffled attention, the mean over the shuffles of each split."""
+        return self.by_shuffle(task, width, by).mean("shuffle")
+
+    def by_shuffle(self, task, width, by="validation"):
+        """The same with each shuffle."""
         each = [
             self._right(self.changed[name][task], width, by) for name in self.shuffles if task in self.changed[name]
         ]
-        return xr.concat(each, "shuffle", join="outer").mean("shuffle")
+        return xr.concat(each, "shuffle", join="outer")
+
+    def added(self, real, mixed):
+        """What attention adds, from correctness at the narrowest width and in the limit."""
+        return sum(one - other for one, other in zip(real, mixed, strict=True)) / 2
+
+    def adds_by_shuffle(self, task) -> np.ndarray:
+        """Points that attention adds, (shuffle, split)."""
+        sides = [[f(task, width) for width in (self.narrow, np.inf)] for f in (self.real, self.by_shuffle)]
+        return 100 * self.added(*sides).mean("sentence").transpose("shuffle", "split").values
+
+    def with_first_shuffle(self, task):
+        """What attention adds, and gain minus that with shuffled attention, with the first shuffle alone."""
+        mixed = [self.by_shuffle(task, width).isel(shuffle=0) for width in (self.narrow, np.inf)]
+        adds = self.added([self.real(task, width) for width in (self.narrow, np.inf)], mixed)
+        return points(adds), points(self.gain[task, "validation"] - (mixed[0] - mixed[1]))
+
+    def between_shuffles(self) -> float:
+        """Standard deviation between shuffles of one split, of the points that attention adds; all tasks together."""
+        each = [self.adds_by_shuffle(task) for task in self.tasks]
+        return float(np.sqrt(np.nanmean([one.var(axis=0, ddof=1) for one in each]))) if len(each[0]) > 1 else np.nan
 
     def gained(self, kind, task):
         """Correctness at the narrowest width minus that of the limit."""
@@ -108,17 +132,11 @@ class Attention:
         """Gain against what attention adds, and gain by kind of attention."""
         figure, (left, right) = plotting.new_figure(2, 1, figsize=(5.2, 6.2))
         for task in self.tasks:
-            adds, gain = (
-                100 * of[task, "validation"].sel(split=self.adds[task, "validation"]["split"])
-                for of in (self.adds, self.gain)
-            )
-            each = [values.mean("sentence").values for values in (adds, gain)]
-            errors = [
-                values.std("sentence", ddof=1).values / values.sizes["sentence"] ** 0.5 for values in (adds, gain)
-            ]
-            look = dict(fmt="o", markersize=3.5, alpha=0.35, linewidth=0.8, color=COLOURS[task])
-            left.errorbar(*each, xerr=errors[0], yerr=errors[1], **look)
-            across, up = (points(values / 100) for values in (adds, gain))
+            adds = self.adds[task, "validation"]
+            gain = self.gain[task, "validation"].sel(split=adds["split"])
+            across, up = points(adds), points(gain)
+            each = self.adds_by_shuffle(task)
+            left.plot(each, np.tile(up.each, (len(each), 1)), "o-", color=COLOURS[task], markersize=3.5, alpha=0.4)
             look = dict(fmt="o", markersize=8, color=COLOURS[task], label=reading.NAMES[task])
             left.errorbar(across.mean, up.mean, xerr=across.half, yerr=up.half, **look)
         for axes in (left, right):
@@ -259,12 +277,19 @@ class Attention:
         inputs = np.asarray(stored.train.values, float)  # sentences, paths, features
         centred = inputs - inputs.mean(axis=0)
         rest = centred - centred.mean(axis=1, keepdims=True)
-        shuffled = [float(one["participation_deep"].mean()) for one in self.changed["shuffled0"].values()]
+        # Centring is part of the participation ratio, so that of centred paths is that of the encoder's attention.
+        apart = {
+            kind: [one["participation_deep"].values for name in names for one in self.changed[name].values()]
+            for kind, names in (("centred", ["centred"]), ("shuffled", self.shuffles))
+        }
+        effective = {kind: np.concatenate(each) if each else np.array([np.nan]) for kind, each in apart.items()}
         return dict(
             constant=100 * (1 - np.mean(centred**2) / np.mean(inputs**2)),
             common=100 * (1 - np.mean(rest**2) / np.mean(centred**2)),
             effective=encoded_inputs.participation(stored.train),
-            shuffled_most=max(shuffled, default=float("nan")),
+            effective_least=effective["centred"].min(),
+            effective_most=effective["centred"].max(),
+            effective_shuffled=effective["shuffled"].max(),
             lost=100 * float(np.mean([one["variance_lost_deep"].mean() for one in self.found.values()])),
         )
 
@@ -286,9 +311,13 @@ class Attention:
                 one = points(values[task, "validation"])
                 facts[f"{name}_{task}"] = _interval(one).lstrip("+")
         reviews = points(self.adds["reviews", "validation"])
+        before = self.with_first_shuffle("reviews")[0]
         facts |= dict(
             adds_end=reviews.mean + reviews.half,
+            adds_end_first=before.mean + before.half,
             clear=sum(one.clear for one in rows["largest evidence minus limit"].values()),
+            between=self.between_shuffles(),
+            double_first=_interval(self.with_first_shuffle("description-entity")[1]).lstrip("+"),
         )
         facts["edge"], facts["edge_of"] = self.edges()
         correlation, facts["tracks_p"] = self.tracks("validation")
@@ -301,20 +330,6 @@ class Attention:
         facts |= dict(
             tuned_splits=min((one.sizes["split"] for one in self.tuned.values()), default=0), tuned_tests=self.tests
         )
-        whole = {
-            name
-            for name in CHANGED
-            if sum(one.sizes["split"] for one in self.changed[name].values()) == 5 * len(self.found)
-        }
-        parts = {name for name in CHANGED if self.changed[name]} - whole
-        kinds = {"all splits": whole, "some splits": parts, "not run": {*CHANGED} - whole - parts}
-        said = [
-            f"{', '.join(CHANGED[name] for name in CHANGED if name in which)}: {what}"
-            for what, which in kinds.items()
-            if which
-        ]
-        facts["planned"] = "; ".join(said)
-        facts["counts"] = ", ".join(str(self.changed["shuffled0"][task].sizes["split"]) for task in self.tasks)
         return facts | self.likeness()
 
     def behind(self) -> dict[str, float]:
@@ -331,19 +346,23 @@ class Attention:
         for by in BY:
             adds = {task: points(self.adds[task, by]) for task in self.tasks}
             assert all(adds[task].sure and min(adds[task].each) > 0 for task in QUESTIONS)
-            assert adds["reviews"].mean + adds["reviews"].half > 2 and abs(adds["reviews"].mean) < adds["reviews"].half
-            assert adds["spam"].mean + adds["spam"].half < 2 and all(len(adds[task].each) == 5 for task in REST)
+            upper = [adds[task].mean + adds[task].half for task in REST]
+            assert upper[1] < upper[0] < 2 and all(len(adds[task].each) == 5 for task in REST)
             sure = [task for task in self.tasks if points(self.double[task, by]).sure]
-            assert sure == ["description-entity"] * (by == "evidence") and self.tracks(by)[1] > 0.05
+            assert sure == ["description-entity"] and self.tracks(by)[1] > 0.05
+        before = self.with_first_shuffle("reviews")[0]
+        assert before.mean + before.half > 2 and not self.with_first_shuffle("description-entity")[1].sure
         assert not any(self.new_splits(self.double, task).sure for task in QUESTIONS)
         rows, rest = self.further(), [task for task in self.found if task != "description-entity"]
-        assert [task for task, one in rows["largest evidence minus limit"].items() if one.clear] == [*QUESTIONS]
+        ahead = rows["largest evidence minus limit"]
+        assert [task for task, one in ahead.items() if one.clear] == [*QUESTIONS]
+        assert all(ahead[task].sure for task in QUESTIONS)
         more = rows["400 labels: narrow minus limit"]
         assert all(more[task].clear for task in QUESTIONS) and not any(more[task].clear for task in REST)
         hundred = {task: one.mean for task, one in rows["$N$ = 100 minus limit"].items()}
         assert hundred["description-entity"] > 0.005 > max(hundred[task] for task in rest)
         skips = rows["skips minus none, narrow"]
-        assert {task for task, one in skips.items() if one.mean < -2 * one.error} == {"description-entity"}
+        assert {task for task, one in skips.items() if one.mean < -one.half} == {"description-entity"}
         behind = self.behind()
         assert {task for task, value in behind.items() if value > 4} == {*self.found} - {"spam"} and abs(
             behind["spam"]

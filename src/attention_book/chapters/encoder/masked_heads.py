@@ -1,12 +1,14 @@
 """Scores of heads and what masking a head costs an encoder, by three outcomes; recorded."""
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
-from attention_book.notebooks.tables import signed, table
+from attention_book.notebooks.tables import signed, table, with_error
 from attention_book.pruning.random_orders import unit_ranks
 from statmech_attention.plotting.style import MUTED
 
@@ -149,6 +151,12 @@ class Masked:
 
     CASES = {"a": ("probe", "accuracy_kept"), "b": ("probe", "accuracy_again"), "c": ("tuned", "accuracy_kept")}
 
+    ORDERS: ClassVar = {
+        "gradient_a": ("a", "Taylor in the encoder"),
+        "gradient_c": ("c", "Taylor in the encoder"),
+        "both_b": ("b", "both"),
+    }
+
     def curve(self, case: str, order: str) -> np.ndarray:
         """Accuracies of the heads that an order keeps, (splits, sizes)."""
         network, name = self.CASES[case]
@@ -178,9 +186,9 @@ class Masked:
         """Accuracy with the middle number of heads, in percent."""
         return 100 * float(self.curve(case, order).mean(axis=0)[len(self.asked["kept"]) // 2])
 
-    def again(self) -> list[tuple[float, float]]:
-        """ "Both" minus random with the probe refitted, in points, with errors over tasks, by number of heads."""
-        apart = 100 * (self.curve("b", "both") - self.curve("b", "random"))
+    def over_random(self, case: str, order: str) -> list[tuple[float, float]]:
+        """Accuracy by an order minus random, in points, with errors over tasks, by number of heads kept."""
+        apart = 100 * (self.curve(case, order) - self.curve(case, "random"))
         each = [np.array([part.mean() for part in self.by_task(column)]) for column in apart.T]
         return [(float(one.mean()), float(one.std(ddof=1) / np.sqrt(len(one)))) for one in each]
 
@@ -212,6 +220,9 @@ class Masked:
             ("b", "random"),
         ):
             facts[f"few_{case}_{order.replace(' ', '_')}"] = self.few(case, order)
+        for name, of in self.ORDERS.items():
+            facts[f"over_{name}"] = ", ".join(with_error(*one, sign=True) for one in self.over_random(*of))
+        facts["sizes"] = ", ".join(map(str, self.asked["kept"]))
         return facts
 
     def assert_as_written(self) -> None:
@@ -235,7 +246,9 @@ class Masked:
             both, random = self.few(case, "both"), self.few(case, "random")
             assert self.few(case, "Taylor in the encoder") > max(both, random) and abs(both - random) < 3
         quantile = student.ppf(0.975, len(self.found) - 1)
-        assert all(abs(mean) < quantile * error for mean, error in self.again())
+        assert all(abs(mean) < quantile * error for of in self.ORDERS.values() for mean, error in self.over_random(*of))
+        ahead = self.curve("c", "Taylor in the encoder") - self.curve("c", "random")
+        assert all(part.mean(axis=0).min() > 0 for part in self.by_task(ahead))
         assert self.mean_of("tuned", "theory_accuracy") > self.mean_of("probe", "theory_accuracy") + 0.05
         assert abs(self.mean_of("tuned", "theory_accuracy") - self.mean_of("tuned", "accuracy")) < 0.03
 

@@ -88,11 +88,11 @@ def compared(found: dict[str, list], width: float, temperatures) -> dict:
     return {name: compare(one, width=width, temperatures=temperatures) for name, one in found.items()}
 
 
-def weights_of_distances(found: list, width: float, temperature: float) -> tuple[float, float]:
-    """Mean of U along the diagonal for paths of even and of odd distances."""
+def weights_of_distances(found: list, width: float, temperature: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean of the diagonal of U per draw, over paths of even and of odd distances."""
     problems = [sma.Problem(one.train, one.labels, width=width, temperature=temperature) for one in found]
-    mean = np.mean([sma.solve(one).order_parameter for one in problems], axis=0)
-    return mean[[0, 3], [0, 3]].mean(), mean[[1, 2], [1, 2]].mean()
+    diagonal = np.array([np.diagonal(sma.solve(one).order_parameter) for one in problems])
+    return diagonal[:, [0, 3]].mean(axis=1), diagonal[:, [1, 2]].mean(axis=1)
 
 
 def deep(inputs, depth: int):
