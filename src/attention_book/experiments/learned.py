@@ -89,7 +89,7 @@ class Learned(Experiment):
     widths: Sequence[int] = parameter("$N$ beside the limit; gradient descent has the smallest", each=int)
     steps: int = parameter("steps of a climb", ge=1)
     test_examples: int = parameter("test chains", ge=2)
-    descents: int = parameter("draws with gradient descent", ge=1)
+    descents: int = parameter("draws with gradient descent; 0 for climbs with nothing beside them", ge=0)
     hardness_examples: int = parameter("$P$ of the chains whose heads differ in hardness", ge=2)
 
     name: ClassVar[str] = "learned"
@@ -99,7 +99,8 @@ class Learned(Experiment):
 
     @property
     def total(self) -> int:
-        return self.draws + len(self.examples) * (len(self.all_widths) + 2)
+        beside = 2 * len(self.examples) + self.draws if self.descents else 0
+        return len(self.examples) * len(self.all_widths) + beside
 
     @property
     def all_widths(self) -> list[float]:
@@ -112,23 +113,29 @@ class Learned(Experiment):
             climbs = []
             for width in self.all_widths:
                 climbs.append((yield self._part(f"climbs{examples}-{width:g}", self.climbs, examples, width)))
-            designed = yield self._part(f"designed{examples}", self.designed, examples)
-            descent = yield self._part(f"descent{examples}", self.descent, examples)
-            by_examples.append(xr.merge([xr.concat(climbs, axis("width", self.all_widths)), designed, descent]))
-        rows = []
-        for draw in range(self.draws):
-            rows.append((yield self._part(f"hardness{draw}", self.hardness, draw)))
-        return xr.merge([xr.concat(by_examples, axis("examples", self.examples)), xr.concat(rows, "draw")])
+            found = [xr.concat(climbs, axis("width", self.all_widths))]
+            if self.descents:
+                found.append((yield self._part(f"designed{examples}", self.designed, examples)))
+                found.append((yield self._part(f"descent{examples}", self.descent, examples)))
+            by_examples.append(xr.merge(found))
+        together = [xr.concat(by_examples, axis("examples", self.examples))]
+        if self.descents:
+            rows = []
+            for draw in range(self.draws):
+                rows.append((yield self._part(f"hardness{draw}", self.hardness, draw)))
+            together.append(xr.concat(rows, "draw"))
+        return xr.merge(together)
 
     def recheck(self) -> Recheck:
-        """Compute hardness 2 of the first draw, and the first climb's end, from its theta, again."""
+        """Compute the first climb's end, from its theta, and hardness 2 of the first draw if there is one, again."""
         recorded = results.load(self.path)
-        hardness = self.hardness(0, HARDNESSES[:1])
         first = recorded.isel(draw=0, start=0, examples=0, width=0)
         again = self.end(self.sets(0, self.examples[0]), self.all_widths[0], restored(first["theta"].values))
-        wanted = recorded.isel(draw=0, hardness=[0])
-        difference = largest_difference(hardness, wanted), largest_difference(again, first)
-        return Recheck("a hardness and the end of a climb", max(difference), 1e-6)
+        differences = [largest_difference(again, first)]
+        if self.descents:
+            hardness = self.hardness(0, HARDNESSES[:1])
+            differences.append(largest_difference(hardness, recorded.isel(draw=0, hardness=[0])))
+        return Recheck("the end of a climb, and a hardness", max(differences), 1e-6)
 
     def sets(self, draw: int, examples: int):
         """Training and test chains of one draw."""

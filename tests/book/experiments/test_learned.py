@@ -3,8 +3,11 @@
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 
 import statmech_attention as sma
+from attention_book import results
+from attention_book.chapters.finite_width.learned import thresholds
 from attention_book.experiments import learned
 
 from .shared import *  # noqa: F403
@@ -43,3 +46,16 @@ def test_the_record_has_the_ends_of_the_climbs(found, make, tmp_path):
     right = sma.accuracy(solution.predict(learned.seen(theta, test.inputs)).mean, test.labels)
     assert float(one.accuracy) == pytest.approx(float(right), abs=1e-12)
     assert float(one.log_posterior) == pytest.approx(float(solution.log_evidence() + learned.log_prior(theta)))
+
+
+def test_climbs_with_nothing_beside_them_are_the_same(found, make, tmp_path):
+    alone = results.load(make(tmp_path, descents=0).run(progress=False))
+    assert {*alone} == {"accuracy", "log_posterior", "theta"}
+    np.testing.assert_allclose(alone.theta, found.theta, rtol=1e-9, atol=1e-9)
+
+
+def test_a_threshold_is_where_lasting_success_begins():
+    accuracy = [[[0.5], [0.95], [0.5]], [[0.95], [0.5], [0.5]], [[0.95], [0.95], [0.5]]]
+    axes = {"examples": [100, 200, 500], "width": [10.0]}
+    found = xr.Dataset({"accuracy": (("width", "examples", "draw", "start"), [accuracy])}, axes)
+    np.testing.assert_array_equal(thresholds(found, 10.0), [200, 500, 1000])

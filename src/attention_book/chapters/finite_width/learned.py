@@ -89,6 +89,56 @@ def verdict(found: xr.Dataset) -> str:
     return "fails" if learned.mean - learned.within > HARDLY or excess.mean < -excess.within else "stays open"
 
 
+def thresholds(found: xr.Dataset, width: float) -> np.ndarray:
+    """Smallest P, in each draw, from which every climb succeeds; twice the largest if there is none."""
+    right = (found.accuracy.sel(width=width).transpose("examples", "draw", "start") >= SUCCESS).all("start").values
+    examples = np.append(found.examples.values, 2 * found.examples.values[-1])
+    return examples[(np.cumprod(right[::-1], axis=0)[::-1] == 0).sum(axis=0)]
+
+
+def needs_examples(found: xr.Dataset, width: float) -> bool:
+    """True if the chance of success at the largest P has an interval above that at the smallest."""
+    (_, _, few), (_, _, many) = (chance(found.isel(examples=place), width) for place in (0, -1))
+    return many[0] > few[1]
+
+
+def threshold_by_width(found: xr.Dataset) -> tuple[Difference, str]:
+    """Binary logarithm of the threshold, narrowest width minus limit, and the outcome of claim 2."""
+    narrow, limit = (np.log2(thresholds(found, width)) for width in found.width.values[[0, -1]])
+    apart = difference(narrow, limit)
+    if abs(apart.mean) + apart.within < 1:
+        return apart, "holds"
+    return apart, "fails" if abs(apart.mean) > apart.within else "stays open"
+
+
+def nats_apart(found: xr.Dataset) -> float:
+    """Lowest log posterior of the successes minus the highest of the failures, at one P; smaller of all widths."""
+    good = found.accuracy >= SUCCESS
+    axes = ("draw", "start")
+    return float((found.log_posterior.where(good).min(axes) - found.log_posterior.where(~good).max(axes)).min())
+
+
+def examples_figure(found: xr.Dataset):
+    """Chance of success with its interval, and test accuracy of every climb, against P."""
+    _, (top, bottom) = plotting.new_figure(2, 1, figsize=(5.2, 5.6), sharex=True)
+    for width, aside in zip(found.width.values, (0.97, 1.03), strict=True):
+        look = {"color": plotting.COLOURS[_COLOURS.get(width, "denoising")], "markersize": 4}
+        beside = found.examples.values * aside  # side by side, or intervals would cover each other
+        counts = [chance(found.sel(examples=one), width) for one in found.examples.values]
+        share = np.array([right / climbs for right, climbs, _ in counts])
+        low, high = np.array([interval for *_, interval in counts]).T
+        errors = np.maximum([share - low, high - share], 0)
+        top.errorbar(beside, share, errors, fmt="o-", capsize=2, label=_name(width), **look)
+        accuracy = found.accuracy.sel(width=width).transpose("examples", "draw", "start").values
+        bottom.plot(beside, accuracy.reshape(len(beside), -1), "o", alpha=0.6, **look)
+    top.set(ylabel="chance of success", ylim=(-0.03, 1.03))
+    bottom.axhline(SUCCESS, color="0.6", linestyle=":")
+    bottom.set(xlabel="examples $P$", ylabel="test accuracy", xscale="log")
+    bottom.set_xticks(found.examples.values, [f"{one}" for one in found.examples.values])
+    bottom.minorticks_off()
+    top.legend()
+
+
 def ends_figure(found: xr.Dataset):
     """Test accuracy of every climb, of designed heads and of gradient descent."""
     _, axes = plotting.new_figure(figsize=(5.2, 3.4))
