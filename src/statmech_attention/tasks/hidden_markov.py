@@ -166,11 +166,7 @@ class HiddenMarkov:
         train_key, test_key, heads_key = jax.random.split(checks.key("key", key), 3)
         train, test = self.sample(train_key, examples), self.sample(test_key, test_examples)
         attention = attention_from_products(self.heads(heads_key) if products is None else products)
-        last = isinstance(readout, str) and readout == "last"
-        seen, seen_test = (
-            attentioned_inputs(one, _of_last_query(attention.products, one) if last else attention, readout=readout)
-            for one in (train.inputs, test.inputs)
-        )
+        seen, seen_test = (attentioned_inputs(data.inputs, attention, readout=readout) for data in (train, test))
         return HiddenMarkovTrial(seen, train.labels, seen_test, test.labels)
 
     def heads(self, key: Key) -> tuple[Float[Array, "_heads features features"], ...]:
@@ -249,16 +245,6 @@ def _noisy(key, which, states, parallel_noise, perpendicular_noise):
     tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
     positions = jnp.broadcast_to(jnp.eye(length + 1), (examples, length + 1, length + 1))
     return jnp.concatenate([tokens, positions], axis=-1)
-
-
-@quick_jit()
-def _of_last_query(products, inputs):
-    """Return attention by products (3), in the top layer of the last query alone: nothing reads the others."""
-    *below, top = products
-    logits = [jnp.einsum("esi,hij,etj->ehst", inputs, one, inputs, optimize="optimal") for one in below]
-    logits.append(jnp.einsum("esi,hij,ej->ehs", inputs, top, inputs[:, -1], optimize="optimal")[..., None])
-    *matrices, column = (jax.nn.softmax(one, axis=-2) for one in logits)
-    return (*matrices, jnp.pad(column, ((0, 0),) * 3 + ((inputs.shape[1] - 1, 0),)))
 
 
 @quick_jit(effort=0)
