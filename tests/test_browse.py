@@ -14,10 +14,8 @@ dark.addEventListener("change", set); set();
 <style>html { background: white; color: black } html[data-theme=dark] { background: #111; color: #eee }
 article { transition: margin 2s, color 2s; margin-left: 0 }
 @media (max-width: 800px) { article { margin-left: -50px; padding-left: 50px } }</style>"""
-SLIDER = (
-    """<div><input type="range" oninput="{}"><div class="js-plotly-plot"><i class="cartesianlayer">0</i></div></div>"""
-)
-MOVES = SLIDER.format("document.querySelector('.cartesianlayer').textContent = this.value")
+SLIDER = """<div><label><input type="range" oninput="{}"></label><img alt="" src="data:,0"></div>"""
+MOVES = SLIDER.format("document.querySelector('img').src = 'data:,' + this.value")
 DRAWS = """<div role="group"><p><input type="range" oninput="document.querySelector('text').textContent = this.value">
 </p><svg><text>0</text></svg></div>"""
 WIDE = "wide " * 200

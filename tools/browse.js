@@ -6,7 +6,6 @@ window.look = {
   // Wait for formulas and figures; list the formulas that are still text or have an error.
   async ready() {
     if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
-    if (window.plotlyLoaded) await window.plotlyLoaded;
     const raw = [...document.querySelectorAll(".math")].filter(one => !one.querySelector("mjx-container"));
     const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror")];
     // A letter that this MathJax has no drawing of is one of the machine's own fonts; tools/lighter.py leaves some out.
@@ -16,14 +15,13 @@ window.look = {
             ...bad.map(one => "formula with an error: " + (one.dataset.mjxError || one.textContent).slice(0, 80))];
   },
 
-  // What a slider draws: curves and images of its Plotly figure, or the drawings and tables of its group.
+  // What a slider draws: the picture beside it, or the drawings and tables of its group.
   async shown(place) {
     const slider = document.querySelectorAll(look.sliders)[place];
     slider.focus();
     for (let left = 4; left; left--) await new Promise(requestAnimationFrame);
     const group = slider.matches("[role=slider]") ? slider : slider.closest("[role=group]") || slider.closest("div");
-    const layer = group.querySelector(".cartesianlayer"), drawings = layer ? [layer] : [...group.querySelectorAll("svg, table")];
-    return drawings.map(one => one.innerHTML).join("");
+    return [...group.querySelectorAll("svg, table, img")].map(one => one.src || one.innerHTML).join("");
   },
 
   // The links that a search shows, once it has finished.
@@ -81,7 +79,7 @@ window.look = {
     const found = new Map(), texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
       const one = texts.currentNode.parentElement, text = texts.currentNode.data.trim(), name = look.name(one);
-      if (!text || one.closest("mjx-container, script, style, svg, .js-plotly-plot, .headerlink")) continue;
+      if (!text || one.closest("mjx-container, script, style, svg, .headerlink")) continue;
       if (found.has(name) || !one.checkVisibility({visibilityProperty: true, opacityProperty: true})) continue;
       const [front, back] = [light(numbers(getComputedStyle(one).color)), light(ground(one))];
       const ratio = (Math.max(front, back) + 0.05) / (Math.min(front, back) + 0.05);

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import yaml
@@ -95,12 +94,8 @@ def _build(build: Path, jobs: int, log) -> list[str]:
 def _command(settings: dict, cache: Path) -> list[str]:
     """Return Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
-    # What pages load, from the book's own files: Plotly only where a page asks, since it is large.
     mathjax(ROOT / "_build" / MATHJAX)
-    settings["sphinx"]["config"]["html_static_path"] = [
-        str(resources.files("plotly") / "package_data" / "plotly.min.js"),
-        str(ROOT / "_build" / MATHJAX),
-    ]
+    settings["sphinx"]["config"]["html_static_path"] = [str(ROOT / "_build" / MATHJAX)]
     settings["sphinx"]["config"]["mathjax_path"] = MATHJAX
     # Named from where the settings are, and the copy is elsewhere.
     extensions = settings["sphinx"]["local_extensions"]

@@ -26,7 +26,7 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
-HEAVY, INTERACTIVE = 2.0, 4.0  # at most: megabytes of a page, and of one with sliders (Plotly not counted)
+HEAVY, INTERACTIVE = 2.0, 4.0  # at most: megabytes of a page, and of one with sliders
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
 STILTED = {
@@ -124,7 +124,7 @@ def _long(article: Tag):
 
 
 def _heavy(path: Path, page: BeautifulSoup):
-    slider = page.select_one("article input[type=range]") or page.find("script", string=re.compile("plotly"))
+    slider = page.select_one("article input[type=range]") or page.find("script", string=re.compile('type: "range"'))
     most = INTERACTIVE if slider else HEAVY
     if (megabytes := weight(path, page) / 1e6) > most:
         yield f"{megabytes:.1f} MB with all that it loads, at most {most:g}"

@@ -68,7 +68,7 @@ def lighten(html: Path) -> None:
     theme = static / "styles" / "pydata-sphinx-theme.css"
     if (static / MATHJAX).is_file():
         mathjax(static / MATHJAX, {name for text in pages.values() for name in re.findall(r"\\([A-Za-z]+)", text)})
-    scripts = [path for path in static.rglob("*.js") if path.name not in (MATHJAX, "plotly.min.js", "fontawesome.js")]
+    scripts = [path for path in static.rglob("*.js") if path.name not in (MATHJAX, "fontawesome.js")]
     texts = [*pages.values(), *(path.read_text("utf-8") for path in scripts)]
     words = {word for text in texts for word in re.findall(r"[\w-]+", text)}
 

@@ -11,7 +11,7 @@ EXTRAS = {
     "io": ("h5netcdf", "h5py", "xarray"),
     "cluster": ("dask", "distributed"),
     "plot": ("matplotlib",),
-    "book": ("jupytext", "nbformat", "papermill", "plotly", "pydantic"),
+    "book": ("jupytext", "nbformat", "papermill", "pydantic"),
     "images": ("torch", "torchvision"),
 }
 

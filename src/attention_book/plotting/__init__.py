@@ -31,7 +31,7 @@ from attention_book.plotting.sampling import (
     over_temperatures,
 )
 from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
-from attention_book.plotting.sliders import Panel, slider
+from attention_book.plotting.sliders import slider
 from attention_book.plotting.tasks import (
     attended,
     hidden_chains,

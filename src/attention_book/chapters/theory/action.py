@@ -1,7 +1,7 @@
 """The action: one path as a function of one number, scale and alignment, two paths, and how far to trust it."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,38 +57,30 @@ class OnePath:
 
     def slider(self, first: float = 100):
         """The action against U, and the place of its minimum, with a slider for the width."""
-        dial, us = np.round(np.geomspace(10000, 3, 36), 0), np.geomspace(0.05, 100, 150)
+        dial, us = np.round(np.geomspace(10000, 3, 22), 0), np.geomspace(0.05, 100, 100)
         entropy = 2 * np.sqrt(us) - np.log(us)
-        entropy -= entropy.min()
         minima = {heat: np.array([self.minimum(width, heat) for width in dial]) for heat in HEATS}
-        place = int(np.argmin(np.abs(dial - first)))
-        looks = {"entropy alone": "#000000", "this width": "#bbbbbb"}
-        looks |= {f"T = {heat:g}": colour for heat, colour in HEATS.items()}
-        frames = []
-        for width in dial:
-            actions = {heat: self.action(us, width, heat) for heat in HEATS}
-            lines: dict[str, Any] = {"entropy alone": (us, np.minimum(entropy, 8))}
-            lines |= {f"T = {heat:g}": (us, np.minimum(S - S.min(), 8)) for heat, S in actions.items()}
-            axis: dict[str, Any] = {"xscale": "log", "colours": looks}
-            left = plotting.Panel(lines, "order parameter U", "action above its minimum", (0.05, 100), (0, 6), **axis)
-            lines = {"this width": ([width, width], [0.05, 100])}
-            lines |= {f"T = {heat:g}": (dial, minima[heat]) for heat in HEATS}
-            axis |= {"yscale": "log"}
-            frames.append((left, plotting.Panel(lines, "width N", "U at the minimum", (3, 10000), (0.5, 100), **axis)))
-        figure, (left, right) = plotting.new_figure(1, 2, figsize=(6.5, 3.3))
-        left.plot(us, entropy, "--", color="black", zorder=3, label="entropy alone")
-        right.axvline(dial[place], color="0.6", linestyle=":")
-        for heat, colour in HEATS.items():
-            S = self.action(us, dial[place], heat)
-            left.plot(us, S - S.min(), color=colour, label=f"$T = {heat:g}$")
-            right.plot(dial, minima[heat], color=colour)
-        left.set(xscale="log", ylim=(0, 6), xlabel="order parameter $U$", ylabel="above its minimum")
-        left.set_title(f"$N = {dial[place]:g}$")
-        right.set(xscale="log", yscale="log", xlabel="width $N$", ylabel="$U$ at the minimum")
-        figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=9)
+
+        def draw(width):
+            figure, (left, right) = plotting.new_figure(1, 2, figsize=(6.5, 3.3))
+            left.plot(us, entropy - entropy.min(), "--", color="black", zorder=3, label="entropy alone")
+            right.axvline(width, color="0.6", linestyle=":")
+            for heat, colour in HEATS.items():
+                S = self.action(us, width, heat)
+                left.plot(us, S - S.min(), color=colour, label=f"$T = {heat:g}$")
+                right.plot(dial, minima[heat], color=colour)
+            left.set(xscale="log", ylim=(0, 6), xlabel="order parameter $U$", ylabel="above its minimum")
+            left.set_title(f"$N = {width:g}$")
+            right.set(xscale="log", yscale="log", xlabel="width $N$", ylabel="$U$ at the minimum")
+            for panel in (left, right):
+                panel.minorticks_off()
+            figure.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=9)
+            return figure
+
         what = "Left, the action of one path against its order parameter at three temperatures, and the entropy alone; "
         what += "right, the place of the minimum against the width."
-        return plotting.slider(frames, dial, label="width N", picture=figure, first=place, description=what)
+        place = int(np.argmin(np.abs(dial - first)))
+        return plotting.slider(draw, dial, label="width N", first=place, description=what)
 
 
 def entropies() -> tuple[float, float]:
