@@ -44,7 +44,7 @@ class Removed:
     def figure(self) -> None:
         """Accuracy against processor time per sentence, alone and in a batch."""
         batches = self.timed[0]["batch"].values
-        figure, panels = plotting.new_figure(1, len(batches), figsize=(7.4, 3.3), sharey=True)
+        figure, panels = plotting.new_figure(1, len(batches), figsize=(6.6, 3.4), sharey=True)
         for panel, batch in zip(panels, batches, strict=True):
             panel.plot(self.milliseconds(None, batch), self.whole.mean(), "k*", markersize=9, label="all 72 heads")
             for way, (colour, mark, said) in WAYS.items():
