@@ -114,7 +114,7 @@ class Removed:
             assert sum(mean > half for mean, half in self.apart(*claim)[2].values()) < 2
         assert facts[f"random_{few}"] < facts[f"random_half_{few}"]
         ahead = self.apart(LAYERS, THEORY, more)[2]
-        assert all(mean > -half for mean, half in ahead.values()) and max(ahead, key=lambda task: ahead[task]) == "reviews"
+        assert all(mean > -half for mean, half in ahead.values()) and ahead["reviews"] == max(ahead.values())
         assert facts[f"layers_{more}"] > facts[f"layers_half_{more}"]
         assert facts[f"weights_{more}"] > facts[f"weights_half_{more}"]
         for batch in self.timed[0]["batch"].values:
