@@ -1,4 +1,4 @@
-"""What is compiled, and how: little optimisation of what runs briefly, and batches that suit the backend."""
+"""Compilation: little optimisation of what runs briefly, and batches that suit the backend."""
 
 import functools
 

@@ -135,7 +135,7 @@ def data_root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """Where torchvision leaves the originals of MNIST or FashionMNIST."""
+    """Folder in which torchvision leaves the originals of MNIST or FashionMNIST."""
     return data_root() / {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name] / "raw"
 
 
@@ -163,7 +163,7 @@ def digest(images: ImageSet) -> str:
 
 
 def packed_drawings(name: str) -> Drawings:
-    """What comes with the book."""
+    """Drawings that come with the book."""
     with lzma.open(PACK / f"{name}.npz.xz") as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as archive:
         drawings, starts, names, held = (archive[part] for part in Drawings._fields)
     if name == "omniglot":  # a bit per pixel, eight of a row in a byte, and these bytes column by column

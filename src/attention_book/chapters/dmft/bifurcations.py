@@ -33,7 +33,7 @@ def multipliers_against_jacobian(patterns, beta: float, gamma: float) -> float:
 
 
 def oscillating(patterns, betas, gamma: float, steps: int, seed: int) -> np.ndarray:
-    """Truth values, does a run without positions end in motion: (betas, sizes of the disturbance, four of each)."""
+    """Truth values of an end in motion without positions: (betas, sizes of the disturbance, four of each)."""
     sizes = np.array([1e-6, 0.01, 0.1, 0.3, 1.0])
     shape = len(betas), len(sizes), 4
     cases = dmft.dynamics(patterns, beta=np.broadcast_to(betas[:, None, None], shape), gamma=gamma, epsilon=0.0)

@@ -1,4 +1,4 @@
-"""What replicas of a network share: damage, likelihood ratios, covariances of their noise."""
+"""Statistics of replicas of a network: damage, likelihood ratios, covariances of their noise."""
 
 from functools import partial
 

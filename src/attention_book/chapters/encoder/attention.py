@@ -89,7 +89,7 @@ class Attention:
         return xr.concat(each, "shuffle", join="outer")
 
     def added(self, real, mixed):
-        """What attention adds, from correctness at the narrowest width and in the limit."""
+        """Points that attention adds, from correctness at the narrowest width and in the limit."""
         return sum(one - other for one, other in zip(real, mixed, strict=True)) / 2
 
     def adds_by_shuffle(self, task) -> np.ndarray:
@@ -98,7 +98,7 @@ class Attention:
         return 100 * self.added(*sides).mean("sentence").transpose("shuffle", "split").values
 
     def with_first_shuffle(self, task):
-        """What attention adds, and gain minus that with shuffled attention, with the first shuffle alone."""
+        """Points that attention adds, and gain minus that with shuffled attention, by the first shuffle alone."""
         mixed = [self.by_shuffle(task, width).isel(shuffle=0) for width in (self.narrow, np.inf)]
         adds = self.added([self.real(task, width) for width in (self.narrow, np.inf)], mixed)
         return points(adds), points(self.gain[task, "validation"] - (mixed[0] - mixed[1]))
