@@ -79,10 +79,14 @@ def page_names(root: Path) -> list[str]:
     return _names(_contents(root))
 
 
+def parts(root: Path) -> list[tuple[str, list[str]]]:
+    """Return the title and the pages of each part."""
+    return [(part.get("caption", ""), _names([part])) for part in _contents(root).get("parts", [])]
+
+
 def reading(root: Path) -> list[str]:
     """Return the pages that are made to be read from beginning to end."""
-    parts = _contents(root).get("parts", [])
-    return _names([part for part in parts if part.get("caption") not in LOOKED_UP])
+    return [name for title, names in parts(root) if title not in LOOKED_UP for name in names]
 
 
 def _contents(root: Path) -> dict:

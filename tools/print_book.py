@@ -1,7 +1,7 @@
 """Print the part of the built book that is made to be read as one PDF with Chromium, without LaTeX.
 
-The articles of its pages, after a list of them, stand in one document, so that links between pages lead to pages of the
-PDF. Folded code is left out; figures with a slider are pictures.
+The articles of its pages stand in one document, so that links between pages lead to pages of the PDF. The first is the
+title page, and a table of contents follows its figure. Folded code is left out; figures with a slider are pictures.
 """
 
 import argparse
@@ -10,20 +10,22 @@ import copy
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import yaml
 from browse import Unavailable, chromium, opened
 from bs4 import BeautifulSoup, Tag
-from check_book import ROOT, page_names, reading
+from check_book import ROOT, page_names, parts, reading
 from lighter import MATHJAX
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 PRINTED, LINK = "book.pdf", "the-book-as-a-pdf"
 # No script of a page, no mark that is for a screen alone.
-LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .toctree-wrapper, style, #{LINK}"
+LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .equation-code, .toctree-wrapper, style, #{LINK}"
 FOOT = '<div style="width:100%;text-align:center;font-size:8px;color:#555"><span class="pageNumber"></span></div>'
 PAPER = {
     "format": "A4",
@@ -39,11 +41,16 @@ WIDTH = 659  # of A4 between the margins, in pixels
 CUT = """width => [...document.querySelectorAll("article :is(mjx-container > svg, img, table, pre)")]
   .filter(one => one.getBoundingClientRect().right > width + 2)
   .map(one => `${one.closest("article").id}: ${one.tagName} ${(one.alt || one.textContent).trim().slice(0, 60)}`)"""
+NUMBERS = """pages => document.querySelectorAll("nav a").forEach(link =>
+  { link.nextSibling.textContent = pages[link.getAttribute("href").slice(1)] || ""; })"""
 STYLE = """
+html { --pst-font-family-base: "STIX Two Text", "Latin Modern Roman", "Nimbus Roman", "Liberation Serif", serif;
+  --pst-font-family-heading: var(--pst-font-family-base); }
 html, body { background: white; overflow: visible; height: auto; }
 article.bd-article { padding: 0; break-before: page; }
 article.bd-article:first-of-type { break-before: auto; }
-body { font-size: 10.5pt; }
+body { font-size: 10.5pt; line-height: 1.4; }
+p, li { orphans: 3; widows: 3; }
 figure, img, svg, table, pre, .admonition, mjx-container[display="true"] { break-inside: avoid; }
 h1, h2, h3, h4 { break-after: avoid; }
 h1 { font-size: 1.8em; }
@@ -56,7 +63,10 @@ figcaption, figcaption .caption-text { color: #222; font-weight: 400; font-size:
 div.math mjx-container > svg { max-width: 100%; }
 img { max-width: 100%; max-height: 8.6in; width: auto; height: auto; }
 a { text-decoration: none; }
-nav li { margin: 0.3em 0; }
+.by { color: #555; }
+nav { break-before: page; break-after: page; }
+nav b { display: block; margin: 1em 0 0.3em; font-size: 1.1em; }
+nav p { display: flex; justify-content: space-between; margin: 0.15em 0; }
 """
 
 
@@ -67,7 +77,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     try:
-        path = print_book(options.html, [page_names(ROOT)[0], *reading(ROOT)])
+        path = print_book(options.html, [page_names(ROOT)[0], *reading(ROOT)], parts(ROOT), _about(ROOT))
     except Unavailable as reason:
         print(f"print_book: skipped, {reason}")
         return 0
@@ -76,23 +86,26 @@ def main() -> int:
     return 0
 
 
-def print_book(html: Path, names: list[str]) -> Path:
-    """Print pages of a built book, link the PDF from the first of them and return its path."""
+def print_book(html: Path, names: list[str], titles: Sequence[tuple[str, list[str]]] = (), about: str = "") -> Path:
+    """Print pages of a built book, link the PDF from the first of them and return its path.
+
+    The titles of parts, with their pages, stand in the table of contents, and a line about the book below its title.
+    """
     if not (html / "index.html").is_file():
         raise Unavailable("the book is not built: make book")
-    whole, path, document = html / ".printed.html", html / PRINTED, together(html, names)
+    whole, path, document = html / ".printed.html", html / PRINTED, together(html, names, titles, about)
     whole.write_text(str(document), encoding="utf-8")
     try:
         asyncio.run(_print(whole.absolute().as_uri(), path))
     finally:
         whole.unlink(missing_ok=True)
     # Chromium joins the last word of a line of a heading with the first one of the next.
-    titles = [
+    headings = [
         re.sub(r"\\[()]", "", " ".join(one.get_text().split())) for one in document.select("h1, h2, h3, h4, h5, h6")
     ]
     writer = PdfWriter(clone_from=path)
     entries = list(_entries(writer.root_object["/Outlines"]))
-    for entry, title in zip(entries, titles, strict=True) if len(entries) == len(titles) else ():
+    for entry, title in zip(entries, headings, strict=True) if len(entries) == len(headings) else ():
         entry[NameObject("/Title")] = TextStringObject(title)
     writer.write(path)
     link(html / f"{names[0]}.html", html)
@@ -108,6 +121,17 @@ async def _print(address: str, path: Path) -> None:
         if cut := await page.evaluate(CUT, WIDTH):
             raise RuntimeError(f"wider than the paper: {'; '.join(cut[:5])}")
         await page.pdf(path=path, **PAPER)
+        printed = PdfReader(path)
+        places = printed.named_destinations.items()
+        numbers = {name.lstrip("/"): printed.get_destination_page_number(place) + 1 for name, place in places}
+        await page.evaluate(NUMBERS, numbers)
+        await page.pdf(path=path, **PAPER)
+
+
+def _about(root: Path) -> str:
+    author = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["author"]
+    version = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))["version"]
+    return f"{author[0].upper()}{author[1:]}, version {version}, {date.today():%-d %B %Y}"
 
 
 def _entries(above: DictionaryObject) -> Iterator[DictionaryObject]:
@@ -120,7 +144,9 @@ def _entries(above: DictionaryObject) -> Iterator[DictionaryObject]:
         entry = entry.get("/Next")
 
 
-def together(html: Path, names: list[str]) -> BeautifulSoup:
+def together(
+    html: Path, names: list[str], titles: Sequence[tuple[str, list[str]]] = (), about: str = ""
+) -> BeautifulSoup:
     """Return all pages as one document, which is to stand in the folder of the built book."""
     pages = {name: BeautifulSoup((html / f"{name}.html").read_text(encoding="utf-8"), "html.parser") for name in names}
     start = '<!DOCTYPE html><html lang="en" data-theme="light"><head></head><body></body></html>'
@@ -139,15 +165,27 @@ def together(html: Path, names: list[str]) -> BeautifulSoup:
     whole.head.append(style)
     for name, page in pages.items():
         whole.body.append(_article(page.select_one("article"), html, name, names))
-    contents = whole.new_tag("nav")
-    for article in whole.select("article")[1:]:
+    cover = whole.select_one("article")
+    if about and (title := cover.select_one("h1")):
+        title.insert_after(_tag(whole, "p", about, {"class": "by"}))
+    contents = _tag(whole, "nav", "")
+    for name, article in zip(names[1:], whole.select("article")[1:], strict=True):
+        contents.extend(_tag(whole, "b", part) for part, pages in titles if name == pages[0])
         if title := article.select_one("h1"):
-            link = whole.new_tag("a", href=f"#{article['id']}")
-            link.string = " ".join(title.get_text().split())
-            contents.append(whole.new_tag("li"))
-            contents.contents[-1].append(link)
-    whole.select_one("article").append(contents)
+            contents.append(_tag(whole, "p", ""))
+            text = " ".join(title.get_text().split())
+            contents.contents[-1].extend([_tag(whole, "a", text, {"href": f"#{article['id']}"}), _tag(whole, "span", "")])
+    if figure := cover.select_one("figure"):
+        figure.insert_after(contents)
+    else:
+        cover.append(contents)
     return whole
+
+
+def _tag(whole: BeautifulSoup, name: str, text: str, attributes: dict[str, str] | None = None) -> Tag:
+    tag = whole.new_tag(name, attrs=attributes or {})
+    tag.string = text
+    return tag
 
 
 def link(page: Path, html: Path) -> None:
@@ -165,6 +203,8 @@ def _article(article: Tag, html: Path, name: str, names: list[str]) -> Tag:
         one.decompose()
     for one in article.select("details"):
         one["open"] = ""
+    for one in article.select("noscript"):
+        one.name = "p"  # what stands in place of a calculator
     article["id"] = _place(name)
     for one in article.find_all(id=True):
         if one is not article:

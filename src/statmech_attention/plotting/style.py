@@ -17,7 +17,7 @@ COLOURS = {
     "descent": "#999933",
     "good": "#009E73",
     "denoising": "#56B4E9",
-    "adversarial 1": "#E69F00",
+    "adversarial 1": "#8A2BE2",
     "adversarial 2": "#CC79A7",
     "neutral": "#4D4D4D",
     "state +": "#3B3B3B",
