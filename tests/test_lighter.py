@@ -8,7 +8,8 @@ from browse import Unavailable, chromium, opened
 from bs4 import BeautifulSoup
 
 FORMULAS = (
-    r"\(\mathbb E\,\hat A^{\top}_{\pi\pi'} \le \mathrm{tr}\,\mathsf X\, \mathcal L \odot \sqrt{\textstyle\sum_i x}\)"
+    r"\(\mathbb E\,\hat A^{\top}_{\pi\pi'} \le \mathrm{tr}\,\mathsf X\, \mathcal L \odot \sqrt{\textstyle\sum_i x}"
+    r"\begin{cases} 1 \\ 2 \\ 3 \end{cases}\)"  # a brace made of pieces
 )
 PAGE = f"""<!DOCTYPE html><html><head><script defer src="_static/mathjax.js"></script></head>
 <body><article>

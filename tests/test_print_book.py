@@ -1,5 +1,7 @@
 """The book as one PDF: pages in order, with links between them and an outline."""
 
+import re
+
 import print_book
 import pytest
 from browse import Unavailable
@@ -46,11 +48,12 @@ def test_pages_stand_in_order_and_point_to_each_other(html):
 
 def test_the_pdf_is_printed_and_linked_once(html):
     try:
-        path = print_book.print_book(html, NAMES)
+        path = print_book.print_book(html, NAMES, [("Part", NAMES[1:])])
     except Unavailable as reason:
         pytest.skip(str(reason))
     written = PdfReader(path)
-    assert len(written.pages) == 2
+    assert len(written.pages) == 3  # the title, the contents, the second page
+    assert re.sub(r"\s+", "", written.pages[1].extract_text()).startswith(f"PartSecond{TITLE}3".replace(" ", ""))
     assert [one.title for one in written.outline] == [f"First {TITLE}", f"Second {TITLE}"]
     assert len(written.named_destinations) >= 2  # of the links between pages
     print_book.link(html / "book" / "first.html", html)

@@ -7,7 +7,7 @@ window.look = {
   async ready() {
     if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
     const raw = [...document.querySelectorAll(".math")].filter(one => !one.querySelector("mjx-container"));
-    const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror")];
+    const bad = [...document.querySelectorAll("[data-mml-node=merror], mjx-merror, [data-mjx-error]")];
     // A letter that this MathJax has no drawing of is one of the machine's own fonts; tools/lighter.py leaves some out.
     const lacking = [...document.querySelectorAll("mjx-container svg text")].filter(one => one.textContent.trim());
     return [...lacking.map(one => "a formula's letter without a drawing: " + one.textContent),

@@ -41,6 +41,7 @@ WIDTH = 659  # of A4 between the margins, in pixels
 CUT = """width => [...document.querySelectorAll("article :is(mjx-container > svg, img, table, pre)")]
   .filter(one => one.getBoundingClientRect().right > width + 2)
   .map(one => `${one.closest("article").id}: ${one.tagName} ${(one.alt || one.textContent).trim().slice(0, 60)}`)"""
+RECORDS = "Each of them"  # a list of records: attention_book.notebooks.pages.made
 NUMBERS = """pages => document.querySelectorAll("nav a").forEach(link =>
   { link.nextSibling.textContent = pages[link.getAttribute("href").slice(1)] || ""; })"""
 STYLE = """
@@ -61,7 +62,7 @@ figcaption, figcaption .caption-text { color: #222; font-weight: 400; font-size:
 .bd-article table { font-size: 0.8em; width: auto; max-width: 100%; }
 .bd-article :is(div, figure, td) { overflow: visible !important; }
 div.math mjx-container > svg { max-width: 100%; }
-img { max-width: 100%; max-height: 8.6in; width: auto; height: auto; }
+img { max-width: 100%; max-height: 8.6in; width: auto; height: auto; zoom: 0.8; }
 a { text-decoration: none; }
 .by { color: #555; }
 nav { break-before: page; break-after: page; }
@@ -174,7 +175,9 @@ def together(
         if title := article.select_one("h1"):
             contents.append(_tag(whole, "p", ""))
             text = " ".join(title.get_text().split())
-            contents.contents[-1].extend([_tag(whole, "a", text, {"href": f"#{article['id']}"}), _tag(whole, "span", "")])
+            contents.contents[-1].extend(
+                [_tag(whole, "a", text, {"href": f"#{article['id']}"}), _tag(whole, "span", "")]
+            )
     if figure := cover.select_one("figure"):
         figure.insert_after(contents)
     else:
@@ -202,7 +205,10 @@ def _article(article: Tag, html: Path, name: str, names: list[str]) -> Tag:
     for one in article.select(LEFT_OUT):
         one.decompose()
     for one in article.select("details"):
-        one["open"] = ""
+        if one.summary and one.summary.get_text(strip=True) == RECORDS:
+            one.decompose()
+        else:
+            one["open"] = ""
     for one in article.select("noscript"):
         one.name = "p"  # what stands in place of a calculator
     article["id"] = _place(name)
