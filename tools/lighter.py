@@ -19,7 +19,7 @@ COMPONENTS = ("core", "input/tex", "output/svg", "output/svg/fonts/tex", "a11y/a
 ALPHABETS = ("boldItalic", "bold", "frakturBold", "fraktur", "monospace", "sansSerifBoldItalic", "sansSerifBold")
 ALPHABETS += ("sansSerifItalic", "sansSerif", "texCalligraphicBold", "texMathit", "texOldstyleBold", "texOldstyle")
 LETTERS = ((0x1D468, 0x1D538), (0x1D56C, 0x1D5A0), (0x1D5D4, 0x1D6A4), (0x1D6A8, 0x1D6E2), (0x1D71C, 0x1D7CE))
-# Letters that commands of other names draw, and signs: dots, minus, star, root, bars, primes, the middle of a tall brace.
+# Letters that commands of other names draw, and signs: dots, minus, star, root, bars, primes, a part of tall braces.
 SIGNS = {0x2016, 0x2026, 0x2032, 0x2033, 0x2034, 0x2057, 0x2212, 0x2217, 0x221A, 0x2223, 0x2225, 0x22EF, 0x23AA}
 # An icon of the theme's script: its name, and in the list its other names.
 ICON = re.compile(r'"?([\w-]+)"?:\[\d+,\d+,\[([^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\[[^\]]*\])\],?')

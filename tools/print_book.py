@@ -25,7 +25,8 @@ from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 PRINTED, LINK = "book.pdf", "the-book-as-a-pdf"
 # No script of a page, no mark that is for a screen alone.
-LEFT_OUT = f"script, a.headerlink, button, .pst-js-only, details.hide.above-input, .equation-code, .toctree-wrapper, style, #{LINK}"
+LEFT_OUT = "script, a.headerlink, button, .pst-js-only, details.hide.above-input, "
+LEFT_OUT += f".equation-code, .toctree-wrapper, style, #{LINK}"
 FOOT = '<div style="width:100%;text-align:center;font-size:8px;color:#555"><span class="pageNumber"></span></div>'
 PAPER = {
     "format": "A4",
