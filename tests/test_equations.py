@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
 
 import statmech_attention as sma
 
@@ -43,3 +44,13 @@ def test_every_equation_of_a_function_is_linked_both_ways(equations):
     lines = sma.kernel.__doc__.splitlines()
     equations._link(app, "function", "kernel", sma.kernel, None, lines)
     assert ":ref:`(10) <equation-10>`" in "\n".join(lines)
+
+
+def test_a_link_to_the_glossary_shows_the_definition_up_to_a_formula(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "_ext"), *sys.path])
+    import reading
+
+    parts = [nodes.Text("Examples per neuron. Also "), nodes.math("", r"\alpha"), nodes.Text(".")]
+    term, said = nodes.term("", "load", ids=["term-load"]), nodes.definition("", nodes.paragraph("", "", *parts))
+    item = nodes.definition_list_item("", term, said)
+    assert reading._names(item) == ["term-load"] and reading._sentences(item) == "Examples per neuron."
