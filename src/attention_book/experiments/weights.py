@@ -12,10 +12,9 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
-from statmech_attention import checks
+from statmech_attention import Problem, checks
 from statmech_attention.sampling import Chains, estimate, weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
-from statmech_attention.theory.problem import Problem
 
 # Heads that are kept in each layer.
 NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}

@@ -20,8 +20,7 @@ from scipy.stats import chi2, qmc
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model.accuracy import Estimate
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, Estimate
 from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._bartlett import (
     bartlett,
@@ -32,10 +31,9 @@ from statmech_attention.sampling._bartlett import (
 from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
+from statmech_attention.theory import Problem, solve
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
