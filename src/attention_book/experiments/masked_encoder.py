@@ -28,11 +28,10 @@ from attention_book.experiments.masked_heads import (
     log_loss,
     taylor_in_encoder,
 )
-from attention_book.pruning import predictor_contributions, taylor_importance
+from attention_book.pruning import predictor_contributions, taylor_importance, whole_and_without_each
 from statmech_attention import Problem, checks, head_scores
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import removal_order
-from statmech_attention.pruning.heads import whole_and_without_each
 
 PROBE, TUNED = NETWORKS = ("probe", "tuned")
 IN_ENCODER = "Taylor in the encoder"

@@ -25,11 +25,7 @@ _COVARIANCE_EXAMPLES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning(OnNetwork):
-    """Scores of the heads of a trained network in several ways, and the cost of their removal.
-
-    Variables whose names begin with `theory_` are over definitions of the score, draws of the
-    theory's training sequences and widths; the others are over criteria.
-    """
+    """Scores of the heads of a trained network in several ways, and the cost of their removal."""
 
     heads: int = parameter("$H$, of every layer; one is removed", ge=2)
     examples: int = parameter("sequences of the validation classes", ge=2)

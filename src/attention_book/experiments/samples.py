@@ -38,10 +38,7 @@ _KEPT = ("steps", "acceptance", "diverging", "potential")
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(OnTheory):
-    """The posterior at the theory's best temperature of each width, on the theory's sequences.
-
-    The `opening`, a few draws after hardly any warm-up, can be drawn again in no time.
-    """
+    """The posterior at the theory's best temperature of each width, on the theory's sequences."""
 
     widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)
     sampler: str = parameter("of the order parameters, exactly, or of all weights, by NUTS", among=SAMPLERS)

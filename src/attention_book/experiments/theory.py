@@ -129,11 +129,7 @@ class Theory(_Points):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowHeads(_Points):
-    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
-
-    The largest dimension is infinite, for heads with full matrices. Sequences are those of
-    `Theory`.
-    """
+    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads."""
 
     values: Sequence[float | int] = parameter("$d$", each=float)
 

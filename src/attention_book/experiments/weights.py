@@ -76,10 +76,7 @@ class HiddenMarkovWeights(Experiment):
 def sampling_trial(
     seed: int, *, network: str = "all", noise: float = 1.0, examples: int = 100, test_examples: int = 1000
 ) -> HiddenMarkovTrial:
-    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them.
-
-    The noise is $\sigma_\perp$.
-    """
+    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them."""
     trial = HiddenMarkov(perpendicular_noise=noise).trial(jax.random.key(seed), examples, test_examples)
     kept = NETWORKS[checks.choice("network", network, NETWORKS)]
     return trial._replace(train=trial.train.keep_heads(kept), test=trial.test.keep_heads(kept))

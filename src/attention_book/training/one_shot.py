@@ -1,8 +1,4 @@
-"""Gradient descent on the one-shot task, in path form, in float32.
-
-Section 4.2 and appendix H of Tiberi et al. (2024); the result has the weights of the best
-validation accuracy.
-"""
+"""Gradient descent on the one-shot task, in path form, in float32."""
 
 import hashlib
 import math

@@ -133,25 +133,15 @@ def importance(
 def proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
-    """Points around the mode, before shift and rotation, and fewer points of the prior."""
-    uniforms = _uniforms(key, factors.coordinates + 1, points)
-    some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
-    prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
-    return _around_mode(uniforms, degrees), jnp.asarray(prior)
-
-
-def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
-    """Randomly shifted Sobol sequences in the unit cube, `(replicates, points, dimensions)`."""
+    """Points of a multivariate t around the mode, before shift and rotation, and fewer points of the prior."""
+    dimensions = factors.coordinates + 1
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
     shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
-    return np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
-
-
-def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points coordinates"]:
-    """Antithetic points of a standard multivariate t."""
-    radius = np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
-    points = ndtri(uniforms[..., :-1]) * radius
-    return jnp.asarray(np.concatenate([points, -points], axis=1))
+    uniforms = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
+    around = ndtri(uniforms[..., :-1]) * np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
+    some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
+    prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
+    return jnp.asarray(np.concatenate([around, -around], axis=1)), jnp.asarray(prior)
 
 
 @jax.jit
