@@ -23,7 +23,7 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import different_heads, path_gates
-from statmech_attention.theory.kernels import inputs_like, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import check_order_parameter, inputs_like, kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 
 
@@ -41,7 +41,6 @@ def path_contributions(network: Any, attentioned: AttentionedInputs) -> Float[Ar
     return contributions if offsets is None else contributions + jnp.asarray(offsets, contributions.dtype)[None]
 
 
-@jax.jit
 def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Array, "paths features"]:
     r"""Return $v^\pi$ of the mean predictor (9),
     $\langle f(x) \rangle = \sum_\pi v^\pi \cdot \xi^\pi(x)$, of one output.
@@ -49,6 +48,11 @@ def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Arr
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\,
     \xi^{\pi'}(x_\mu)$.
     """
+    return _vectors(problem, check_order_parameter(order_parameter, problem.attentioned))
+
+
+@jax.jit
+def _vectors(problem: Problem, order_parameter):
     train, variance = problem.attentioned, problem.variance
     gram = kernel(train, train, order_parameter, variance=variance) + problem.temperature * jnp.eye(len(problem.labels))
     coefficients = cho_solve((jnp.linalg.cholesky(gram), True), problem.labels)
