@@ -1,8 +1,4 @@
-"""Comparison of order parameters: shares in blocks of a head, and agreement of two of them.
-
-Heads can be exchanged, and entries are not independent: agreement is judged against all
-renumberings of heads within layers, under which blocks stay blocks.
-"""
+"""Comparison of order parameters: shares in blocks of a head, and agreement of two of them."""
 
 import itertools
 import math
@@ -41,10 +37,7 @@ class Agreement(NamedTuple):
 
 
 def block_share(order_parameter: ArrayLike, *, layers: Layers, layer: int = 1) -> BlockShare:
-    r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal.
-
-    $\sum_{\pi \ne \pi',\, h_l = h'_l} |U^{\pi\pi'}| \,/\, \sum_{\pi \ne \pi'} |U^{\pi\pi'}|$.
-    """
+    r"""Share of pairs of paths through the same head of layer $l$ in the off-diagonal."""
     matrix, paths = _matrix("order_parameter", order_parameter, layers)
     sizes, apart = np.abs(matrix), ~np.eye(len(paths), dtype=bool)
     inside = apart & _same_head(paths, layer - 1)

@@ -50,10 +50,7 @@ class Attractors(NamedTuple):
 def bifurcation_diagram(
     model: Dynamics, window: Window, *, transient: int, steps: int, pairs, thickness=1e-3, levels=2001, limit=1.0
 ) -> Bifurcation:
-    r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections.
-
-    The section of a pair $(a, b)$ holds the values of $m^o_a$ at times when $|m^o_b| \le$ `thickness`.
-    """
+    r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections."""
 
     def run(laws, rings):
         rings = advance_rings(laws, rings, transient)

@@ -45,16 +45,12 @@ def save(
     maker: str | None = None,
     wall_seconds: float | None = None,
 ) -> Path:
-    """Write a result with its provenance, whole or not at all, and return its path, which ends in `.nc`.
-
-    `inputs` are digests, by name, of the records that it was computed from; `revision` is raised when
-    numbers are meant to change; `maker` names the experiment.
-    """
+    """Write a result with its provenance, whole or not at all, and return its path, which ends in `.nc`."""
     facts = {
         **provenance(),
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
-        "maker": None if maker is None else checks.text("maker", maker),
+        "maker": maker,
         "seed": None if seed is None else checks.seed("seed", seed),
         "wall_seconds": None if wall_seconds is None else checks.at_least("wall_seconds", wall_seconds, 0),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -113,10 +109,7 @@ def _record(path: Path, attributes: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def provenance() -> dict[str, str]:
-    """Return texts by name: `package` (version), `python`, one per numerical library, `platform` and `device`.
-
-    `device` is kind and number of the devices on which JAX computes. There are no paths and no host names.
-    """
+    """Return texts by name: `package` (version), `python`, one per numerical library, `platform` and `device`."""
     devices = jax.devices()
     # A CPU's platform and kind are both "cpu"; a GPU has a name of its own.
     kinds = sorted({f"{device.platform} {device.device_kind}" for device in devices})

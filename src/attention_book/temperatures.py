@@ -106,10 +106,7 @@ def difference(one, other) -> Difference:
 
 
 def table(found: Mapping[str, Comparison]) -> "Markdown":
-    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals.
-
-    It says in how many choices an end of the grid was best.
-    """
+    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals."""
     heads = ["", f"{THEORY} ($T$)", f"{LIMIT} ($T$)", "gain", f"over the {RESCALED}", "gain, $T$ by evidence"]
     rows = [
         (name, _reached(one, THEORY), _reached(one, LIMIT), one.gain(), one.gain(RESCALED), one.gain(by="evidence"))

@@ -139,13 +139,6 @@ def key(name: str, value) -> Any:
     return value
 
 
-def text(name: str, value) -> str:
-    """`value` as a text, refused if it is none."""
-    if not isinstance(value, str):
-        raise ValueError(f"{name}: wanted a text, got {value!r:.60}.")
-    return value
-
-
 def path(name: str, value) -> Path:
     """`value` as a path."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
@@ -233,14 +226,6 @@ def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = Tr
     if finite and not np.all(np.isfinite(found)):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with np.isfinite.")
     return found.astype(dtype)
-
-
-def number(name: str, value) -> float:
-    """`value` as a finite float."""
-    found = real(value)
-    if found is None or not math.isfinite(found):
-        raise ValueError(f"{name}: wanted one finite number, got {value!r}.")
-    return found
 
 
 def index(name: str, value, shape: tuple[int, ...]) -> None:

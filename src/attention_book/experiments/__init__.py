@@ -1,8 +1,4 @@
-"""The recorded experiments: each runs once, and again if its parameters, sources or revision change.
-
-On images Trained -> NarrowHeads, and Trained -> Theory -> Pruning, EvidenceLost and Samples, which
-the Snakefile puts in order; all others by themselves. The notebooks of `book/runs` run them.
-"""
+"""The recorded experiments: each runs once, and again if its parameters, sources or revision change."""
 
 import os
 from pathlib import Path

@@ -20,12 +20,10 @@ from scipy.special import ndtr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
-from statmech_attention.model.network import forward_paths, sample_weights, weights_order_parameters
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention import AttentionedInputs, Problem, sample_weights, solve
+from statmech_attention.model import forward_paths, weights_order_parameters
 from statmech_attention.sampling import Chains, posterior, prediction, tempered_posterior
 from statmech_attention.sampling.diagnostics import LARGEST_R_HAT, SMALLEST_EFFECTIVE_SIZE
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 HEADS, FEATURES, TESTS = (2, 2), 3, 4
 WRONG_VARIANCE = 0.7  # of the readout's weights, in place of 1

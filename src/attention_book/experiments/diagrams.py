@@ -216,11 +216,7 @@ def marked(packed: xr.DataArray, levels: int) -> np.ndarray:
 
 
 def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Dataset:
-    """The first exponent of every block of a long run, from starts that are all but the same.
-
-    Starts leave a chaotic transient one by one. Directions turn for a tenth of each block before
-    anything is counted.
-    """
+    """The first exponent of every block of a long run, from starts that are all but the same."""
     noise = np.random.default_rng(0).normal(size=(starts, *window.attention.shape)) * _NUDGE
     betas = np.repeat(np.asarray(model.beta)[:, None], starts, axis=1)
     many = model.at(beta=betas)
@@ -237,11 +233,7 @@ def lifetimes(model, window, *, starts: int, steps: int, blocks: int) -> xr.Data
 
 
 def survey(patterns, *, gamma: float, epsilon: float, scale, starts: int, transient: int, steps: int) -> xr.Dataset:
-    r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$.
-
-    The first start is the first output pattern, the others are random windows; `size` is the
-    standard deviation of $\hat A$ over a hundredth of the steps.
-    """
+    r"""Attractors of one set of patterns, over $\beta$ in units of its onset $\beta_0 / (1 - \epsilon)$."""
     onset, frequency = dmft.onset(patterns)
     unit = onset / (1 - epsilon) if np.isfinite(onset) else 1.0
     beta = np.repeat(unit * np.asarray(scale)[:, None], starts, 1)

@@ -36,14 +36,9 @@ from attention_book.experiments.encoded_inputs import (
 from attention_book.experiments.encoded_theory import EVIDENCE, TOLERANCE, by_labels, grid, halves, selected
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.linear_probes import logistic, ridge
-from statmech_attention import checks
-from statmech_attention.layers import Heads
+from statmech_attention import AttentionedInputs, Heads, Problem, checks, kernel, solve
 from statmech_attention.model.accuracy import right
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.action import gp_order_parameters
-from statmech_attention.theory.kernels import kernel
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
+from statmech_attention.theory import gp_order_parameters
 
 NETWORKS = ("deep", "flat")
 # A temperature is that of the largest log evidence, or of the best accuracy on validation sentences.

@@ -98,11 +98,7 @@ def uniform(encoder: Encoder) -> Encoder:
 
 
 def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
-    r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1.
-
-    A term's count is multiplied by $1 + \ln\frac{1 + n}{1 + n_t}$, with $n_t$ of $n = $ `fitted`
-    sentences that have it.
-    """
+    r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1."""
     sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
     counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]
     having = Counter(term for one in counts[:fitted] for term in one)
@@ -131,10 +127,7 @@ def encoded_task(
     skips: bool = False,
     centred: bool = False,
 ) -> EncodedTask:
-    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings.
-
-    Features are fitted to the first `fitted` sentences, less every path's mean over them if `centred`.
-    """
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings."""
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
     layers = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}

@@ -1,9 +1,4 @@
-r"""Selection of an encoder's heads beside the standard methods for kernels.
-
-"flat" and "deep" are the networks of `encoded_heads`, and so are the sentences. All heads: kernel
-weights, and the theory with an order parameter that is restricted to its diagonal. Some heads:
-those that a score keeps, refitted in three ways at a temperature of their own.
-"""
+r"""Selection of an encoder's heads beside the standard methods for kernels."""
 
 import functools
 import itertools

@@ -11,16 +11,15 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, parameter
 from attention_book.experiments.networks import OnTheory, Sequences
-from statmech_attention.pruning.evidence import (
+from statmech_attention import Problem, solve
+from statmech_attention.pruning import (
     COEFFICIENTS,
     head_evidence,
+    head_indices,
     log_evidence,
     order_parameters_left,
     without_head,
 )
-from statmech_attention.pruning.heads import head_indices
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 
 @dataclass(frozen=True, kw_only=True)

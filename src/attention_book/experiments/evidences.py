@@ -12,11 +12,9 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.weights import sampling_trial
+from statmech_attention import Problem, accuracy, solve
 from statmech_attention.sampling import importance
 from statmech_attention.tasks import HiddenMarkovTrial
-from statmech_attention.theory.predictor import accuracy
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 
 @dataclass(frozen=True, kw_only=True)

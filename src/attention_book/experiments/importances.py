@@ -51,10 +51,7 @@ class HeadsOfNetwork(NamedTuple):
 
 
 def ordered(networks: Mapping, measure: str, by: str, *, within: bool = False) -> Ordering:
-    """Agreement of a measure's order of heads with that by the drops on a test set or another measure.
-
-    Values are single networks, or lists of networks that are one unit.
-    """
+    """Agreement of a measure's order of heads with that by the drops on a test set or another measure."""
     every = [(unit, one) for unit, ones in networks.items() for one in (ones if isinstance(ones, list) else [ones])]
     pairs = [
         (one.measures.get(measure), one.drops.get(by, one.measures.get(by)), one.layers, unit) for unit, one in every
@@ -75,11 +72,7 @@ def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list
 
 
 def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
-    """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0".
-
-    Measures are the theory's scores and own drops, as "own drop, fitted, N = 10", the evidence lost
-    if it is there, and all criteria of the pruning.
-    """
+    """Records of the heads of all pruned networks in a folder, by name, such as "2x4-seed0"."""
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
         raise FileNotFoundError(f"{folder}: no recorded pruning. Run `make reproduce`, or name another folder.")

@@ -13,10 +13,8 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.temperatures import LIMIT, RESCALED, THEORY, ReducedTrial, compare
-from statmech_attention.model.attention import attention_from_products
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention import AttentionedInputs, Problem, attention_from_products, attentioned_inputs
 from statmech_attention.tasks import HiddenMarkov
-from statmech_attention.theory.problem import Problem
 
 CURVES = {"theory": THEORY, "limit": LIMIT, "rescaled": RESCALED}
 

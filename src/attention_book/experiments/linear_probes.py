@@ -23,10 +23,7 @@ class Probe(NamedTuple):
 
 
 def ridge(inputs, labels, penalties: Sequence[float] = PENALTIES) -> Probe:
-    r"""Minimise $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$; $\lambda$ by leave-one-out.
-
-    The leave-one-out error is the residual over $1 - H_{\mu\mu}$; $H$ takes labels to outputs.
-    """
+    r"""Minimise $\sum_\mu (f(x_\mu) - y_\mu)^2 + \lambda |w|^2$; $\lambda$ by leave-one-out."""
     centre, mean, count = inputs.mean(axis=0), labels.mean(), len(labels)
     left, sizes, right = np.linalg.svd(inputs - centre, full_matrices=False)
     along = left.T @ (labels - mean)

@@ -16,14 +16,11 @@ from attention_book import results
 from attention_book.experiments.encoded_inputs import stored_inputs
 from attention_book.experiments.experiment import Experiment, Part, Recheck, largest_difference, parameter
 from attention_book.experiments.networks import experiment_file, seen_by
-from attention_book.tasks.one_shot_sets import one_shot_suite
+from attention_book.tasks import one_shot_suite
 from attention_book.training import load_network
-from statmech_attention.model.attention import attention_from_products
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention import AttentionedInputs, Problem, attention_from_products, attentioned_inputs, solve
 from statmech_attention.sampling import corrected
 from statmech_attention.tasks import HiddenMarkov
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 LARGEST_CORRECTED = 40  # paths up to which the first correction of output and U is computed
 

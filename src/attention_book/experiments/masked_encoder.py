@@ -28,12 +28,10 @@ from attention_book.experiments.masked_heads import (
     log_loss,
     taylor_in_encoder,
 )
-from attention_book.pruning import predictor_contributions, taylor_importance
-from statmech_attention import checks
+from attention_book.pruning import predictor_contributions, taylor_importance, whole_and_without_each
+from statmech_attention import Problem, checks, head_scores
 from statmech_attention.model.accuracy import right
-from statmech_attention.pruning.heads import removal_order, whole_and_without_each
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.scores import head_scores
+from statmech_attention.pruning import removal_order
 
 PROBE, TUNED = NETWORKS = ("probe", "tuned")
 IN_ENCODER = "Taylor in the encoder"

@@ -1,7 +1,4 @@
-"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further.
-
-Layers below the lowest masked one are computed once, and sentences of like length together.
-"""
+"""Linear classifiers on an encoder's tokens: with heads masked, and with all weights trained further."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -118,10 +115,7 @@ class FineTuned(NamedTuple):
 
 
 def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int) -> FineTuned:
-    """Train an encoder further by Adam on the mean log loss, without dropout.
-
-    The rate rises over a tenth of the steps and falls to 0, both linearly.
-    """
+    """Train an encoder further by Adam on the mean log loss, without dropout."""
     random, count = np.random.default_rng(seed), len(words.labels)
     kind = words.encoder.words.dtype
     readout = jnp.asarray(_SPREAD * random.normal(size=words.encoder.words.shape[1]), kind)

@@ -14,14 +14,10 @@ from jaxtyping import Array, Float
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, parameter
-from attention_book.tasks.one_shot import OneShotSample
-from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
+from attention_book.tasks import OneShotSample, OneShotSuite, one_shot_suite
 from attention_book.training import TrainedNetwork, load_network
-from statmech_attention import checks
-from statmech_attention.layers.heads import Heads
-from statmech_attention.layers.skip import SkipHeads
-from statmech_attention.model.attention import QueryKeyAttention
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention import AttentionedInputs, Heads, SkipHeads, attentioned_inputs, checks
+from statmech_attention.model import QueryKeyAttention
 
 PLAIN = "heads"
 _KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}

@@ -14,11 +14,10 @@ from attention_book.experiments.experiment import Part, Recheck, axis, differenc
 from attention_book.experiments.networks import OnNetwork, Sequences, draw_of, seen_by
 from attention_book.experiments.pruning_measures import Contributions, Hits, by_criterion, by_theory, costs, predictors
 from attention_book.pruning import head_confidence, head_drops, path_contributions, path_covariance
-from attention_book.tasks.one_shot import OneShotSample
-from attention_book.tasks.one_shot_sets import OneShotSuite
-from attention_book.training.network import TrainedNetwork
+from attention_book.tasks import OneShotSample, OneShotSuite
+from attention_book.training import TrainedNetwork
 from statmech_attention import checks
-from statmech_attention.layers.chains import chain
+from statmech_attention.layers import chain
 
 _BATCH = 500
 _COVARIANCE_EXAMPLES = 1000
@@ -26,11 +25,7 @@ _COVARIANCE_EXAMPLES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Pruning(OnNetwork):
-    """Scores of the heads of a trained network in several ways, and the cost of their removal.
-
-    Variables whose names begin with `theory_` are over definitions of the score, draws of the
-    theory's training sequences and widths; the others are over criteria.
-    """
+    """Scores of the heads of a trained network in several ways, and the cost of their removal."""
 
     heads: int = parameter("$H$, of every layer; one is removed", ge=2)
     examples: int = parameter("sequences of the validation classes", ge=2)

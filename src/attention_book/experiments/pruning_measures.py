@@ -1,8 +1,4 @@
-"""Measures of a pruning: scores, orders of removal, and their costs.
-
-The theory's mean predictor (9) is a sum over paths, as a trained network's output is, so a head can
-be cut out of it in the same way.
-"""
+"""Measures of a pruning: scores, orders of removal, and their costs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -21,13 +17,14 @@ from attention_book.pruning import (
     predictor_vectors,
     pruning_curve,
     taylor_importance,
+    whole_and_without_each,
 )
 from attention_book.training.network import TrainedNetwork
 from statmech_attention.layers.chains import chain
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import DEFINITIONS, head_indices, head_scores, removal_order
 from statmech_attention.pruning.evidence import order_parameters_left, without_head
-from statmech_attention.pruning.heads import path_gates, whole_and_without_each
+from statmech_attention.pruning.heads import path_gates
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 
@@ -86,10 +83,7 @@ def by_criterion(
     seen: dict[str, Contributions],
     seed: int,
 ) -> xr.Dataset:
-    """Scores that need no theory, and curves in their order, greedily, at random, and in every way.
-
-    `few` are the theory's own training sequences: as little data as the theory has.
-    """
+    """Scores that need no theory, and curves in their order, greedily, at random, and in every way."""
     layers = network.layers
     options: dict[str, Any] = {"layers": layers, "bias": network.bias}
     left_out, taylor = head_drops(*validation, **options), taylor_importance(*validation, **options)
@@ -185,10 +179,7 @@ class Predictors(NamedTuple):
 def predictors(
     trains: Sequence[Sequences], order_parameters: xr.DataArray, temperatures: xr.DataArray, step: Callable[..., object]
 ) -> Predictors:
-    """Predictors with all heads and without each; paths left keep their coefficients.
-
-    `step` is called after every head that is left out and solved anew.
-    """
+    """Predictors with all heads and without each; paths left keep their coefficients."""
     layers = trains[0].inputs.layers
     gates = path_gates(layers, whole_and_without_each(layers))[1:]
     count = len(gates)

@@ -15,13 +15,10 @@ from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, Sequences, draw_of
 from attention_book.pruning import predictor_vectors
-from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
+from attention_book.tasks import OneShotSuite, one_shot_suite
 from attention_book.training import load_network
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention import AttentionedInputs, Problem, accuracy, solve_sweep
 from statmech_attention.tasks import HiddenMarkov
-from statmech_attention.theory.predictor import accuracy
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve_sweep
 
 _FIRST = 1000  # number of the first draw: those of `Theory` are below
 _TOLERANCE = 1e-5

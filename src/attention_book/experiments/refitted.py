@@ -13,13 +13,12 @@ from scipy.linalg import cho_factor, cho_solve
 from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.networks import OnNetwork, seen_by
-from attention_book.pruning import path_contributions
-from attention_book.pruning.baselines import every_removal
-from attention_book.tasks.one_shot import OneShotSample
-from attention_book.training.network import TrainedNetwork
-from statmech_attention.layers.chains import chain
+from attention_book.pruning import every_removal, path_contributions
+from attention_book.tasks import OneShotSample
+from attention_book.training import TrainedNetwork
+from statmech_attention import attentioned_inputs
+from statmech_attention.layers import chain
 from statmech_attention.model.accuracy import right
-from statmech_attention.model.paths import attentioned_inputs
 from statmech_attention.pruning import prune
 from statmech_attention.pruning.heads import path_gates
 

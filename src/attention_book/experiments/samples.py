@@ -16,8 +16,8 @@ from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnTheory
 from attention_book.measures import mean_accuracy
-from statmech_attention.model.accuracy import Estimate
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention import AttentionedInputs, Problem
+from statmech_attention.model import Estimate
 from statmech_attention.sampling import (
     Chains,
     effective_size,
@@ -27,7 +27,6 @@ from statmech_attention.sampling import (
     r_hat,
     weights_posterior,
 )
-from statmech_attention.theory.problem import Problem
 
 SAMPLERS = ("posterior", "weights")
 # Chains forget nothing: draws of the run itself rest on all of its warm-up. An opening does not, and differs for
@@ -39,10 +38,7 @@ _KEPT = ("steps", "acceptance", "diverging", "potential")
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(OnTheory):
-    """The posterior at the theory's best temperature of each width, on the theory's sequences.
-
-    The `opening`, a few draws after hardly any warm-up, can be drawn again in no time.
-    """
+    """The posterior at the theory's best temperature of each width, on the theory's sequences."""
 
     widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=int)
     sampler: str = parameter("of the order parameters, exactly, or of all weights, by NUTS", among=SAMPLERS)

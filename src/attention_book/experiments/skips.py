@@ -27,10 +27,7 @@ KINDS: dict[str, tuple[int | SkipHeads, ...]] = {"heads": (2, 2), "skip": (SkipH
 
 @dataclass(frozen=True, kw_only=True)
 class Skips(Experiment):
-    """Accuracies with and without skip connections, over draws of data and random heads.
-
-    Mean outputs and $E[U^{(1)}]$ of the exact posterior are at the narrowest width.
-    """
+    """Accuracies with and without skip connections, over draws of data and random heads."""
 
     seed: int = parameter("seed of all random numbers")
     draws: int = parameter("independent draws of data and heads", ge=1)

@@ -17,16 +17,11 @@ from attention_book.experiments.experiment import Part, Recheck, axis, differenc
 from attention_book.experiments.networks import Draw, OnNetwork, Sequences, draw_of
 from attention_book.measures import centred_alignment, principal_overlaps
 from attention_book.pruning import predictor_vectors
-from attention_book.tasks.one_shot_sets import OneShotSuite
-from attention_book.training.network import TrainedNetwork
-from statmech_attention.layers.chains import chain
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.evidence import evidence_slopes, log_evidence
-from statmech_attention.theory.kernels import kernel
-from statmech_attention.theory.predictor import accuracy
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
-from statmech_attention.theory.solution import Solution
+from attention_book.tasks import OneShotSuite
+from attention_book.training import TrainedNetwork
+from statmech_attention import AttentionedInputs, Problem, Solution, accuracy, kernel, log_evidence, solve
+from statmech_attention.layers import chain
+from statmech_attention.theory import evidence_slopes
 
 PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
 _STARTS = "start_"  # begins names of what is kept for narrower widths only
@@ -134,11 +129,7 @@ class Theory(_Points):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowHeads(_Points):
-    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads.
-
-    The largest dimension is infinite, for heads with full matrices. Sequences are those of
-    `Theory`.
-    """
+    """The saddle point (11) for every width $N$ and head dimension $d$, on the attention of full heads."""
 
     values: Sequence[float | int] = parameter("$d$", each=float)
 

@@ -12,10 +12,9 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
 from attention_book.experiments.samples import OPENING, opening_of, recheck_of
-from statmech_attention import checks
+from statmech_attention import Problem, checks
 from statmech_attention.sampling import Chains, estimate, weights_posterior
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
-from statmech_attention.theory.problem import Problem
 
 # Heads that are kept in each layer.
 NETWORKS = {"all": ((0, 1), (0, 1)), "good and denoising": ((0, 1), (0,))}
@@ -77,10 +76,7 @@ class HiddenMarkovWeights(Experiment):
 def sampling_trial(
     seed: int, *, network: str = "all", noise: float = 1.0, examples: int = 100, test_examples: int = 1000
 ) -> HiddenMarkovTrial:
-    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them.
-
-    The noise is $\sigma_\perp$.
-    """
+    r"""Data and heads of the hidden Markov chains, as a network of `NETWORKS` sees them."""
     trial = HiddenMarkov(perpendicular_noise=noise).trial(jax.random.key(seed), examples, test_examples)
     kept = NETWORKS[checks.choice("network", network, NETWORKS)]
     return trial._replace(train=trial.train.keep_heads(kept), test=trial.test.keep_heads(kept))

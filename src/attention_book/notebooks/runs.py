@@ -1,7 +1,4 @@
-"""Run a chapter of the book, or a notebook of `book/runs`, with other parameters.
-
-What is wrong with the chapter, its parameters or the output file is refused before a kernel starts.
-"""
+"""Run a chapter of the book, or a notebook of `book/runs`, with other parameters."""
 
 import contextlib
 import errno

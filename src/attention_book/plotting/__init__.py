@@ -37,7 +37,6 @@ from attention_book.plotting.tasks import (
     hidden_chains,
     noisy_tokens,
     one_shot_sequence,
-    state_rows,
     switching,
 )
 from statmech_attention.plotting import *  # noqa: F403

@@ -42,10 +42,7 @@ def chain_order_parameter(
     axes: Axes | None = None,
     annotate: bool | None = None,
 ):
-    """Order parameter of a layer as colours, one row per (partial path, output), a dot for a skip.
-
-    The block that a skip keeps from the layer above is framed.
-    """
+    """Order parameter of a layer as colours, one row per (partial path, output), a dot for a skip."""
     chained, matrix = chain(layers), np.asarray(matrix)
     names = _partial_paths(chained, layer)
     axes = coloured(matrix, names, limit, axes, annotate)

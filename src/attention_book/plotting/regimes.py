@@ -23,10 +23,7 @@ def bifurcation(
     sections: ArrayLike | None = None,
     axes: Axes | None = None,
 ):
-    """Values `(networks, levels)` visited by an overlap against a parameter, by regime.
-
-    Periodic networks come first and small, so that they hide neither tori nor chaos.
-    """
+    """Values `(networks, levels)` visited by an overlap against a parameter, by regime."""
     parameter, visited, values = np.asarray(parameter), np.asarray(visited), np.asarray(values)
     axes = axes_or_new(axes)
     groups: dict[str | None, np.ndarray] = {None: np.ones(len(parameter), bool)}

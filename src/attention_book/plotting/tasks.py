@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from attention_book.plotting.panels import arrow
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, without_frame
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
 
 _GAP = 3  # pixels between images
 
@@ -47,21 +47,6 @@ def hidden_chains(hidden: ArrayLike, *, labels: Sequence[str] = (), axes: Axes |
             axes.text(-0.8, -row, labels[row], ha="right", va="center", fontsize=10)
     axes.set(xlim=(-0.6 - 3.2 * bool(len(labels)), length - 0.3), ylim=(-chains + 0.4, 0.6), aspect="equal")
     axes.axis("off")
-    return axes
-
-
-def state_rows(hidden: ArrayLike, *, labels: Sequence[str] = (), axes: Axes | None = None):
-    """Chains of states 0, 1, .. as rows of grey cells with the number of the state in each."""
-    hidden = np.asarray(hidden)
-    axes = axes_or_new(axes, figsize=(6.6, 0.28 * len(hidden) + 0.2))
-    top = max(int(hidden.max()), 1)
-    axes.imshow(hidden, cmap="Greys", vmin=-0.3, vmax=1.3 * top, aspect="auto")
-    for (row, time), state in np.ndenumerate(hidden):
-        colour = "white" if state > 0.6 * top else "black"
-        axes.text(time, row, f"{state}", ha="center", va="center", fontsize=7, color=colour)
-    axes.set_yticks(range(len(hidden)), list(labels) or [""] * len(hidden))
-    axes.set(xlabel="step $t$")
-    without_frame(axes)
     return axes
 
 

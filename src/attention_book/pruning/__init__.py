@@ -17,5 +17,6 @@ from attention_book.pruning.removal import (
     predictor_contributions,
     predictor_vectors,
     pruning_curve,
+    whole_and_without_each,
 )
 from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_covariance, path_weights

@@ -96,11 +96,7 @@ def ordering(
 
 
 def rank_correlation(scores: ArrayLike, drops: ArrayLike, *, seed: int = 0, resamples: int = 2000) -> RankCorrelation:
-    """Spearman's coefficient of scores and accuracy drops, with a 95 % bootstrap interval over heads.
-
-    Both are `(heads,)`, or `(networks, heads)` for the mean over networks. With 8 heads it is
-    rough.
-    """
+    """Spearman's coefficient of scores and accuracy drops, with a 95 % bootstrap interval over heads."""
     scores, drops = np.atleast_2d(scores), np.atleast_2d(drops)
     value = float(np.mean([_spearman(*pair) for pair in zip(scores, drops, strict=True)]))
     networks, heads = scores.shape

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import different_heads, path_gates, whole_and_without_each
+from statmech_attention.pruning.heads import different_heads, path_gates
 from statmech_attention.theory.kernels import check_order_parameter, inputs_like, kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 
@@ -48,8 +48,7 @@ def predictor_vectors(problem: Problem, order_parameter: ArrayLike) -> Float[Arr
     $v^\pi = \frac{1}{N_0} c_\pi \sum_{\pi'} c_{\pi'} U^{\pi\pi'} \sum_\mu [(K + T I)^{-1} Y]_\mu\,
     \xi^{\pi'}(x_\mu)$.
     """
-    order_parameter = check_order_parameter(order_parameter, problem.attentioned)
-    return _vectors(problem, order_parameter)
+    return _vectors(problem, check_order_parameter(order_parameter, problem.attentioned))
 
 
 @jax.jit
@@ -79,14 +78,14 @@ def masked_outputs(
     contributions, layers = checked_contributions(contributions, layers)
     kept = checks.known("kept", kept, "networks heads", bool)
     checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
-    return _gated(contributions, layers, kept, bias)
+    return np.tensordot(path_gates(layers, kept), contributions, axes=(1, 1)) + bias
 
 
 def head_drops(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0) -> Estimate:
     """Return the drop of the accuracy when one head is removed, for every head; positive for a useful one."""
     contributions, layers = checked_contributions(contributions, layers)
-    labels = _labels(labels, len(contributions), layers)
-    hits = right(_gated(contributions, layers, whole_and_without_each(layers), bias), labels)
+    outputs = masked_outputs(contributions, whole_and_without_each(layers), layers=layers, bias=bias)
+    hits = right(outputs, _labels(labels, len(contributions), layers))
     return _estimate(hits[:1] - hits[1:])
 
 
@@ -99,11 +98,13 @@ def pruning_curve(
     kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)
     for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False
-    return _estimate(right(_gated(contributions, layers, kept, bias), labels))
+    return _estimate(right(masked_outputs(contributions, kept, layers=layers, bias=bias), labels))
 
 
-def _gated(contributions, layers, kept, bias: float) -> Float[np.ndarray, "networks examples *outputs"]:
-    return np.tensordot(path_gates(layers, kept), contributions, axes=(1, 1)) + checks.number("bias", bias)
+def whole_and_without_each(layers: Layers) -> Bool[np.ndarray, "networks heads"]:
+    """Masks of heads: the whole network, then the network without each head."""
+    count = sum(chain(layers).heads)
+    return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
 
 def _estimate(samples: Float[np.ndarray, "... examples"]) -> Estimate:

@@ -1,8 +1,4 @@
-"""Shares of a kernel: those of a head, of a layer, of all skips.
-
-Beside a skip there are pairs of paths without any head of a layer: normalised head scores are
-silent about them, shares are not.
-"""
+"""Shares of a kernel: those of a head, of a layer, of all skips."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,10 +24,7 @@ def path_weights(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndar
 
 
 def layer_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " layers"]:
-    r"""Share $\hat s_l$ of each layer, our (R9).
-
-    The sum $s_l^0$ is over pairs that both go past layer $l$; the share is 1 without skips.
-    """
+    r"""Share $\hat s_l$ of each layer, our (R9)."""
     size, beside = np.abs(path_weights(order_parameter, layers=layers)), chain(layers).path_heads.T < 0
     return np.array([1 - size[np.ix_(along, along)].sum() / size.sum() for along in beside])
 
@@ -44,11 +37,7 @@ def head_shares(order_parameter: ArrayLike, *, layers: Layers) -> Float[np.ndarr
 
 
 def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
-    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$.
-
-    A pair of paths weighs $U^{\pi\pi'} B_{\pi\pi'}$ in the kernel (10): `head_scores` of this
-    product measures a head's effect on the kernel.
-    """
+    r"""$B_{\pi\pi'} = \frac{1}{P N_0} \sum_\mu (\xi^\pi_\mu - \bar\xi^\pi) \cdot (\xi^{\pi'}_\mu - \bar\xi^{\pi'})$."""
     examples, _, features = attentioned.values.shape
     if examples < 2:
         raise ValueError(f"attentioned: wanted at least two examples, got {examples}.")
@@ -57,10 +46,7 @@ def path_covariance(attentioned: AttentionedInputs) -> Float[Array, "paths paths
 
 
 def kernel_shares(weights: ArrayLike, covariance: ArrayLike, *, layers: Layers) -> Float[np.ndarray, "3"]:
-    """Divide the output's variance among skips, heads and the rest.
-
-    The shares sum to 1; the last one can be negative.
-    """
+    """Divide the output's variance among skips, heads and the rest."""
     layers, products = chain(layers), np.asarray(weights) * np.asarray(covariance)
     whole = products / products.sum()
     skips, through = (layers.path_heads < 0).all(axis=1), (layers.path_heads >= 0).all(axis=1)

@@ -84,10 +84,7 @@ def through_layers(
 
 
 def without_heads(encoder: Encoder, kept) -> Encoder:
-    """The smaller encoder of the heads kept, `(layers, heads)` of true and false, a tuple of its layers in `layers`.
-
-    Rows of queries, keys and values, and columns of the output, are gone; biases of the output stay.
-    """
+    """The smaller encoder of the heads kept, `(layers, heads)` of true and false, a tuple of its layers in `layers`."""
     size = encoder.words.shape[1] // encoder.heads
 
     def left(number, layer):

@@ -48,10 +48,7 @@ def draw_sequences(
     asked: Int32[Array, "examples 2"],
     starts: Int32[Array, " boundaries"],
 ) -> Sequences:
-    """Draw one sequence per pair of classes; the same in single and double precision.
-
-    `asked` has the classes that stand for those of `pairs` in the third image.
-    """
+    """Draw one sequence per pair of classes; the same in single and double precision."""
     order, label, which, drawing, other = jax.random.split(key, 5)
     examples = len(pairs)
     swap = _coins(order, (examples, 1))

@@ -52,10 +52,7 @@ def messages(content: bytes) -> list[tuple[str, str]]:
 
 
 def without_doubles(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep the first of equal sentences, and none that has two classes.
-
-    Sentences that differ only in case and white space are equal, also to the encoder.
-    """
+    """Keep the first of equal sentences, and none that has two classes."""
     classes: dict[str, set[str]] = {}
     first: dict[str, tuple[str, str]] = {}
     for text, name in pairs:

@@ -8,8 +8,7 @@ import numpy as np
 
 from attention_book.tasks._encoder_layers import Encoder
 from attention_book.tasks.encoder import Encoding
-from statmech_attention.layers import SkipHeads
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention import AttentionedInputs, SkipHeads, attentioned_inputs
 
 
 def side_by_side(layers: Sequence[Any]) -> list[list[int]]:

@@ -47,10 +47,7 @@ class OneShotSuite:
 
 
 def one_shot_suite(name: str = "omniglot") -> OneShotSuite:
-    """Return one-shot classification as in section 4.2, or the same on drawn glyphs.
-
-    "omniglot" is also tested on FashionMNIST and MNIST, "glyphs" on glyphs in other colours.
-    """
+    """Return one-shot classification as in section 4.2, or the same on drawn glyphs."""
     checks.choice("name", name, SUITES)
     if name == "omniglot":
         images = load("omniglot")

@@ -116,10 +116,7 @@ class SentenceSet:
 
 
 def sentence_set(name: str) -> SentenceSet:
-    """Load a set of sentences, each in it once, up to case and white space.
-
-    "trec" has 5380 questions of six classes, "reviews" 10041 snippets, "spam" 5159 text messages.
-    """
+    """Load a set of sentences, each in it once, up to case and white space."""
     read, names = _READERS[checks.choice("name", name, _READERS)]
     pairs = _texts.without_doubles(read(_installed.content(name)))
     texts, classes = zip(*pairs, strict=True)

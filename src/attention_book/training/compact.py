@@ -22,10 +22,7 @@ def matrices(
     phases: Float[Array, "examples 2"],
     label: Float[Array, "examples tokens"],
 ) -> Float[Array, "examples tokens heads tokens"]:
-    """Attention matrices of a layer, query before head before key.
-
-    `flat` are the normalised patches, `phases` 1 and $y_1$ of every example, `label` is $y_1 g_t$.
-    """
+    """Attention matrices of a layer, query before head before key."""
     products = _products(queries, keys, compact)
     pixels = flat.shape[1]
 

@@ -8,11 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
-from statmech_attention.layers.chains import chain
-from statmech_attention.layers.kind import Kind
-from statmech_attention.model.attention import QueryKeyAttention, attention_from_queries_and_keys
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention import AttentionedInputs, attention_from_queries_and_keys, checks
+from statmech_attention.layers import Kind, chain
+from statmech_attention.model import QueryKeyAttention
 from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
 
 CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")

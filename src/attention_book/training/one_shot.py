@@ -1,8 +1,4 @@
-"""Gradient descent on the one-shot task, in path form, in float32.
-
-Section 4.2 and appendix H of Tiberi et al. (2024); the result has the weights of the best
-validation accuracy.
-"""
+"""Gradient descent on the one-shot task, in path form, in float32."""
 
 import hashlib
 import math
@@ -18,15 +14,14 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
-from attention_book.tasks.images import Split
-from attention_book.tasks.one_shot import OneShot
+from attention_book.tasks import OneShot, Split
 from attention_book.training.network import CURVE, TrainedNetwork
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
 from statmech_attention.files import load_state, save_state
-from statmech_attention.layers.chains import Chain, Layers, chain
-from statmech_attention.layers.kind import Kind
+from statmech_attention.layers import Chain, Kind, chain
+from statmech_attention.layers.chains import Layers
 
 _REPORT_EVERY = 50
 

@@ -51,10 +51,7 @@ class Parameters(NamedTuple):
 
 
 def initial(key: Key, layers, width: int, dimension: int, features: int, biases: bool = False) -> Parameters:
-    """Draw parameters, uniform up to the inverse root of the number of inputs, in float32.
-
-    The other parameters are the same with and without `biases`.
-    """
+    """Draw parameters, uniform up to the inverse root of the number of inputs, in float32."""
     kinds = chain(layers).layers
     depth = len(kinds)
     keys = [*jax.random.split(key, 3 * depth + 2), *jax.random.split(jax.random.fold_in(key, 1))]
@@ -125,10 +122,7 @@ def trained_network(
 
 
 def _norms(values) -> Float[np.ndarray, " matrices"]:
-    r"""Frobenius norms of a layer's matrices; of a narrow head $(|V|^2 + \frac Nd |O|^2)^{1/2}$.
-
-    They are $\sqrt N$ times those while training.
-    """
+    r"""Frobenius norms of a layer's matrices; of a narrow head $(|V|^2 + \frac Nd |O|^2)^{1/2}$."""
     arrays = values if isinstance(values, Narrow) else (values,)
     ratios = (values.shape[-1] / array.shape[-1] for array in arrays)
     squares = (np.sum(np.asarray(array, np.float64) ** 2, axis=(1, 2)) for array in arrays)

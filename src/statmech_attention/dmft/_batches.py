@@ -1,6 +1,5 @@
 """Large batches in pieces that stay in a core's cache, one thread per core."""
 
-import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 from statmech_attention import checks
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.windows import Window, rings_of
+from statmech_attention.installed import progress_bar
 
 _PIECE = 256  # networks, fastest on CPUs as measured by `python -m benchmarks.dmft`
 _FEWEST = 32  # below which neither a second thread nor a shorter piece is worth it
@@ -41,20 +41,12 @@ def in_pieces(function: Callable, model: Dynamics, window: Window, *, copies: in
         return jax.block_until_ready(function(mine, rings._replace(**windows)))
 
     with ThreadPoolExecutor(threads) as pool:
-        found = [one.result() for one in _shown([pool.submit(piece, number) for number in range(pieces)])]
+        begun = [pool.submit(piece, number) for number in range(pieces)]
+        found = [one.result() for one in progress_bar(begun, "pieces", None)]
     # Results without axes are common to all pieces.
     return jax.tree.map(
         lambda *parts: parts[0] if not parts[0].ndim else jnp.concatenate(parts, -1)[..., :size], *found
     )
-
-
-def _shown(pieces: list):
-    """Iterate with a bar, or without one where tqdm is not installed."""
-    if importlib.util.find_spec("tqdm") is None:
-        return pieces
-    from tqdm import tqdm
-
-    return tqdm(pieces, unit="piece", disable=None)
 
 
 def _cores() -> int:

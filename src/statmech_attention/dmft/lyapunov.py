@@ -90,7 +90,13 @@ def lyapunov_spectrum(
         discard: steps in which the directions turn before averages begin.
         blocks: parts of the run whose scatter gives the errors; longer than correlations last.
     """
-    steps, count, discard, blocks = spectrum_numbers(model, steps, count, discard, blocks)
+    size = model.window * model.features
+    steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
+    count, blocks = checks.whole("count", size if count is None else count), checks.whole("blocks", blocks, 2)
+    if count > size:
+        raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
+    if blocks > steps:
+        raise ValueError(f"blocks: wanted at most steps={steps}, got {blocks}.")
     run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
     rings, means, rounding = in_pieces(run, model, window, copies=count)
     exponents = jnp.mean(means, axis=0)
@@ -99,20 +105,6 @@ def lyapunov_spectrum(
     errors = jnp.where(jnp.isfinite(exponents), errors, 0.0)
     exponents, errors, rounding = (batch_first(part, model.shape) for part in (exponents, errors, rounding))
     return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
-
-
-def spectrum_numbers(
-    model: Dynamics, steps, count, discard=1000, blocks=10, fewest: int = 1
-) -> tuple[int, int, int, int]:
-    """Check steps, number of exponents (at least `fewest`), discarded steps and blocks."""
-    size = model.window * model.features
-    steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
-    count, blocks = checks.whole("count", size if count is None else count, fewest), checks.whole("blocks", blocks, 2)
-    if count > size:
-        raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
-    if blocks > steps:
-        raise ValueError(f"blocks: wanted at most steps={steps}, got {blocks}.")
-    return steps, count, discard, blocks
 
 
 @checks.objects

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain
-from statmech_attention.layers.kind import Kind
+from statmech_attention.layers import Chain, Kind
 
 
 @dataclass(frozen=True)

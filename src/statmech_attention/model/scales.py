@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain
-from statmech_attention.layers.kind import Layer
+from statmech_attention.layers import Chain, Layer
 
 NORMS = ("post", "pre")
 

@@ -17,12 +17,11 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
-from statmech_attention.model.paths import AttentionedInputs, as_attentioned
+from statmech_attention.model import AttentionedInputs
+from statmech_attention.model.paths import as_attentioned
 from statmech_attention.pruning.heads import head_indices, kept_heads, order_parameters_on, path_gates
-from statmech_attention.theory.evidence import log_evidence
-from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.saddle_point import solve
-from statmech_attention.theory.solution import Solution
+from statmech_attention.theory import Problem, Solution, log_evidence, solve
+from statmech_attention.theory.problem import need_problem
 
 COEFFICIENTS = ("kept", "rescaled")
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
@@ -105,12 +105,6 @@ def order_parameters_on(order_parameters, whole: Chain, parts: Sequence[Part]) -
             above = partial[place + 1]
             found.append(overlap[np.ix_(np.array(parts[place].matrices, int), above, above)])
     return (*found, order_parameters[-1])
-
-
-def whole_and_without_each(layers) -> Bool[np.ndarray, "networks heads"]:
-    """Masks of heads: the whole network, then the network without each head."""
-    count = sum(chain(layers).heads)
-    return np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
 
 
 def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:

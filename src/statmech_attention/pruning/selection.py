@@ -7,17 +7,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Chain
-from statmech_attention.model.accuracy import Estimate, right
-from statmech_attention.model.features import fitted_features
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.layers import Chain
+from statmech_attention.model import AttentionedInputs, Estimate, fitted_features
+from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.heads import kept_heads, removal_order
-from statmech_attention.theory.kernel_weights import kernel_weights
-from statmech_attention.theory.predictor import predict
-from statmech_attention.theory.problem import Problem, need_examples, need_problem
-from statmech_attention.theory.saddle_point import solve, solve_sweep
-from statmech_attention.theory.scores import head_scores, path_heads
-from statmech_attention.theory.solution import Solution, raise_unless_converged
+from statmech_attention.theory import Problem, Solution, head_scores, kernel_weights, predict, solve, solve_sweep
+from statmech_attention.theory.problem import need_examples, need_problem
+from statmech_attention.theory.scores import path_heads
+from statmech_attention.theory.solution import raise_unless_converged
 
 METHODS = ("theory", "kernel weights")
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)

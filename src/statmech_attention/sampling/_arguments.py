@@ -61,12 +61,7 @@ def checked(problem, test, key) -> tuple[Problem, AttentionedInputs | None]:
     """The problem and test inputs that fit it, or None; widths are not yet looked at."""
     checks.key("key", key)
     problem = need_problem(problem, "width", "temperature")
-    return problem, checked_test(test, problem.attentioned)
-
-
-def checked_test(test, inputs: AttentionedInputs) -> AttentionedInputs | None:
-    """Test inputs that fit the training inputs; None stays None."""
-    return None if test is None else inputs_like("test", test, inputs)
+    return problem, None if test is None else inputs_like("test", test, problem.attentioned)
 
 
 def whole_widths(architecture: Architecture) -> tuple[int, ...]:

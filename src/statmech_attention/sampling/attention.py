@@ -23,11 +23,10 @@ from statmech_attention.sampling._arguments import Chains, run_options
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
-from statmech_attention.theory.action import gp_order_parameters
+from statmech_attention.theory import Problem, gp_order_parameters, predict
 from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters, stacked
 from statmech_attention.theory.evidence import label_nats
-from statmech_attention.theory.predictor import predict
-from statmech_attention.theory.problem import Problem, need_examples, need_problem
+from statmech_attention.theory.problem import need_examples, need_problem
 
 _POINT = "point of the order parameters"
 

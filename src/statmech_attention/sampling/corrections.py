@@ -22,14 +22,13 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._arguments import checked_test
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
+from statmech_attention.theory import Prediction, Solution
 from statmech_attention.theory.coordinates import Factors, full_rank, order_one, order_parameters
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.predictor import Prediction
-from statmech_attention.theory.solution import Solution
+from statmech_attention.theory.kernels import inputs_like
 
 
 class Corrected(NamedTuple):
@@ -71,7 +70,7 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
     inputs, architecture = problem.attentioned, problem.architecture
     factors = full_rank(architecture)
     data = posterior_density(problem)
-    test = checked_test(test, inputs)
+    test = None if test is None else inputs_like("test", test, inputs)
     kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
     found = _corrected(point_of(solution.order_parameters, factors), data, kernels, factors)
     if test is None:

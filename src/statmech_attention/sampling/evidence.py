@@ -20,8 +20,7 @@ from scipy.stats import chi2, qmc
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
-from statmech_attention.model.accuracy import Estimate
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model import AttentionedInputs, Estimate
 from statmech_attention.sampling._arguments import checked, whole_widths
 from statmech_attention.sampling._bartlett import (
     bartlett,
@@ -32,10 +31,9 @@ from statmech_attention.sampling._bartlett import (
 from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
+from statmech_attention.theory import Problem, solve
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
-from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve
 
 _REPLICATES = 16
 PER_PRIOR_POINT = 4  # points around the mode for each one of the prior
@@ -135,25 +133,15 @@ def importance(
 def proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
-    """Points around the mode, before shift and rotation, and fewer points of the prior."""
-    uniforms = _uniforms(key, factors.coordinates + 1, points)
-    some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
-    prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
-    return _around_mode(uniforms, degrees), jnp.asarray(prior)
-
-
-def _uniforms(key, dimensions: int, points: int) -> np.ndarray:
-    """Randomly shifted Sobol sequences in the unit cube, `(replicates, points, dimensions)`."""
+    """Points of a multivariate t around the mode, before shift and rotation, and fewer points of the prior."""
+    dimensions = factors.coordinates + 1
     base = qmc.Sobol(dimensions, scramble=False).random_base2(points.bit_length() - 1)
     shifts = np.asarray(jax.random.uniform(key, (_REPLICATES, 1, dimensions)))
-    return np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
-
-
-def _around_mode(uniforms, degrees: float) -> Float[Array, "replicates points coordinates"]:
-    """Antithetic points of a standard multivariate t."""
-    radius = np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
-    points = ndtri(uniforms[..., :-1]) * radius
-    return jnp.asarray(np.concatenate([points, -points], axis=1))
+    uniforms = np.clip((base[None] + shifts) % 1.0, 1e-15, 1 - 1e-15)
+    around = ndtri(uniforms[..., :-1]) * np.sqrt(degrees / chi2.ppf(uniforms[..., -1:], degrees))
+    some = uniforms[:, : points // PER_PRIOR_POINT, :-1]
+    prior = prior_points(np.concatenate([some, 1 - some], axis=1), widths, factors)
+    return jnp.asarray(np.concatenate([around, -around], axis=1)), jnp.asarray(prior)
 
 
 @jax.jit

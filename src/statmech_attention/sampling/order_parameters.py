@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
 from statmech_attention.sampling._bartlett import (
     bartlett,
@@ -32,9 +32,9 @@ from statmech_attention.sampling._density import Laplace, Posterior, label_energ
 from statmech_attention.sampling._hamiltonian import hamiltonian, tempering
 from statmech_attention.sampling._outputs import by_output, cross_kernels, outputs
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
+from statmech_attention.theory import Problem
 from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.coordinates import order_parameters as order_parameters_at
-from statmech_attention.theory.problem import Problem
 
 
 def posterior(

@@ -20,21 +20,14 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.layers.chains import Chain
-from statmech_attention.layers.kind import Narrow
+from statmech_attention.layers import Chain, Narrow
+from statmech_attention.model import AttentionedInputs, Weights, forward_paths, sample_weights, weights_order_parameters
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.network import (
-    Weights,
-    forward_paths,
-    path_vectors,
-    sample_weights,
-    weights_order_parameters,
-)
-from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.model.network import path_vectors
 from statmech_attention.sampling._arguments import Chains, checked, run_options, whole_widths
 from statmech_attention.sampling._chains import Transition, nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
-from statmech_attention.theory.problem import Problem
+from statmech_attention.theory import Problem
 
 
 class WeightPosterior(NamedTuple):

@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Num
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import quick_jit
-from statmech_attention.model.attention import attention_from_products
-from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
+from statmech_attention.model import AttentionedInputs, attention_from_products, attentioned_inputs
 
 
 class HiddenMarkovSample(NamedTuple):

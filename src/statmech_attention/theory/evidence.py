@@ -59,19 +59,17 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
     excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
     labels = examples * chain.outputs
     leading = jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
-    return leading + _fluctuations(solution) if corrected else leading
-
-
-def _fluctuations(solution: Solution) -> Float[Array, ""]:
-    """The terms of order one, (V4)."""
+    if not corrected:
+        return leading
     problem = solution.problem
     factors = full_rank(problem.architecture)
     data, _ = action_problem(problem, "dense")
-    return _order_one(point_of(solution.order_parameters, factors), data, factors)
+    return leading + _order_one(point_of(solution.order_parameters, factors), data, factors)
 
 
 @jax.jit
 def _order_one(point, data, factors):
+    """The terms of order one, (V4)."""
     root = jnp.sqrt(entropy_curvature(jnp.zeros_like(point), data, factors))
     hessian = dense_hessian(point, data, factors)[2].hessian / jnp.outer(root, root)
     return -jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(hessian)))) - order_one(point, factors)

@@ -49,11 +49,6 @@ def to_dataset(solution: Solution) -> xr.Dataset:
     return xr.Dataset(variables, attrs=attributes)
 
 
-def save(solution: Solution, path) -> Path:
-    """Write a solution; see `Solution.save`."""
-    return write_netcdf(to_dataset(solution), path)
-
-
 def load(path) -> Solution:
     """Read a solution; see `Solution.load`."""
     dataset = read_netcdf(path)

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 from statmech_attention import checks
+from statmech_attention.files import write_netcdf
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.predictor import JointPrediction, Prediction, predict
@@ -105,7 +106,32 @@ class Solution:
 
     def summary(self) -> str:
         """Return problem, outcome and results on one screen; for a batch their ranges."""
-        return _screen(self)
+        if not checks.concrete(*jax.tree.leaves(self)):
+            return _line(self)
+        inputs, batch = self.attentioned, self.temperature.shape
+        chain, features = inputs.chain, inputs.values.shape[-1]
+        outputs = f"{chain.outputs} output{'s' * (chain.outputs > 1)}"
+        reduced = "" if self.count is None else f", reduced to {inputs.values.shape[-3]} rows"
+        variances = [_range(number) for number in self.variance]
+        variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
+        rows = {
+            "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
+            "network": f"layers={inputs.layers}, {chain.paths} paths, {outputs}",
+            "data": f"{_range(self.examples)} examples of {features} features{reduced}",
+            "width": f"{_widths(self)} (N)",
+            "temperature": f"{_range(self.temperature)} (T)",
+            "variance": f"{variance} (sigma^2)",
+            "outcome": _ended(self),
+            "action": "{} = entropy {} + P/N x energy {}".format(
+                *map(_range, (self.action, self.entropy, self.energy))
+            ),
+            "log evidence": f"{_range(self.log_evidence())}, to leading order in N",
+        }
+        if any(chain.heads):
+            scores = np.asarray(self.head_scores()).reshape(-1, sum(chain.heads)).mean(axis=0)
+            shown = " ".join(f"{score:.2f}" for score in scores[:_MOST_HEADS])
+            rows["head scores"] = f"{shown}{' ..' * (len(scores) > _MOST_HEADS)}{', mean of the batch' * bool(batch)}"
+        return "\n".join(f"{name:<13} {text}" for name, text in rows.items())
 
     def log_evidence(self, *, corrected: bool = False) -> Float[Array, "*batch"]:
         r"""$\ln p(Y)$ to leading order in $N$, or corrected; see `statmech_attention.log_evidence`."""
@@ -140,9 +166,7 @@ class Solution:
             ValueError: as `to_xarray`, or another ending.
             OSError: it cannot be written, as on a full disk.
         """
-        from statmech_attention.theory.records import save
-
-        return save(self, path)
+        return write_netcdf(self.to_xarray(), path)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Solution":
@@ -267,35 +291,6 @@ def _line(solution) -> str:
         return f"{what}, {inputs.values.shape[-3]} {'examples' if solution.count is None else 'rows'}, traced"
     what = f"{what}, {_range(solution.examples)} examples"
     return f"{what}, N={_widths(solution)}, T={_range(solution.temperature)}: {_ended(solution)}"
-
-
-def _screen(solution) -> str:
-    """A dozen lines; of a batch the ranges."""
-    if not checks.concrete(*jax.tree.leaves(solution)):
-        return _line(solution)
-    inputs, batch = solution.attentioned, solution.temperature.shape
-    chain, features = inputs.chain, inputs.values.shape[-1]
-    reduced = "" if solution.count is None else f", reduced to {inputs.values.shape[-3]} rows"
-    variances = [_range(number) for number in solution.variance]
-    variance = variances[0] if len(set(variances)) == 1 else f"({', '.join(variances)})"
-    rows = {
-        "solutions": f"{math.prod(batch)} in a batch of shape {batch}" if batch else "1",
-        "network": f"layers={inputs.layers}, {chain.paths} paths, {chain.outputs} output{'s' * (chain.outputs > 1)}",
-        "data": f"{_range(solution.examples)} examples of {features} features{reduced}",
-        "width": f"{_widths(solution)} (N)",
-        "temperature": f"{_range(solution.temperature)} (T)",
-        "variance": f"{variance} (sigma^2)",
-        "outcome": _ended(solution),
-        "action": "{} = entropy {} + P/N x energy {}".format(
-            *map(_range, (solution.action, solution.entropy, solution.energy))
-        ),
-        "log evidence": f"{_range(solution.log_evidence())}, to leading order in N",
-    }
-    if any(chain.heads):
-        scores = np.asarray(solution.head_scores()).reshape(-1, sum(chain.heads)).mean(axis=0)
-        shown = " ".join(f"{score:.2f}" for score in scores[:_MOST_HEADS])
-        rows["head scores"] = f"{shown}{' ..' * (len(scores) > _MOST_HEADS)}{', mean of the batch' * bool(batch)}"
-    return "\n".join(f"{name:<13} {text}" for name, text in rows.items())
 
 
 def _ended(solution) -> str:

@@ -117,18 +117,11 @@ def minimise(
     return Minimum(last.point, last.value, gradient_norm, last.steps, last.outcome, last.curvature)
 
 
-class Spectrum(NamedTuple):
-    """Eigenvalues, smallest first, and eigenvectors of a dense Hessian."""
-
-    values: Float[Array, " coordinates"]
-    vectors: Float[Array, "coordinates coordinates"]
-
-
-def spectrum_of(hessian: Float[Array, "coordinates coordinates"]) -> Spectrum:
-    """The spectrum of a Hessian, of the identity where the Hessian is not finite."""
+def spectrum_of(hessian: Float[Array, "coordinates coordinates"]):
+    """Eigenvalues, smallest first, and eigenvectors of a Hessian; of the identity where it is not finite."""
     # eigh of a matrix with NaN never returns on some LAPACKs.
     finite = jnp.all(jnp.isfinite(hessian))
-    return Spectrum(*jnp.linalg.eigh(jnp.where(finite, hessian, jnp.eye(hessian.shape[0]))))
+    return jnp.linalg.eigh(jnp.where(finite, hessian, jnp.eye(hessian.shape[0])))
 
 
 def exact_step(

@@ -63,7 +63,6 @@ PANELS = {
     "regime_map": call([1, 2, 3], [0, 10], GRID),
     "scores_and_drops": call(np.ones((2, 3)), np.ones(3), np.ones(3), np.array([1, 1, 2])),
     "spectrum": call([0, 0.25, 0.5], [1e9, 4.0, 1.0]),
-    "state_rows": call([[0, 1, 2, 1], [2, 2, 0, 1]], labels=["one", "two"]),
     "switching": call(0.3),
 }
 

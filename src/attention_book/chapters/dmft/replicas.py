@@ -13,11 +13,7 @@ from statmech_attention.dmft.windows import rings_of
 
 
 def damage(model, *, first, second, key, steps: int, pairs: int = 1) -> Float[Array, "pairs steps"]:
-    r"""Share of bits in which two replicas differ, $D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$.
-
-    Bit $i$ of either replica is $+1$ if one uniform number, common to both, is below its own
-    probability (B4). Replicas that have written $L$ equal tokens in a row stay equal.
-    """
+    r"""Share of bits in which two replicas differ, $D_t = \frac1N \sum_i [s_{i,t} \ne s'_{i,t}]$."""
     _check(model, first, second)
     copies = copies_of(model, pairs)
     begin = jax.tree.map(
@@ -31,10 +27,7 @@ def damage(model, *, first, second, key, steps: int, pairs: int = 1) -> Float[Ar
 def log_likelihood_ratios(
     model, *, first, second, key, steps: int, replicas: int = 1, copies: int = 1
 ) -> Float[Array, "replicas steps"]:
-    r"""$r_t = \ln \frac{P'(s_{1:t})}{P(s_{1:t})}$ of words from $P$; $P$ starts in `first`, $P'$ in `second`.
-
-    After $L$ steps both have the same window and $r$ is constant, (B14).
-    """
+    r"""$r_t = \ln \frac{P'(s_{1:t})}{P(s_{1:t})}$ of words from $P$; $P$ starts in `first`, $P'$ in `second`."""
     _check(model, first, second)
     many = copies_of(model, replicas)
     tables, counts = groups_of(model)
@@ -43,11 +36,7 @@ def log_likelihood_ratios(
 
 
 def fluctuations(model, window, *, steps: int) -> Float[Array, "steps features features"]:
-    r"""$N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ to leading order in $1/N$, (G12).
-
-    $\Sigma_t = A_t \Sigma_{t-1} A_t^\top + B_t Q_t B_t^\top$ for the deviations of keys and values in
-    the window and of $\hat A_t$, with the covariance $Q_t$ (G9) of a new word and $\Sigma_0 = 0$.
-    """
+    r"""$N\, \mathrm{Cov}(m^o_t)$ of the output overlaps $m^o = N^{-1} W^o s$ to leading order in $1/N$, (G12)."""
     need_one(model)
     tables, counts = groups_of(model)
     single = copies_of(model, 1)

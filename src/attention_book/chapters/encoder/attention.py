@@ -306,10 +306,9 @@ class Attention:
         asked, rows = self.asked, self.further()
         facts = {name: asked[name] for name in ("examples", "validation_examples", "directions", "head_dimension")}
         facts |= dict(narrowest=self.narrow, splits=min(one.sizes["split"] for one in self.found.values()))
-        for task in self.tasks:
-            for name, values in (("adds", self.adds), ("double", self.double), ("mixed", self.mixed)):
-                one = points(values[task, "validation"])
-                facts[f"{name}_{task}"] = _interval(one).lstrip("+")
+        for task in QUESTIONS:
+            for name, values in (("adds", self.adds), ("double", self.double)):
+                facts[f"{name}_{task}"] = _interval(points(values[task, "validation"])).lstrip("+")
         reviews = points(self.adds["reviews", "validation"])
         before = self.with_first_shuffle("reviews")[0]
         facts |= dict(

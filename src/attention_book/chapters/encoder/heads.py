@@ -173,12 +173,9 @@ class Heads:
         facts = dict(
             narrow=self.narrow, splits=min(one.sizes["split"] for one in self.chosen.values()), tasks=len(self.chosen)
         )
-        for (network, way), values in self.whole.items():
-            facts[f"{network}_{way}_all".replace(" ", "_")] = self.of_tasks(values)
-        for (network, way), values in self.kept.items():
-            facts[f"{network}_{way}".replace(" ", "_")] = self.of_tasks(values)
-        for name, claim in zip(("1", "2"), self.CLAIMS, strict=False):
-            facts[f"sure_{name}"] = sum(one.sure for one in self.outcome(claim).values())
+        facts["flat_kernel_weights_all"] = self.of_tasks(self.whole["flat", "kernel weights"])
+        facts |= {f"flat_{way}": self.of_tasks(self.kept["flat", way]) for way in ("both", "random")}
+        facts["sure_1"] = sum(one.sure for one in self.outcome([*self.CLAIMS][0]).values())
         facts["sure_3"] = max(sum(one.sure for one in self.outcome(claim).values()) for claim in [*self.CLAIMS][3:5])
         facts["passed"] = sum(of["clear"] >= 3 for of in self.older_claim().values())
         return facts | {f"cut_{order}": accuracy for order, accuracy in self.cut().items()}

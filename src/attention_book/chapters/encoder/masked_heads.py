@@ -212,14 +212,8 @@ class Masked:
         facts |= dict(moved=100 * float(np.abs(falls).mean()), most=100 * float(falls.max()), drops=falls.size)
         for network in NETWORKS:
             facts[f"theory_{network}"] = 100 * self.mean_of(network, "theory_accuracy")
-        for case, order in (
-            ("a", "both"),
-            ("a", "random"),
-            ("a", "Taylor in the encoder"),
-            ("b", "both"),
-            ("b", "random"),
-        ):
-            facts[f"few_{case}_{order.replace(' ', '_')}"] = self.few(case, order)
+        for order in ("both", "random", "Taylor in the encoder"):
+            facts[f"few_a_{order.replace(' ', '_')}"] = self.few("a", order)
         for name, of in self.ORDERS.items():
             facts[f"over_{name}"] = ", ".join(with_error(*one, sign=True) for one in self.over_random(*of))
         facts["sizes"] = ", ".join(map(str, self.asked["kept"]))

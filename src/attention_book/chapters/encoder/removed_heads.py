@@ -94,14 +94,12 @@ class Removed:
 
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
-        facts: dict = dict(splits=len(self.records), tasks=len({*self.task.tolist()}), few=few, more=more)
-        facts |= dict(whole=self.whole.mean(), examples=self.asked[0]["examples"], tests=self.asked[0]["test_examples"])
+        facts: dict = dict(splits=len(self.records), few=few)
         pairs = {"random": (THEORY, reading.RANDOM), "weights": (WEIGHTS, reading.RANDOM), "layers": (LAYERS, THEORY)}
         for name, (first, second) in pairs.items():
             for size in (few, more):
                 facts[f"{name}_{size}"], facts[f"{name}_half_{size}"], _ = self.apart(first, second, size)
         for way, name in {THEORY: "both", LAYERS: "lowest"}.items():
-            facts |= {f"{name}_{size}": self.accuracy[way][:, place].mean() for place, size in enumerate(self.kept)}
             for batch in self.timed[0]["batch"].values:
                 saved = 100 * (1 - self.milliseconds(way, batch) / self.milliseconds(None, batch))
                 facts |= {f"{name}_saved_{size}_{batch}": one for size, one in zip((few, more), saved, strict=True)}

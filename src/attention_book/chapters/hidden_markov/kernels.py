@@ -64,10 +64,9 @@ def statistics_table(alignment, unevenness):
 
 
 def keep_statistics(alignment, unevenness, as_written: bool) -> None:
-    """Glue the alignment and unevenness of each kernel."""
-    for place, key in enumerate(("11", "21", "12", "22", "gp", "learned")):
-        pages.glue_mean(f"kernel_cka_{key}", alignment[:, place])
-        pages.glue(f"kernel_uneven_{key}", unevenness[:, place].mean())
+    """Glue the alignment of the kernels of many paths."""
+    for place, key in ((4, "gp"), (5, "learned")):
+        pages.glue(f"kernel_cka_{key}", alignment[:, place].mean())
     if as_written:
         good, _, one, other, limit, learned = alignment.T
         assert (good > learned).all() and (learned > limit).all() and one.mean() > other.mean()
@@ -197,7 +196,6 @@ def keep_dissected(widths, curves, with_constant, marks, as_written: bool) -> No
     whole, only = curves["whole"], curves["constant only"]
     alone = pages.glue_mean("kernel_good", with_constant[:, 0])
     threshold = pages.glue_mean("kernel_constant", only[:, narrow])
-    pages.glue_mean("kernel_noise_only", curves["noise only"][:, narrow])
     denoised = pages.glue_mean("kernel_denoised", whole[:, narrow] - only[:, narrow])
     in_limit = pages.glue_mean("kernel_denoised_gp", whole[:, -1] - only[:, -1])
     for name, mark in zip(("code", "natural"), marks, strict=True):

@@ -73,7 +73,7 @@ def alone(accuracies):
 
 def keep_accuracies(accuracies, first, as_written: bool) -> None:
     """Glue accuracies `(draws, networks)`, and those of all four paths read from the first token."""
-    for place, name in enumerate(("good", "denoising", "adversarial_12", "adversarial_22", "together", "all")):
+    for place, name in ((0, "good"), (2, "adversarial_12"), (5, "all")):
         pages.glue_mean(f"task_{name}", accuracies[:, place])
     gain = pages.glue_mean("task_gain", accuracies[:, 4] - accuracies[:, 0])
     loss = pages.glue_mean("task_loss", accuracies[:, 5] - accuracies[:, 0])
@@ -159,8 +159,6 @@ def parts_table(by_part, with_constant):
 
 def keep_parts(by_part, with_constant, bos, as_written: bool) -> None:
     """Glue what the good path uses."""
-    for place, name in enumerate(("everything", "bos_entry", "others", "positions", "tokens")):
-        pages.glue_mean(f"task_part_{name}", by_part[:, place])
     for name, values in zip(("slow", "fast"), bos, strict=True):
         pages.glue(f"task_bos_{name}", values.mean())
     cuts = np.linspace(0, 1, 201)

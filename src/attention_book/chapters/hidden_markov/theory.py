@@ -102,8 +102,6 @@ def keep_comparison(compared, as_written: bool) -> None:
     cross = compared["all"].gain(CROSS)
     cool, warm = np.searchsorted(compared["all"].temperatures, [0.0099, 0.099])  # T = 0.01 and 0.1
     warmer = difference(*compared["all"].accuracy["theory"].mean(axis=1)[:, [warm, cool]].T)
-    for short, one in zip(("all", "two", "one"), gains.values(), strict=True):
-        pages.glue(f"hmc_best_{short}_gain", str(one))
     for name, one in (("best_across_gain", across), ("uncrossed", cross), ("warmer", warmer)):
         pages.glue(f"hmc_{name}", str(one))
     pages.glue_mean("hmc_best_all", compared["all"].at_best())
@@ -188,15 +186,14 @@ def keep_kernels(facts, width: float, as_written: bool) -> None:
     """Glue alignment and leading components of both kernels."""
     chance = np.sqrt(2 / np.pi / facts["GP limit"][0].shape[1])
     share = {name: (one[0][:, :7] ** 2).sum(axis=1) for name, one in facts.items()}
-    for short, (name, (overlaps, aligned, even)) in zip(("", "_gp"), facts.items(), strict=True):
+    for short, (name, (_, aligned, _)) in zip(("", "_gp"), facts.items(), strict=True):
         pages.glue_mean(f"hmc_cka{short}", aligned)
-        pages.glue_mean(f"hmc_share{short}", share[name])
-        pages.glue_mean(f"hmc_first{short}", overlaps[:, 0])
-        pages.glue_mean(f"hmc_even{short}", even)
-        pages.glue(f"hmc_peak{short}", overlaps.mean(axis=0).max())
-        pages.glue(f"hmc_peak_rank{short}", int(overlaps.mean(axis=0).argmax()) + 1)
+        pages.glue(f"hmc_share{short}", share[name].mean())
+    overlaps, _, even = facts["renormalised"]
+    pages.glue("hmc_even", even.mean())
+    pages.glue("hmc_peak", overlaps.mean(axis=0).max())
+    pages.glue("hmc_peak_rank", int(overlaps.mean(axis=0).argmax()) + 1)
     pages.glue("hmc_width", width)
-    pages.glue("hmc_chance", float(chance))
     if as_written:
         (one, aligned, _), (other, aligned_gp, _) = facts.values()
         assert max(one.mean(axis=0)[0], other.mean(axis=0)[0]) < chance
@@ -247,7 +244,7 @@ def keep_cross(widths, curves, strong, as_written: bool) -> None:
     narrow = int(np.argmin(widths))
     full = curves["full"][:, narrow]
     gain = pages.glue_mean("hmc_cross_gain", full - curves["limit"])
-    lost = pages.glue_mean("hmc_cross_share", full - curves["zeroed"][:, narrow])
+    lost = plotting.mean_and_error(full - curves["zeroed"][:, narrow])
     best_gain = strong.gain()
     best_lost = difference(strong.at_best(), np.maximum(strong.at_best(CROSS), strong.at_best(DIAGONAL)))
     pages.glue("hmc_cross_best_gain", str(best_gain))

@@ -92,15 +92,11 @@ def keep_gains(datasets, width: float, published: bool) -> None:
     pages.glue("ost_width", width)
     pages.glue("ost_networks", len(datasets))
     pages.glue("ost_draws", datasets[0].sizes["draw"])
-    for place in range(len(test_sets)):
-        limits = 100 * over(datasets, lambda one, place=place: reading.accuracies(one, limit=True)[:, place])
-        pages.glue_mean(f"ost_limit_{place}", limits)
-        pages.glue_mean(f"ost_percent_{place}", 100 * at(datasets, width, reading.accuracies, place))
-        for name, gain in (("gain", reading.gains), ("fair", fair)):
-            values = 100 * at(datasets, width, gain, place)
-            pages.glue_mean(f"ost_{name}_{place}", values)
-            for end, value in zip(("low", "high"), interval(values)[1:], strict=True):
-                pages.glue(f"ost_{name}_{place}_{end}", value)
+    pages.glue_mean("ost_limit_0", 100 * over(datasets, lambda one: reading.accuracies(one, limit=True)[:, 0]))
+    pages.glue_mean("ost_percent_0", 100 * at(datasets, width, reading.accuracies))
+    for place in range(len(test_sets[:2])):
+        for end, value in zip(("", "_low", "_high"), interval(100 * at(datasets, width, fair, place)), strict=True):
+            pages.glue(f"ost_fair_{place}{end}", value)
     by_test, by_classes = (
         over(datasets, lambda one, by=by: reading.accuracies(one, chosen_by=by)[..., 0]) for by in reading.CHOSEN_BY
     )
@@ -265,17 +261,15 @@ def temperatures(kinds):
 
 def keep_temperatures(kinds, published: bool) -> None:
     """Glue best temperatures at both ends, and their rank correlation with the width."""
-    best, limits, trends = {}, {}, {}
+    best, trends = {}, {}
     for kind, datasets in kinds.items():
         best[kind] = np.concatenate([one["best_temperature"].values for one in datasets])
-        limits[kind] = np.concatenate([one["gp_best_temperature"].values for one in datasets])
         trends[kind] = rank_correlation(np.tile(datasets[0]["width"].values, (len(best[kind]), 1)), best[kind])
+    for end, value in zip(("", "_low", "_high"), trends[min(kinds)], strict=True):
+        pages.glue(f"ost_trend{end}", value)
     for key, kind in (("", min(kinds)), ("_deep", max(kinds))):
-        for end, value in zip(("", "_low", "_high"), trends[kind], strict=True):
-            pages.glue(f"ost{key}_trend{end}", value)
         pages.glue(f"ost{key}_best_narrow", geometric(best[kind])[0])
         pages.glue(f"ost{key}_best_wide", geometric(best[kind])[-1])
-        pages.glue(f"ost{key}_best_limit", geometric(limits[kind]))
     pages.glue("ost_widest", kinds[min(kinds)][0]["width"].values[-1])
     if published:
         assert trends[2, 4].high < -0.7 and trends[2, 8].high < -0.7 and trends[3, 3].value > -0.5

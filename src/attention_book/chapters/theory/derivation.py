@@ -41,10 +41,7 @@ class Averages(NamedTuple):
 
 
 class SmallNetwork:
-    """Two layers of two and three heads; all widths and variances differ, so that nothing can hide behind equal ones.
-
-    Three training examples and one test example, which is the last.
-    """
+    """Two layers of two and three heads; all widths and variances differ; the last example is the test."""
 
     heads, widths, variances = (2, 3), (7, 4, 5), (1.2, 0.8, 1.1, 0.9)
     examples, tokens, features, temperature, tau = 3, 4, 5, 0.5, 0.8
