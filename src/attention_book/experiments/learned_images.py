@@ -4,7 +4,6 @@ import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -19,11 +18,9 @@ from jaxtyping import Array, Float
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.learned import log_prior
-from attention_book.experiments.networks import experiment_file, seen_by
 from attention_book.tasks._sequences import CHANNELS, CompactTokens, Sequences, normalised_patches
 from attention_book.tasks.one_shot import OneShot, OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
-from attention_book.training import load_network
 from attention_book.training.path_form import initial, outputs
 from attention_book.training.steps import adam, validate
 from statmech_attention.layers.chains import chain
@@ -31,10 +28,9 @@ from statmech_attention.model.network import forward_paths, sample_weights
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.problem import Problem
-from statmech_attention.theory.saddle_point import solve, solve_sweep
+from statmech_attention.theory.saddle_point import solve
 from statmech_attention.training import learn_attention
 
-TEMPERATURES = (0.1, 0.3, 0.5, 1.0, 2.0)  # of the trained attention
 PATTERNS = 200  # test sequences on which attention is compared
 _SIDE, _GRID, _BANDS, _HEADS = 8, 4, 4, 2  # pixels and patches along a side, bands of frequencies, heads per layer
 _SHAPES = {"similar": (2, _HEADS, _BANDS), "near": (2, _HEADS, _GRID), "images": (2, _HEADS, 9)}
@@ -42,8 +38,8 @@ _IMAGE = np.repeat(np.arange(3), _GRID**2)
 _ROW, _COLUMN = np.divmod(np.tile(np.arange(_GRID**2), 3), _GRID)
 _APART = np.maximum(abs(_ROW[:, None] - _ROW), abs(_COLUMN[:, None] - _COLUMN))  # of two patches, each in its image
 _PAIR = 3 * _IMAGE[:, None] + _IMAGE
-_NETWORK = {"width": 512, "dimension": 128, "features": 192, "rate": 1e-3, "decay": 5e-5, "batch": 128, "every": 50}
-_DESCENT_STEPS, _DESCENT_RATE, _DESCENT_TEMPERATURE = 200, 0.03, 0.4  # of attention and weights together
+_NETWORK = {"width": 512, "dimension": 128, "features": 192, "rate": 1e-3, "decay": 5e-5, "batch": 32, "every": 50}
+_DESCENT_STEPS, _DESCENT_RATE, _DESCENT_TEMPERATURE = 150, 0.03, 0.4  # of attention and weights together
 
 
 class Set(NamedTuple):
@@ -80,7 +76,7 @@ def attention(theta, similar):
     for weights, near, images in zip(theta["similar"], theta["near"], theta["images"], strict=True):
         logits = jnp.einsum("egst,hg->ehst", similar, weights.astype(similar.dtype))
         fixed = near[:, _APART] + images[:, _PAIR]
-        matrices.append(jax.nn.softmax(logits + fixed.astype(similar.dtype), axis=-2))
+        matrices.append(jax.nn.softmax(logits + fixed[None].astype(similar.dtype), axis=-2))
     return matrices
 
 
@@ -131,11 +127,9 @@ class LearnedImages(Experiment):
 
     Over `draw`, `start` and `width`: `accuracy`, `log_posterior`, and `theta`, all numbers of the
     end in the order of `ravel_pytree`. Over `draw`, `climb` and `other`, climbs with the width
-    slowest: `apart`, the `distance` of learned attention. Over `draw`, `width` and `temperature`,
-    of attention trained on other sequences: `trained_accuracy`, `trained_evidence`. Gradient
-    descent with the same labels: over `draw`, `start` and `part` (validation, test)
-    `family_accuracy`, of the narrowest network; over `draw`, `validation` and `part`
-    `network_accuracy`, of the network that the trained attention is from.
+    slowest: `apart`, the `distance` of learned attention. Gradient descent with the same labels: over
+    `draw` `family_accuracy`, of the same family from the first start; over `draw`, `validation` and
+    `part` (validation, test) `network_accuracy`, of a network as in the paper.
     """
 
     data: str = parameter("name for `one_shot_suite`")
@@ -146,9 +140,6 @@ class LearnedImages(Experiment):
     width: int = parameter("$N$ beside the limit, and of gradient descent on the same family", ge=1)
     steps: int = parameter("steps of a climb", ge=1)
     test_examples: int = parameter("test sequences, and of the validation classes", ge=2)
-    networks: int = parameter(
-        "trained networks that the draws take in turn; 0 for climbs with nothing beside them", ge=0
-    )
     descent_steps: int = parameter("steps of gradient descent on all weights of the paper's network", ge=1)
     suites: Callable[[str], OneShotSuite] = field(default=one_shot_suite, repr=False)
 
@@ -158,12 +149,8 @@ class LearnedImages(Experiment):
     unit: ClassVar[str] = "part"
 
     @property
-    def sources(self) -> dict[str, Path]:
-        return {f"network{one}": self._network(one) for one in range(self.networks)}
-
-    @property
     def total(self) -> int:
-        return self.draws * (2 + 3 * bool(self.networks))
+        return 4 * self.draws
 
     @property
     def all_widths(self) -> list[float]:
@@ -178,10 +165,8 @@ class LearnedImages(Experiment):
                 climbs.append((yield self._part(f"climbs{draw}-{width:g}", self.climbs, draw, width)))
             found = [xr.concat(climbs, axis("width", self.all_widths))]
             found.append(self.distances(draw, found[0]))
-            if self.networks:
-                found.append((yield self._part(f"trained{draw}", self.trained, draw)))
-                found.append((yield self._part(f"family{draw}", self.family, draw)))
-                found.append((yield self._part(f"network{draw}", self.network, draw)))
+            found.append((yield self._part(f"family{draw}", self.family, draw)))
+            found.append((yield self._part(f"network{draw}", self.network, draw)))
             draws.append(xr.merge(found))
         return xr.concat(draws, "draw")
 
@@ -235,32 +220,16 @@ class LearnedImages(Experiment):
         read = [columns(restored(one), similar) for one in ends.reshape(-1, ends.shape[-1])]
         return xr.Dataset({"apart": (("climb", "other"), [[distance(one, other) for other in read] for one in read])})
 
-    def trained(self, draw: int) -> xr.Dataset:
-        """The theory on attention from gradient descent on all its sequences, with the same labels."""
-        network = load_network(self._network(draw % self.networks))
-        task = self.suites(self.data).task
-        train, _, test = self.samples(draw)
-        parts = [seen_by(network, np.array_split(one.inputs, 4)) for one in (train, test)]
-        along = [AttentionedInputs(one.values @ _span(task), one.layers) for one in parts]
-        sweep = solve_sweep(
-            Problem(along[0], train.labels), widths=self.all_widths, temperatures=TEMPERATURES, progress=False
-        )
-        right = np.mean(np.asarray(sweep.predict(along[1]).mean) * np.asarray(test.labels) > 0, axis=-1)
-        found = {"trained_accuracy": right, "trained_evidence": np.asarray(sweep.log_evidence())}
-        dataset = xr.Dataset({name: (("width", "temperature"), one) for name, one in found.items()})
-        return dataset.assign_coords(width=self.all_widths, temperature=list(TEMPERATURES))
-
     def family(self, draw: int) -> xr.Dataset:
-        """Gradient descent on the same family of attention and all weights, from the same starts."""
-        (train, *others), right = self.sets(draw), []
+        """Gradient descent on the same family of attention and all weights, from the first start."""
+        train, _, test = self.sets(draw)
         train = train._replace(similar=train.similar.astype(jnp.float32))
-        for number, start in enumerate(self._starts(draw)):
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.seed + 2), draw), number)
-            sizes = {"width": self.width, "features": train.inputs.shape[-1]}
-            weights = sample_weights(key, layers=(_HEADS, _HEADS), **sizes)
-            theta, weights = _descended((start, weights), train)
-            right.append([_share(forward_paths(weights, seen(theta, *one[:2])), one.labels) for one in others])
-        return xr.Dataset({"family_accuracy": (("start", "part"), right)})
+        key = jax.random.fold_in(jax.random.key(self.seed + 2), draw)
+        features = train.inputs.shape[-1]
+        weights = sample_weights(key, layers=(_HEADS, _HEADS), width=self.width, features=features)
+        theta, weights = _descended((self._starts(draw)[0], weights), train)
+        found = forward_paths(weights, seen(theta, test.inputs, test.similar))
+        return xr.Dataset({"family_accuracy": float(accuracy(found, test.labels))})
 
     def network(self, draw: int) -> xr.Dataset:
         """Gradient descent on all weights, queries and keys of the paper's network."""
@@ -278,9 +247,6 @@ class LearnedImages(Experiment):
     def _starts(self, draw: int) -> list:
         key = jax.random.fold_in(jax.random.key(self.seed + 1), draw)
         return [random_start(jax.random.fold_in(key, number)) for number in range(self.starts)]
-
-    def _network(self, number: int) -> Path:
-        return experiment_file("network", Path(self.folder).parent / "one_shot", layers=2, heads=4, seed=number)
 
     def _part(self, name: str, function, *arguments) -> Part:
         def compute(step):
@@ -334,7 +300,3 @@ def _advanced(state, compact: CompactTokens, train: Sequences, key):
         return (optax.apply_updates(parameters, updates), internal), None
 
     return jax.lax.scan(step, state, jax.random.split(key, _NETWORK["every"]))[0]
-
-
-def _share(found, labels) -> float:
-    return float(np.mean(np.asarray(found) * np.asarray(labels) > 0))
