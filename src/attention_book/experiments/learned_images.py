@@ -38,7 +38,8 @@ _IMAGE = np.repeat(np.arange(3), _GRID**2)
 _ROW, _COLUMN = np.divmod(np.tile(np.arange(_GRID**2), 3), _GRID)
 _APART = np.maximum(abs(_ROW[:, None] - _ROW), abs(_COLUMN[:, None] - _COLUMN))  # of two patches, each in its image
 _PAIR = 3 * _IMAGE[:, None] + _IMAGE
-_NETWORK = {"width": 512, "dimension": 128, "features": 192, "rate": 1e-3, "decay": 5e-5, "batch": 32, "every": 50}
+_WIDTH, _DIMENSION, _FEATURES = 512, 128, 192  # of the paper's network
+_RATE, _DECAY, _BATCH, _EVERY = 1e-3, 5e-5, 32, 50  # of its descent, and steps between validations
 _DESCENT_STEPS, _DESCENT_RATE, _DESCENT_TEMPERATURE = 150, 0.03, 0.4  # of attention and weights together
 
 
@@ -236,10 +237,10 @@ class LearnedImages(Experiment):
         task, layers = self.suites(self.data).task, chain((4, 4))
         train, *others = (sample.sequences for sample in self.samples(draw))
         key, batches = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 3), draw))
-        parameters = initial(key, layers, *(_NETWORK[name] for name in ("width", "dimension", "features")))
-        state = parameters, adam(_NETWORK["rate"], _NETWORK["decay"]).init(parameters)
+        parameters = initial(key, layers, _WIDTH, _DIMENSION, _FEATURES)
+        state = parameters, adam(_RATE, _DECAY).init(parameters)
         right = []
-        for number in range(-(-self.descent_steps // _NETWORK["every"])):
+        for number in range(-(-self.descent_steps // _EVERY)):
             state = _advanced(state, task.compact, train, jax.random.fold_in(batches, number))
             right.append([validate(state[0], task.compact, one, layers)[1] for one in others])
         return xr.Dataset({"network_accuracy": (("validation", "part"), right)})
@@ -284,8 +285,8 @@ def _descended(start, train: Set):
 @jax.jit
 def _advanced(state, compact: CompactTokens, train: Sequences, key):
     """The paper's network after some steps on batches of the same sequences."""
-    layers, optimiser = chain((4, 4)), adam(_NETWORK["rate"], _NETWORK["decay"])
-    batch = min(_NETWORK["batch"], len(train.labels))
+    layers, optimiser = chain((4, 4)), adam(_RATE, _DECAY)
+    batch = min(_BATCH, len(train.labels))
 
     def step(state, key):
         parameters, internal = state
@@ -299,4 +300,4 @@ def _advanced(state, compact: CompactTokens, train: Sequences, key):
         updates, internal = optimiser.update(jax.grad(loss)(parameters), internal, parameters)
         return (optax.apply_updates(parameters, updates), internal), None
 
-    return jax.lax.scan(step, state, jax.random.split(key, _NETWORK["every"]))[0]
+    return jax.lax.scan(step, state, jax.random.split(key, _EVERY))[0]
