@@ -28,6 +28,7 @@ QUICK = (
     "many_paths/paths-chains-seed0.nc",
     "learned/learned-seed0.nc",
     "learned/learned-seed1.nc",
+    "learned/images600-seed0.nc",
     "skips/skips-seed2.nc",
     "dmft/exponents-seed1-beta0-3.nc",
     "benchmarks.nc",

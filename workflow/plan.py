@@ -43,6 +43,7 @@ STAGES = {
     "removed": experiments.RemovedHeads,
     "many_paths": experiments.ManyPaths,
     "learned": experiments.Learned,
+    "learned_images": experiments.LearnedImages,
     "dynamics": experiments.Diagram,
 }
 ALONE = tuple(stage for stage, one in STAGES.items() if not issubclass(one, OnNetwork))

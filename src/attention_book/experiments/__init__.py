@@ -12,6 +12,7 @@ from attention_book.experiments.evidence_lost import EvidenceLost
 from attention_book.experiments.evidences import Evidences
 from attention_book.experiments.experiment import Experiment
 from attention_book.experiments.learned import Learned
+from attention_book.experiments.learned_images import LearnedImages
 from attention_book.experiments.learning_curve import LearningCurve
 from attention_book.experiments.many_paths import ManyPaths
 from attention_book.experiments.masked_encoder import MaskedEncoder
