@@ -31,7 +31,7 @@ from statmech_attention.training import learn_attention
 TASK = HiddenMarkov(length=20, token_size=20)
 SHORT = HiddenMarkov(length=11, token_size=8)  # where all queries and keys are learned
 FAMILIES = ("queries and keys", "positions")  # on these; the second is that of all climbs
-SAMPLED_DRAWS, _CHAINS, _DIMENSION = 3, 2, 4
+_CHAINS, _DIMENSION = 2, 4
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of designed heads
 HARDNESSES = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0)  # of all heads; the paper has 10
 HARDNESS_TEMPERATURE = 0.01
@@ -140,8 +140,8 @@ class Learned(Experiment):
     over `descent`, `examples`, `decay` and `half` of the test chains: `descent_accuracy`; of the
     paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`, `hardness_evidence`; at
     learned inverse temperatures, one for all heads or `each` its own: `each_hardness`, over layers
-    and heads, `each_accuracy`, `each_evidence`. Of short chains over `sampled` draws, `family`, and
-    `chain`: `sampled_accuracy`, `sampled_score` (log density per test label), `sampled_density`,
+    and heads, `each_accuracy`, `each_evidence`. Of short chains over `family` and `chain`:
+    `sampled_accuracy`, `sampled_score` (log density per test label), `sampled_density`,
     `sampled_heat`; at the end of a climb: `maximum_accuracy`, `maximum_score`, `maximum_heat`, and
     `maximum_evidence` at its start and end.
     """
@@ -163,13 +163,8 @@ class Learned(Experiment):
 
     @property
     def total(self) -> int:
-        beside = 2 * len(self.examples) + self.draws + len(FAMILIES) * self.sampled if self.descents else 0
+        beside = 2 * len(self.examples) + self.draws + len(FAMILIES) if self.descents else 0
         return len(self.examples) * len(self.all_widths) + beside
-
-    @property
-    def sampled(self) -> int:
-        """Draws of short chains."""
-        return min(SAMPLED_DRAWS, self.descents)
 
     @property
     def all_widths(self) -> list[float]:
@@ -194,12 +189,9 @@ class Learned(Experiment):
                 rows.append((yield self._part(f"hardness{draw}", self.hardness_and_each, draw)))
             together.append(xr.concat(rows, "draw"))
             rows = []
-            for draw in range(self.sampled):
-                both = []
-                for family in FAMILIES:
-                    both.append((yield self._part(f"sampled{draw}-{family[0]}", self.samples, draw, family)))
-                rows.append(xr.concat(both, axis("family", FAMILIES)))
-            together.append(xr.concat(rows, "sampled"))
+            for family in FAMILIES:
+                rows.append((yield self._part(f"sampled-{family[0]}", self.samples, family)))
+            together.append(xr.concat(rows, axis("family", FAMILIES)))
         return xr.merge(together)
 
     def recheck(self) -> Recheck:
@@ -290,9 +282,9 @@ class Learned(Experiment):
             by_width.append(xr.concat(rows, axis("each", [0, 1])))
         return xr.concat(by_width, axis("width", self.all_widths))
 
-    def samples(self, draw: int, family: str) -> xr.Dataset:
+    def samples(self, family: str) -> xr.Dataset:
         """Posterior samples of attention on short chains, and the maximum beside them."""
-        key = jax.random.fold_in(jax.random.key(self.seed + 4), draw)
+        key = jax.random.fold_in(jax.random.key(self.seed + 4), 0)
         train_key, test_key, start_key, chain_key = jax.random.split(key, 4)
         train, test = SHORT.sample(train_key, self.examples[0]), SHORT.sample(test_key, self.test_examples)
         data, width = (train.inputs, train.labels), float(self.widths[0])

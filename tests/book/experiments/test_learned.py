@@ -73,7 +73,7 @@ def test_one_hardness_per_head_is_that_of_scaled_heads(found, make, tmp_path):
 
 
 def test_samples_have_normal_scores_and_both_families(found):
-    assert found.sampled_score.sizes == {"sampled": 1, "family": 2, "chain": 2}
+    assert found.sampled_score.sizes == {"family": 2, "chain": 2}
     residual, variance = np.array([0.3, -1.0]), np.array([0.5, 2.0])
     wanted = scipy.stats.norm.logpdf(residual, scale=np.sqrt(variance))
     np.testing.assert_allclose(learned._log_density(residual, np.zeros(2), variance), wanted)
