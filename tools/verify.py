@@ -27,7 +27,7 @@ QUICK = (
     "sentences_masked/masked-description-entity-seed0.nc",
     "many_paths/paths-chains-seed0.nc",
     "learned/learned-seed0.nc",
-    "learned/learned-seed1.nc",
+    "learned/learned-seed10.nc",
     "learned/images600-seed0.nc",
     "skips/skips-seed2.nc",
     "dmft/exponents-seed1-beta0-3.nc",

@@ -14,9 +14,14 @@ from jax.flatten_util import ravel_pytree
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
-from statmech_attention.model.attention import attention_from_products, relative_bias
+from statmech_attention.model.attention import (
+    attention_from_products,
+    attention_from_queries_and_keys,
+    relative_bias,
+)
 from statmech_attention.model.network import forward_paths, sample_weights
 from statmech_attention.model.paths import attentioned_inputs
+from statmech_attention.sampling import Chains, attention_posterior
 from statmech_attention.tasks import HiddenMarkov
 from statmech_attention.theory.predictor import accuracy
 from statmech_attention.theory.problem import Problem
@@ -24,21 +29,25 @@ from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.training import learn_attention
 
 TASK = HiddenMarkov(length=20, token_size=20)
+SHORT = HiddenMarkov(length=11, token_size=8)  # where all queries and keys are learned
+FAMILIES = ("queries and keys", "positions")  # on these; the second is that of all climbs
+_CHAINS, _DIMENSION = 2, 4
 TEMPERATURES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # of designed heads
 HARDNESSES = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0)  # of all heads; the paper has 10
 HARDNESS_TEMPERATURE = 0.01
 DECAYS = (1.0, 0.0)  # of gradient descent, in units of the prior's
 _DESCENT_TEMPERATURE, _DESCENT_STEPS, _DESCENT_RATE = 0.2, 300, 0.03
+_LOG_HARDNESS, _DEVIATION = np.log(10.0), 2.0  # of the prior of one hardness per head
 _SHAPES = {"positions": (2, 2, 7), "same": (2, 2), "empty": (2, 2)}  # layers, heads
 
 
-def attention(theta, inputs):
+def attention(theta, inputs, task=TASK):
     """Attention of two layers of two heads: a table of positions, "same state", the empty token."""
-    along = inputs[..., : TASK.token_size] @ ((TASK.states[0] - TASK.states[1]) / TASK.token_size)
+    along = inputs[..., : task.token_size] @ ((task.states[0] - task.states[1]) / task.token_size)
     same = along[:, None, :, None] * along[:, None, None, :]
-    first = np.eye(TASK.tokens)[None, :, :1]  # the empty token is the first key
+    first = np.eye(task.tokens)[None, :, :1]  # the empty token is the first key
     return [
-        jax.nn.softmax((relative_bias(table, TASK.tokens) + empty * first)[None] + weight[None] * same, axis=-2)
+        jax.nn.softmax((relative_bias(table, task.tokens) + empty * first)[None] + weight[None] * same, axis=-2)
         for table, weight, empty in zip(
             theta["positions"], *(theta[name][..., None, None] for name in ("same", "empty")), strict=True
         )
@@ -48,6 +57,56 @@ def attention(theta, inputs):
 def seen(theta, inputs):
     """Inputs along the paths of such heads."""
     return attentioned_inputs(inputs, attention(theta, inputs), readout="mean")
+
+
+def seen_short(theta, inputs):
+    """Short chains along the paths of heads of either family."""
+    if "queries" in theta:
+        layers = attention_from_queries_and_keys(list(theta["queries"]), list(theta["keys"]))
+    else:
+        layers = attention(theta, inputs, SHORT)
+    return attentioned_inputs(inputs, layers, readout="mean")
+
+
+def short_start(key, family: str):
+    """Random attention of a family; queries and keys from their prior, at T = 1."""
+    if family == "positions":
+        return random_start(key)
+    shape = (2, 2, _DIMENSION, SHORT.features)
+    start = {
+        name: jax.random.normal(one, shape)
+        for name, one in zip(("queries", "keys"), jax.random.split(key), strict=True)
+    }
+    return start | {"heat": jnp.zeros(())}
+
+
+def short_prior(theta):
+    """Standard normal queries and keys; else Gaussian with standard deviation 5, the logarithm of T too."""
+    wide = {name: array for name, array in theta.items() if name not in ("queries", "keys")}
+    return log_prior(wide) - 0.5 * sum(jnp.sum(theta[name] ** 2) for name in theta if name not in wide)
+
+
+@functools.cache
+def short_problem_at(width: float):
+    """As `problem_at`, on short chains."""
+    return lambda theta, inputs, labels: Problem(
+        seen_short(theta, inputs), labels, width=width, temperature=jnp.exp(theta["heat"])
+    )
+
+
+@functools.cache
+def hardness_problem_at(width: float):
+    """The problem as a function of the logarithms of inverse temperatures, one for all heads or one per head."""
+
+    def problem_of(theta, logits, inputs, labels):
+        return Problem(_at_hardness(theta, logits, inputs), labels, width=width, temperature=HARDNESS_TEMPERATURE)
+
+    return problem_of
+
+
+def hardness_prior(theta):
+    """Gaussian with standard deviation 2 about ln 10."""
+    return -jnp.sum((theta - _LOG_HARDNESS) ** 2) / (2 * _DEVIATION**2)
 
 
 @functools.cache  # one function per width, compiled once for all draws
@@ -79,7 +138,12 @@ class Learned(Experiment):
     of the end in the order of `ravel_pytree`; over `draw`, `examples`, `width` and `temperature` of
     designed heads: `designed_accuracy` and `designed_evidence`; of gradient descent on all weights,
     over `descent`, `examples`, `decay` and `half` of the test chains: `descent_accuracy`; of the
-    paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`, `hardness_evidence`.
+    paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`, `hardness_evidence`; at
+    learned inverse temperatures, one for all heads or `each` its own: `each_hardness`, over layers
+    and heads, `each_accuracy`, `each_evidence`. Of short chains over `family` and `chain`:
+    `sampled_accuracy`, `sampled_score` (log density per test label), `sampled_density`,
+    `sampled_heat`; at the end of a climb: `maximum_accuracy`, `maximum_score`, `maximum_heat`, and
+    `maximum_evidence` at its start and end.
     """
 
     seed: int = parameter("seed of data and starts")
@@ -99,7 +163,7 @@ class Learned(Experiment):
 
     @property
     def total(self) -> int:
-        beside = 2 * len(self.examples) + self.draws if self.descents else 0
+        beside = 2 * len(self.examples) + self.draws + len(FAMILIES) if self.descents else 0
         return len(self.examples) * len(self.all_widths) + beside
 
     @property
@@ -122,8 +186,12 @@ class Learned(Experiment):
         if self.descents:
             rows = []
             for draw in range(self.draws):
-                rows.append((yield self._part(f"hardness{draw}", self.hardness, draw)))
+                rows.append((yield self._part(f"hardness{draw}", self.hardness_and_each, draw)))
             together.append(xr.concat(rows, "draw"))
+            rows = []
+            for family in FAMILIES:
+                rows.append((yield self._part(f"sampled-{family[0]}", self.samples, family)))
+            together.append(xr.concat(rows, axis("family", FAMILIES)))
         return xr.merge(together)
 
     def recheck(self) -> Recheck:
@@ -181,17 +249,83 @@ class Learned(Experiment):
             rows.append(_measured(sweep, along[1], test.labels, "designed", ["width", "temperature"]))
         return xr.concat(rows, "draw").assign_coords(temperature=list(TEMPERATURES))
 
-    def hardness(self, draw: int, hardnesses: Sequence[float] = HARDNESSES) -> xr.Dataset:
-        """The paper's chains and heads, at several inverse temperatures of all heads."""
+    def hardness_and_each(self, draw: int) -> xr.Dataset:
+        """Several inverse temperatures of all heads, and learned ones."""
+        return xr.merge([self.hardness(draw), self.each_hardness(draw)])
+
+    def paper_chains(self, draw: int):
+        """Training and test chains of the paper, and the logits of its heads on each."""
         task = HiddenMarkov(hardness=1)
         train, test, key = jax.random.split(jax.random.fold_in(jax.random.key(self.seed + 3), draw), 3)
         sets = task.sample(train, self.hardness_examples), task.sample(test, self.test_examples)
-        heads, rows = task.heads(key), []
-        logits = [[_logits(one.inputs, products) for products in heads] for one in sets]
+        heads = task.heads(key)
+        return sets, [[_logits(one.inputs, products) for products in heads] for one in sets]
+
+    def each_hardness(self, draw: int) -> xr.Dataset:
+        """Learned inverse temperatures, one for all heads and one per head."""
+        (train, test), logits = self.paper_chains(draw)
+        data, by_width = (logits[0], train.inputs, train.labels), []
+        for width in self.all_widths:
+            rows = []
+            for each in (False, True):
+                start = jnp.full((2, 2) if each else (), _LOG_HARDNESS)
+                learned = learn_attention(
+                    hardness_problem_at(width), start, data=data, log_prior=hardness_prior, steps=self.steps
+                )
+                outputs = learned.solution.predict(_at_hardness(learned.theta, logits[1], test.inputs)).mean
+                found = {
+                    "each_accuracy": float(accuracy(outputs, test.labels)),
+                    "each_evidence": float(learned.solution.log_evidence()),
+                    "each_hardness": (("layer", "head"), np.exp(np.broadcast_to(learned.theta, (2, 2)))),
+                }
+                rows.append(xr.Dataset(found))
+            by_width.append(xr.concat(rows, axis("each", [0, 1])))
+        return xr.concat(by_width, axis("width", self.all_widths))
+
+    def samples(self, family: str) -> xr.Dataset:
+        """Posterior samples of attention on short chains, and the maximum beside them."""
+        key = jax.random.fold_in(jax.random.key(self.seed + 4), 0)
+        train_key, test_key, start_key, chain_key = jax.random.split(key, 4)
+        train, test = SHORT.sample(train_key, self.examples[0]), SHORT.sample(test_key, self.test_examples)
+        data, width = (train.inputs, train.labels), float(self.widths[0])
+        first, *starts = (short_start(one, family) for one in jax.random.split(start_key, 1 + _CHAINS))
+        problem_of = short_problem_at(width)
+        learned = learn_attention(problem_of, first, data=data, log_prior=short_prior, steps=self.steps)
+        ends = [solve(problem_of(first, *data)), learned.solution]
+        end = ends[1].predict(seen_short(learned.theta, test.inputs))
+        draws = max(4, self.steps // 2)
+        drawn = attention_posterior(
+            lambda theta: problem_of(theta, *data),
+            {name: jnp.stack([one[name] for one in starts]) for name in first},
+            log_prior=short_prior,
+            key=chain_key,
+            test_of=lambda theta: seen_short(theta, test.inputs),
+            chains=Chains(draws=draws, count=_CHAINS, warmup=draws, warn=False, progress=False),
+        )
+        mean, heat = drawn["output"].values, np.exp(drawn["heat"].values)
+        scores = _log_density(test.labels, mean, drawn["output_variance"].values + heat[..., None])
+        score = np.mean(np.logaddexp.reduce(scores, axis=1) - np.log(draws), axis=-1)
+        right = np.mean(mean.mean(axis=1) * np.asarray(test.labels) > 0, axis=-1)
+        warmest = float(np.exp(learned.theta["heat"]))
+        return xr.Dataset(
+            {
+                "sampled_accuracy": ("chain", right),
+                "sampled_score": ("chain", score),
+                "sampled_density": ("chain", -drawn["potential"].values.mean(axis=1)),
+                "sampled_heat": ("chain", np.exp(np.log(heat).mean(axis=1))),
+                "maximum_accuracy": float(accuracy(end.mean, test.labels)),
+                "maximum_score": float(np.mean(_log_density(test.labels, end.mean, end.variance + warmest))),
+                "maximum_heat": warmest,
+                "maximum_evidence": ("end", [float(one.log_evidence()) for one in ends]),
+            }
+        )
+
+    def hardness(self, draw: int, hardnesses: Sequence[float] = HARDNESSES) -> xr.Dataset:
+        """The paper's chains and heads, at several inverse temperatures of all heads."""
+        (sets, logits), rows = self.paper_chains(draw), []
         for hardness in hardnesses:
             along = [
-                attentioned_inputs(one.inputs, [jax.nn.softmax(hardness * layer, axis=-2) for layer in layers])
-                for one, layers in zip(sets, logits, strict=True)
+                _at_hardness(np.log(hardness), layers, one.inputs) for one, layers in zip(sets, logits, strict=True)
             ]
             problem = Problem(along[0], sets[0].labels)
             sweep = solve_sweep(problem, widths=self.all_widths, temperatures=[HARDNESS_TEMPERATURE])[:, 0]
@@ -231,6 +365,19 @@ def restored(numbers):
 @jax.jit
 def _logits(inputs, products):
     return jnp.einsum("esi,hij,etj->ehst", inputs, jnp.asarray(products), inputs, optimize="optimal")
+
+
+def _at_hardness(theta, logits, inputs):
+    """Inputs along the paths of heads with the inverse temperatures exp(theta)."""
+    hardness = jnp.broadcast_to(jnp.exp(theta), (2, 2))[..., None, None]
+    return attentioned_inputs(
+        inputs, [jax.nn.softmax(one[None] * layer, axis=-2) for one, layer in zip(hardness, logits, strict=True)]
+    )
+
+
+def _log_density(labels, mean, variance):
+    """Logarithm of the normal density of every label."""
+    return -0.5 * ((np.asarray(labels) - mean) ** 2 / variance + np.log(2 * np.pi * variance))
 
 
 def _measured(sweep, test, labels, name: str, dims: list[str]) -> xr.Dataset:

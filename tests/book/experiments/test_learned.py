@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import scipy.stats
 import xarray as xr
 
 import statmech_attention as sma
@@ -54,8 +55,35 @@ def test_climbs_with_nothing_beside_them_are_the_same(found, make, tmp_path):
     np.testing.assert_allclose(alone.theta, found.theta, rtol=1e-9, atol=1e-9)
 
 
-def test_a_threshold_is_where_lasting_success_begins():
-    accuracy = [[[0.5], [0.95], [0.5]], [[0.95], [0.5], [0.5]], [[0.95], [0.95], [0.5]]]
+def test_one_hardness_per_head_is_that_of_scaled_heads(found, make, tmp_path):
+    task = sma.tasks.HiddenMarkov(hardness=1)
+    train, test, key = jax.random.split(jax.random.fold_in(jax.random.key(SETTINGS["seed"] + 3), 1), 3)
+    sets, heads = (task.sample(train, 10), task.sample(test, 20)), task.heads(key)
+    one = found.isel(draw=1, width=0, each=1)
+    scaled = [
+        np.asarray(head) * scale[:, None, None] for head, scale in zip(heads, one.each_hardness.values, strict=True)
+    ]
+    along = [sma.attentioned_inputs(part.inputs, sma.attention_from_products(scaled)) for part in sets]
+    solution = sma.solve(sma.Problem(along[0], sets[0].labels, width=10, temperature=0.01))
+    assert float(one.each_evidence) == pytest.approx(float(solution.log_evidence()))
+    assert float(one.each_accuracy) == pytest.approx(
+        float(sma.accuracy(solution.predict(along[1]).mean, sets[1].labels))
+    )
+    common = found.each_hardness.isel(draw=1, width=0, each=0).values
+    assert np.ptp(common) == 0 < np.ptp(one.each_hardness.values)
+
+
+def test_samples_have_normal_scores_and_both_families(found):
+    assert found.sampled_score.sizes == {"family": 2, "chain": 2}
+    residual, variance = np.array([0.3, -1.0]), np.array([0.5, 2.0])
+    wanted = scipy.stats.norm.logpdf(residual, scale=np.sqrt(variance))
+    np.testing.assert_allclose(learned._log_density(residual, np.zeros(2), variance), wanted)
+
+
+def test_a_threshold_is_where_lasting_success_of_the_kept_start_begins():
+    good, bad = [0.5, 0.95], [0.95, 0.5]  # the second start has the larger log posterior
+    accuracy = np.array([[[bad, good, bad], [good, bad, bad], [good, good, bad]]])
     axes = {"examples": [100, 200, 500], "width": [10.0]}
-    found = xr.Dataset({"accuracy": (("width", "examples", "draw", "start"), [accuracy])}, axes)
+    values = {"accuracy": accuracy, "log_posterior": np.broadcast_to([-2.0, -1.0], accuracy.shape)}
+    found = xr.Dataset({name: (("width", "examples", "draw", "start"), one) for name, one in values.items()}, axes)
     np.testing.assert_array_equal(thresholds(found, 10.0), [200, 500, 1000])

@@ -1,4 +1,4 @@
-"""Learned queries and keys: measures and figures of the record, and the failure of many parameters."""
+"""Learned queries and keys: measures, tables and figures of the records, and one climb."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 import statmech_attention as sma
 from attention_book import plotting
-from attention_book.experiments.learned import HARDNESSES, TASK, log_prior, problem_at, random_start, seen
+from attention_book.experiments.learned import FAMILIES, HARDNESSES, TASK, log_prior, problem_at, random_start, seen
 from attention_book.notebooks import tables
 from attention_book.temperatures import Difference, difference
 from statmech_attention.training import LearnedAttention, attention_evidence, learn_attention
@@ -47,7 +47,10 @@ def slope_error(examples: int, width: float, seed: int) -> float:
 
 def chance(found: xr.Dataset, width: float) -> tuple[int, int, tuple[float, float]]:
     """Successes, climbs, and Wilson's interval of their ratio."""
-    right = found.accuracy.sel(width=width).values >= SUCCESS
+    return _wilson(found.accuracy.sel(width=width).values >= SUCCESS)
+
+
+def _wilson(right: np.ndarray) -> tuple[int, int, tuple[float, float]]:
     share = binomtest(int(right.sum()), right.size).proportion_ci(method="wilson")
     return int(right.sum()), right.size, (share.low, share.high)
 
@@ -89,52 +92,82 @@ def verdict(found: xr.Dataset) -> str:
     return "fails" if learned.mean - learned.within > HARDLY or excess.mean < -excess.within else "stays open"
 
 
+def kept(found: xr.Dataset) -> xr.DataArray:
+    """Accuracy of the start of largest log posterior in each draw, over `examples`, `width` and `draw`."""
+    accuracy = found.accuracy.transpose("examples", "width", "draw", "start")
+    return accuracy.isel(start=found.log_posterior.argmax("start"))
+
+
+def chance_kept(found: xr.Dataset, width: float, examples: int) -> tuple[int, int, tuple[float, float]]:
+    """Draws whose kept start succeeds, draws, and Wilson's interval of their ratio."""
+    return _wilson(kept(found).sel(width=width, examples=examples).values >= SUCCESS)
+
+
 def thresholds(found: xr.Dataset, width: float) -> np.ndarray:
-    """Smallest P, in each draw, from which every climb succeeds; twice the largest if there is none."""
-    right = (found.accuracy.sel(width=width).transpose("examples", "draw", "start") >= SUCCESS).all("start").values
+    """Smallest P, in each draw, from which the kept starts succeed; twice the largest if there is none."""
+    right = kept(found).sel(width=width).transpose("examples", "draw").values >= SUCCESS
     examples = np.append(found.examples.values, 2 * found.examples.values[-1])
     return examples[(np.cumprod(right[::-1], axis=0)[::-1] == 0).sum(axis=0)]
 
 
 def needs_examples(found: xr.Dataset, width: float) -> bool:
-    """True if the chance of success at the largest P has an interval above that at the smallest."""
-    (_, _, few), (_, _, many) = (chance(found.isel(examples=place), width) for place in (0, -1))
+    """True if the chance of success at the largest P has an interval above that at the smallest: claim 1."""
+    (_, _, few), (_, _, many) = (chance_kept(found, width, found.examples.values[place]) for place in (0, -1))
     return many[0] > few[1]
 
 
-def threshold_by_width(found: xr.Dataset) -> tuple[Difference, str]:
-    """Binary logarithm of the threshold, narrowest width minus limit, and the outcome of claim 2."""
-    narrow, limit = (np.log2(thresholds(found, width)) for width in found.width.values[[0, -1]])
-    apart = difference(narrow, limit)
-    if abs(apart.mean) + apart.within < 1:
+def threshold_by_width(found: xr.Dataset) -> tuple[dict[float, Difference], str]:
+    """Binary logarithm of the threshold, minus that in the limit, by width, and the outcome of claim 2."""
+    *widths, limit = found.width.values
+    apart = {
+        width: difference(np.log2(thresholds(found, width)), np.log2(thresholds(found, limit))) for width in widths
+    }
+    if all(abs(one.mean) + one.within < 1 for one in apart.values()):
         return apart, "holds"
-    return apart, "fails" if abs(apart.mean) > apart.within else "stays open"
+    return apart, "fails" if any(abs(one.mean) > one.within for one in apart.values()) else "stays open"
 
 
-def nats_apart(found: xr.Dataset) -> float:
-    """Lowest log posterior of the successes minus the highest of the failures, at one P; smaller of all widths."""
-    good = found.accuracy >= SUCCESS
-    axes = ("draw", "start")
-    return float((found.log_posterior.where(good).min(axes) - found.log_posterior.where(~good).max(axes)).min())
+def accuracy_by_width(found: xr.Dataset, least: int = 5) -> tuple[dict[tuple[int, float], Difference], str]:
+    """Accuracy of kept starts minus the limit's where both succeed, by P and width, and the outcome of claim 3."""
+    *widths, limit = found.width.values
+    accuracy, apart = kept(found), {}
+    for examples in found.examples.values:
+        for width in widths:
+            one, other = (accuracy.sel(examples=examples, width=at).values for at in (width, limit))
+            both = (one >= SUCCESS) & (other >= SUCCESS)
+            if both.sum() >= least:
+                apart[int(examples), float(width)] = difference(one[both], other[both])
+    if all(abs(one.mean) + one.within < HARDLY for one in apart.values()):
+        return apart, "holds"
+    outside = any(abs(one.mean) - one.within > HARDLY for one in apart.values())
+    return apart, "fails" if outside else "stays open"
+
+
+def missed(found: xr.Dataset) -> tuple[int, int]:
+    """Draws at all P and widths whose kept start fails although another one succeeds, and draws with a success."""
+    some = (found.accuracy >= SUCCESS).any("start")
+    return int((some & (kept(found) < SUCCESS)).sum()), int(some.sum())
 
 
 def examples_figure(found: xr.Dataset):
-    """Chance of success with its interval, and test accuracy of every climb, against P."""
+    """Chance of success of kept starts with its interval, share of all climbs, and accuracy, against P."""
     _, (top, bottom) = plotting.new_figure(2, 1, figsize=(5.2, 5.6), sharex=True)
-    for width, aside in zip(found.width.values, (0.97, 1.03), strict=True):
+    examples, accuracy = found.examples.values, kept(found)
+    for width, aside in zip(found.width.values, (0.94, 1.0, 1.06), strict=True):
         look = {"color": plotting.COLOURS[_COLOURS.get(width, "denoising")], "markersize": 4}
-        beside = found.examples.values * aside  # side by side, or intervals would cover each other
-        counts = [chance(found.sel(examples=one), width) for one in found.examples.values]
-        share = np.array([right / climbs for right, climbs, _ in counts])
+        beside = examples * aside  # side by side, or intervals would cover each other
+        counts = [chance_kept(found, width, one) for one in examples]
+        share = np.array([right / draws for right, draws, _ in counts])
         low, high = np.array([interval for *_, interval in counts]).T
         errors = np.maximum([share - low, high - share], 0)
         top.errorbar(beside, share, errors, fmt="o-", capsize=2, label=_name(width), **look)
-        accuracy = found.accuracy.sel(width=width).transpose("examples", "draw", "start").values
-        bottom.plot(beside, accuracy.reshape(len(beside), -1), "o", alpha=0.6, **look)
+        climbs = (found.accuracy.sel(width=width) >= SUCCESS).mean(("draw", "start"))
+        top.plot(examples, climbs.values, ":", **look)
+        bottom.plot(beside, accuracy.sel(width=width).transpose("examples", "draw").values, "o", alpha=0.6, **look)
     top.set(ylabel="chance of success", ylim=(-0.03, 1.03))
     bottom.axhline(SUCCESS, color="0.6", linestyle=":")
     bottom.set(xlabel="examples $P$", ylabel="test accuracy", xscale="log")
-    bottom.set_xticks(found.examples.values, [f"{one}" for one in found.examples.values])
+    bottom.set_xticks(examples, [f"{one}" for one in examples])
     bottom.minorticks_off()
     top.legend()
 
@@ -212,34 +245,66 @@ def table(found: xr.Dataset):
     return tables.table(heads, rows)
 
 
-def many_parameters(examples: int, width: float, seed: int, steps: int) -> dict[str, float]:
-    """A climb over all queries and keys of dimension 4 on short chains: nats and test accuracy, before and after."""
-    task = sma.tasks.HiddenMarkov(length=11, token_size=8)
-    keys = jax.random.split(jax.random.key(seed), 4)
-    train, test = task.sample(keys[0], examples), task.sample(keys[1], 1000)
-    start = {
-        name: jax.random.normal(key, (2, 2, 4, task.features))
-        for name, key in zip(("queries", "keys"), keys[2:], strict=True)
+def hardness_gains(found: xr.Dataset) -> dict[float, dict[str, Difference]]:
+    """Gains in log evidence and accuracy of one hardness per head over one for all, by width."""
+    return {
+        width: {
+            name: difference(*(found[f"each_{name}"].sel(width=width, each=each).values for each in (1, 0)))
+            for name in ("evidence", "accuracy")
+        }
+        for width in found.width.values
     }
 
-    def along(theta, inputs):
-        attention = sma.attention_from_queries_and_keys(list(theta["queries"]), list(theta["keys"]))
-        return sma.attentioned_inputs(inputs, attention, readout="mean")
 
-    def problem_of(theta):
-        return sma.Problem(along(theta, train.inputs), train.labels, width=width, temperature=0.05)
+def hardness_verdict(gain: Difference) -> str:
+    """Outcome of the claim that heads need hardnesses of their own, from the gain in accuracy."""
+    if gain.mean > gain.within:
+        return "holds"
+    return "fails" if abs(gain.mean) + gain.within < 0.01 or gain.mean < -gain.within else "stays open"
 
-    def prior(theta):
-        return -0.5 * sum(jnp.sum(array**2) for array in theta.values())
 
-    learned = learn_attention(problem_of, start, log_prior=prior, steps=steps)
-    found: dict[str, float] = {"parameters": sum(array.size for array in start.values())}
-    for name, theta in (("before", start), ("after", learned.theta)):
-        solution = sma.solve(problem_of(theta))
-        found[f"nats_{name}"] = float(solution.log_evidence())
-        right = sma.accuracy(solution.predict(along(theta, test.inputs)).mean, test.labels)
-        found[f"accuracy_{name}"] = float(right)
-    return found
+def hardness_table(found: xr.Dataset):
+    """Markdown table of learned hardnesses, means of logarithms, and of gains, by width."""
+    heads = ["", "all heads", "designed head", "random, layer 1", "random, layer 2", "gain, nats", "gain in accuracy"]
+    rows = []
+    for width, gain in hardness_gains(found).items():
+        common, each = (
+            np.exp(np.log(found.each_hardness.sel(width=width)).mean("draw")).transpose("each", "layer", "head").values
+        )
+        shown = common[0, 0], each[0, 0], each[0, 1], each[1, 1]
+        nats = f"{gain['evidence'].mean:+.1f} ± {gain['evidence'].within:.1f}".replace("-", "−")
+        rows.append((_name(width), *(f"{one:.3g}" for one in shown), nats, str(gain["accuracy"])))
+    return tables.table(heads, rows)
+
+
+def sampled(found: xr.Dataset, family: str) -> dict[str, float]:
+    """Accuracy, score and temperature of the kept chain and of the maximum, and its log evidence before and after."""
+    one = found.sel(family=family)
+    best = one.isel(chain=int(one.sampled_density.argmax("chain")))
+    values = {name: float(best[f"sampled_{name}"]) for name in ("accuracy", "score", "heat")}
+    values |= {f"maximum_{name}": float(one[f"maximum_{name}"]) for name in ("accuracy", "score", "heat")}
+    return values | dict(zip(("before", "after"), one.maximum_evidence.values, strict=True))
+
+
+def sampled_table(found: xr.Dataset):
+    """Markdown table of both families: accuracy, log density per label and temperature of maximum and posterior."""
+    heads = [
+        "",
+        "accuracy, maximum",
+        "posterior mean",
+        "nats per label, maximum",
+        "posterior",
+        "$T$, maximum",
+        "posterior",
+    ]
+    names = {FAMILIES[0]: "queries and keys, 640", FAMILIES[1]: "positions and states, 36"}
+    rows = []
+    for family, name in names.items():
+        one = sampled(found, family)
+        kinds = {"accuracy": ".3f", "score": ".3f", "heat": ".2g"}
+        cells = (f"{one[which + kind]:{digits}}" for kind, digits in kinds.items() for which in ("maximum_", ""))
+        rows.append((name, *(cell.replace("-", "−") for cell in cells)))
+    return tables.table(heads, rows)
 
 
 def _name(width: float) -> str:

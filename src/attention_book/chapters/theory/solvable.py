@@ -1,12 +1,15 @@
 """The solvable model: networks at their best temperatures, phases, a constant, useless heads; and data beside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from IPython.display import Markdown
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
 
 import statmech_attention as sma
 from attention_book import plotting
@@ -462,6 +465,79 @@ def useless_heads(depth: int, squared_signal: float = 4.0) -> Callable:
         return [one.reshape((*numbers[0].shape, *one.shape[1:])) for one in found]
 
     return run
+
+
+class FewPaths:
+    """Two minima with 36 paths: in closed form, and on data by the number of examples, for diagonal U and for all of U.
+
+    `data` has U of the good path and the action at the ends of both starts, by P and draw.
+    """
+
+    heads, load, gamma, heat = 6, 1000.0, 0.25, 1.0
+    condensed = np.array([0, 2.5, -0.5, 2.5, -0.5, -0.5, -0.5])
+
+    def __init__(self, keys, draws: Mapping[int, int] = MappingProxyType({100: 40})):
+        H, solve = self.heads, useless_heads(2, 1.0)
+        self.closed = [solve(self.load, float(H), self.gamma, self.heat, start=one) for one in (None, self.condensed)]
+        # Logarithms of U: the readout's, then of heads above, then of paths, added up; h_1 slowest.
+        self.above = np.hstack([np.ones((H * H, 1)), np.tile(np.eye(H), (H, 1)), np.eye(H * H)])
+        starts = [self._point(np.log(one[4])) for one in self.closed]
+        self.data: dict[int, list] = {P: [] for P in draws}
+        self.whole = None
+        for P, count in draws.items():
+            for _ in range(count):
+                problem = self._sample(next(keys), P)
+                ends = [self._diagonal(problem, start) for start in starts]
+                self.data[P].append([(np.exp(self.above @ end.x)[0], end.fun) for end in ends])
+                if self.whole is None and self.coexist(self.data[P][-1]):
+                    self.whole = [self._solved(problem, end.x) for end in ends]
+
+    @staticmethod
+    def coexist(ends) -> bool:
+        """Whether both starts end in different minima."""
+        (one, _), (other, _) = ends
+        return bool(abs(np.log(one / other)) > 1e-2)
+
+    def shares(self) -> dict[int, tuple[int, int]]:
+        """Draws with two minima, and draws, by P."""
+        return {P: (sum(map(self.coexist, rows)), len(rows)) for P, rows in self.data.items()}
+
+    def _point(self, levels) -> np.ndarray:
+        readout, good, useless, *path = levels
+        paths = np.full((self.heads,) * 2, path[3] - useless)
+        paths[1:, 0], paths[0, 1:], paths[0, 0] = path[1] - good, path[2] - useless, path[0] - good
+        return np.array([readout, good - readout, *[useless - readout] * (self.heads - 1), *paths.ravel()])
+
+    def _sample(self, key, examples: int) -> sma.Problem:
+        layers = (self.heads,) * 2
+        sizes = {"examples": examples, "features": round(examples / self.gamma), "width": examples / self.load}
+        paths = np.eye(self.heads**2)
+        return SolvableModel(paths, paths[0], layers=layers, temperature=self.heat, **sizes).sample(key, 1)[0]
+
+    def _diagonal(self, problem: sma.Problem, start):
+        """Minimum of the action over diagonal U."""
+        values, y = np.asarray(problem.attentioned.values), np.asarray(problem.labels)
+        count, paths, features = values.shape
+        grams = np.array([one @ one.T for one in values.transpose(1, 0, 2)]).reshape(paths, -1) / (features * paths)
+
+        def action(point):
+            u = np.exp(self.above @ point)
+            factor = cho_factor((u @ grams).reshape(count, count) + self.heat * np.eye(count))
+            inverse, v = cho_solve(factor, np.eye(count)), cho_solve(factor, y)
+            energy = (2 * np.sum(np.log(np.diag(factor[0]))) + y @ v) / count
+            slope = u * (grams @ (inverse - np.outer(v, v)).ravel()) / count
+            return np.sum(np.exp(point) - point) + self.load * energy, np.exp(
+                point
+            ) - 1 + self.load * slope @ self.above
+
+        return minimize(action, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-6, "ftol": 1e-14})
+
+    def _solved(self, problem: sma.Problem, point) -> tuple[float, float]:
+        """U of the good path and the action at the solver's end from a diagonal U."""
+        readout, heads = np.exp(point[0]), np.exp(point[0] + point[1 : 1 + self.heads])
+        start = np.diag(np.exp(self.above @ point)), np.diag(heads), readout
+        found = sma.solve(problem, start=tuple(map(jnp.asarray, start)))
+        return float(found.order_parameter[0, 0]), float(found.action)
 
 
 class Useless:
