@@ -109,3 +109,17 @@ def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(mo
     assert batched
     for one, other in zip(one_by_one, together, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+
+
+def test_a_terminal_shows_that_a_new_shape_is_compiled_and_nothing_else(monkeypatch, capsys):
+    inputs, labels = np.random.default_rng(0).normal(size=(4, 1, 2)), np.array([1.0, -1, 1, -1])
+    options = {"layers": (1,), "width": 5, "temperature": 0.1}
+    one, other = (sma.Problem(inputs[:count], labels[:count], **options) for count in (3, 4))
+    monkeypatch.setattr(compiling, "_announced", set())
+    sma.solve(one)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for asked, shown in ((one, 0), (other, 1), (other, 0)):
+        sma.solve(asked)
+        said = capsys.readouterr().err
+        assert said.count("compiling the solver") == shown and said.rpartition("\r")[2] == ""

@@ -70,6 +70,23 @@ def usual(sma):
     found |= {"window_from_attention.attention": np.zeros((4, 3)), "words": np.ones((1, 6))}
     found |= {"prediction.draws": xr.Dataset({"output": (("chain", "draw", "example"), np.ones((2, 4, 3)))})}
     found |= {"predictors.draws": sma.posterior(problem, key=key, chains=found["chains"])}
+
+    def mean(theta):
+        return sum(leaf.mean() for leaf in jax.tree.leaves(theta))
+
+    thetas = {name: {"a": np.ones(shape)} for name, shape in (("learn", ()), ("posterior", (2,)))}
+    found |= {"learn_attention.theta": thetas["learn"], "attention_evidence.theta": thetas["learn"]}
+    found |= {"attention_posterior.theta": thetas["posterior"], "log_prior": lambda theta: -(mean(theta) ** 2)}
+    found |= {"problem_of": lambda theta, *_: sma.Problem(seen.values * mean(theta), labels, **physics, layers=(2,))}
+    found |= {
+        "learn_attention.steps": 2,
+        "permutations": 2,
+        "method": "theory",
+        "noise": np.eye(2),
+        "signal": np.ones(2),
+    }
+    found |= {"of_chunks.chunks": [(seen, labels)], "problems": [problem]}
+    found |= {"from_transformers.model": object(), "batch": {}}
     found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}
     return found
 
@@ -85,7 +102,12 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    for method in (*methods, task.sample, task.heads, task.trial):
+    law = sma.theory.solvable.SolvableModel(np.eye(2), np.ones(2), examples=5, features=4, temperature=0.3)
+    methods += (task.sample, task.heads, task.trial, sma.Problem.of_chunks, sma.Problem.from_transformers)
+    methods += (law.energy, law.predict, law.sample, law.of)
+    yield "SolvableModel", type(law)
+    yield "solvable.solve", law.solve
+    for method in methods:
         yield method.__name__, method
 
 

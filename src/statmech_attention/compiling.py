@@ -1,6 +1,8 @@
 """Compilation: little optimisation of what runs briefly, and batches that suit the backend."""
 
 import functools
+import sys
+from contextlib import contextmanager
 
 import jax
 import jax.monitoring
@@ -46,6 +48,22 @@ def map_factorisations(function, values):
     with a single one.
     """
     return jax.lax.map(function, values, batch_size=None if jax.default_backend() == "cpu" else _AT_ONCE)
+
+
+_announced: set = set()
+
+
+@contextmanager
+def announced(what: str, *key):
+    """Show on a terminal that something is being compiled, the first time that a `key` is met, until that is over."""
+    shown = key not in _announced and sys.stderr.isatty()
+    _announced.add(key)
+    line = f"compiling {what} for this shape ..."
+    print(line if shown else "", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print(f"\r{' ' * len(line)}\r" if shown else "", end="", file=sys.stderr, flush=True)
 
 
 @functools.cache

@@ -60,11 +60,13 @@ def attention_posterior(
     options, key = run_options(chains, warmup=500), checks.key("key", key)
     checks.function("problem_of", problem_of)
     checks.function("log_prior", log_prior)
+    if test_of is not None:
+        checks.function("test_of", test_of)
     theta = {
         name: checks.array(name, array, " ".join(["chains", *["entries"] * (checks.axes(array) - 1)]), double=True)
         for name, array in checks.mapping("theta", theta).items()
     }
-    if any(array.shape[:1] != (chains.count,) for array in theta.values()):
+    if not theta or any(array.shape[:1] != (chains.count,) for array in theta.values()):
         raise ValueError(
             f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}."
         )

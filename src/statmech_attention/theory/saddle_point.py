@@ -14,6 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from statmech_attention import checks
+from statmech_attention.compiling import announced
 from statmech_attention.installed import progress_bar
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import Factors, full_rank, stacked
@@ -69,7 +70,8 @@ def solve(
     factors = full_rank(problem.architecture)
     point = _start(start, factors)
     action, dense = action_problem(problem, method)
-    found = minimise_action(action, point, tolerance, max_steps, factors, dense)
+    with announced("the solver", problem.attentioned.values.shape, problem.layers, dense):
+        found = minimise_action(action, point, tolerance, max_steps, factors, dense)
     solution = solution_of(found, problem, action.temperature, tuple(jnp.asarray(one, float) for one in problem.width))
     if throw:
         raise_unless_converged(solution)

@@ -214,6 +214,9 @@ class SolvableModel:
             ValueError: order parameters that no network of these layers has.
             NotConverged: the tolerance was not reached.
         """
+        checks.positive("tolerance", tolerance)
+        if checks.concrete(max_steps):
+            checks.whole("max_steps", max_steps)
         factors = coordinates.full_rank(self.architecture)
         point = jnp.zeros(factors.coordinates) if start is None else point_of(start, factors)
         found = _solve(self, point, tolerance, max_steps)

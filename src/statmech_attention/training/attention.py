@@ -99,7 +99,7 @@ def learn_attention(
         FloatingPointError: the log posterior is not finite.
     """
     rate = checks.positive("learning_rate", learning_rate)
-    _check(problem_of, theta, log_prior)
+    _check(problem_of, theta, data, log_prior)
     functions = {"problem_of": problem_of, "log_prior": log_prior}
     theta, point, values = _climb(theta, data, rate, steps=checks.whole("steps", steps), **functions)
     values = np.asarray(values)
@@ -123,17 +123,19 @@ def attention_evidence(
     Raises:
         ValueError, NotConverged: as `learn_attention`.
     """
-    _check(problem_of, theta, None)
+    _check(problem_of, theta, data, None)
     problem = need_examples(need_problem(problem_of(theta, *data), "width", "temperature"), "attention that is learned")
     point = point_of(solve(problem).order_parameters, full_rank(problem.architecture))
     return _slope(theta, point, data, problem_of=problem_of)
 
 
-def _check(problem_of, theta, log_prior) -> None:
+def _check(problem_of, theta, data, log_prior) -> None:
     checks.function("problem_of", problem_of)
     if log_prior is not None:
         checks.function("log_prior", log_prior)
-    for leaf in jax.tree.leaves(theta):
+    if not isinstance(data, tuple):
+        raise ValueError(f"data: wanted a tuple of arrays, got {type(data).__name__}. Write data=(array,) for one.")
+    for leaf in jax.tree.leaves(theta) or [theta]:
         if getattr(leaf, "dtype", None) != jnp.float64:
             raise ValueError(
                 f"theta: wanted float64 arrays, got {leaf!r:.60}. Call sma.enable_x64() before making them."
