@@ -56,14 +56,17 @@ _announced: set = set()
 @contextmanager
 def announced(what: str, *key):
     """Show on a terminal that something is being compiled, the first time that a `key` is met, until that is over."""
-    shown = key not in _announced and sys.stderr.isatty()
+    met = key in _announced
     _announced.add(key)
+    if met or not sys.stderr.isatty():
+        yield
+        return
     line = f"compiling {what} for this shape ..."
-    print(line if shown else "", end="", file=sys.stderr, flush=True)
+    print(line, end="", file=sys.stderr, flush=True)
     try:
         yield
     finally:
-        print(f"\r{' ' * len(line)}\r" if shown else "", end="", file=sys.stderr, flush=True)
+        print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
 @functools.cache

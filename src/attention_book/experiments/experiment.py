@@ -33,6 +33,17 @@ class Part(NamedTuple):
     compute: Callable[[Callable[..., Any]], xr.Dataset]  # its argument is called after every step
     steps: int = 1  # of the progress bar
 
+    @classmethod
+    def once(cls, name: str, function: Callable[..., xr.Dataset], *arguments: Any) -> "Part":
+        """A part of a single step."""
+
+        def compute(step):
+            found = function(*arguments)
+            step()
+            return found
+
+        return cls(name, compute)
+
 
 class Recheck(NamedTuple):
     """Part of a record, computed again."""

@@ -176,21 +176,21 @@ class Learned(Experiment):
         for examples in self.examples:
             climbs = []
             for width in self.all_widths:
-                climbs.append((yield self._part(f"climbs{examples}-{width:g}", self.climbs, examples, width)))
+                climbs.append((yield Part.once(f"climbs{examples}-{width:g}", self.climbs, examples, width)))
             found = [xr.concat(climbs, axis("width", self.all_widths))]
             if self.descents:
-                found.append((yield self._part(f"designed{examples}", self.designed, examples)))
-                found.append((yield self._part(f"descent{examples}", self.descent, examples)))
+                found.append((yield Part.once(f"designed{examples}", self.designed, examples)))
+                found.append((yield Part.once(f"descent{examples}", self.descent, examples)))
             by_examples.append(xr.merge(found))
         together = [xr.concat(by_examples, axis("examples", self.examples))]
         if self.descents:
             rows = []
             for draw in range(self.draws):
-                rows.append((yield self._part(f"hardness{draw}", self.hardness_and_each, draw)))
+                rows.append((yield Part.once(f"hardness{draw}", self.hardness_and_each, draw)))
             together.append(xr.concat(rows, "draw"))
             rows = []
             for family in FAMILIES:
-                rows.append((yield self._part(f"sampled-{family[0]}", self.samples, family)))
+                rows.append((yield Part.once(f"sampled-{family[0]}", self.samples, family)))
             together.append(xr.concat(rows, axis("family", FAMILIES)))
         return xr.merge(together)
 
@@ -348,14 +348,6 @@ class Learned(Experiment):
             rows.append(xr.Dataset({"descent_accuracy": (("decay", "half"), np.array(right))}))
         return xr.concat(rows, "descent").assign_coords(decay=list(DECAYS))
 
-    def _part(self, name: str, function, *arguments) -> Part:
-        def compute(step):
-            found = function(*arguments)
-            step()
-            return found
-
-        return Part(name, compute)
-
 
 def restored(numbers):
     """Theta from the numbers of a record."""
@@ -387,6 +379,18 @@ def _measured(sweep, test, labels, name: str, dims: list[str]) -> xr.Dataset:
     )
 
 
+def minimised(objective, start, rate: float, steps: int):
+    """The end of Adam on an objective, at a rate that falls to zero along a cosine."""
+    optimiser = optax.adam(optax.cosine_decay_schedule(rate, steps))
+
+    def step(state, _):
+        point, internal = state
+        updates, internal = optimiser.update(jax.grad(objective)(point), internal)
+        return (optax.apply_updates(point, updates), internal), None
+
+    return jax.lax.scan(step, (start, optimiser.init(start)), None, length=steps)[0][0]
+
+
 @jax.jit
 def _descended(start, inputs, labels, test, decay):
     """Test outputs after Adam on squared errors, all decays those of the posterior (8) times `decay`."""
@@ -400,12 +404,5 @@ def _descended(start, inputs, labels, test, decay):
             - log_prior(theta)
         )
 
-    optimiser = optax.adam(optax.cosine_decay_schedule(_DESCENT_RATE, _DESCENT_STEPS))
-
-    def step(state, _):
-        both, internal = state
-        updates, internal = optimiser.update(jax.grad(objective)(both), internal)
-        return (optax.apply_updates(both, updates), internal), None
-
-    ((theta, weights), _), _ = jax.lax.scan(step, (start, optimiser.init(start)), None, length=_DESCENT_STEPS)
+    theta, weights = minimised(objective, start, _DESCENT_RATE, _DESCENT_STEPS)
     return forward_paths(weights, seen(theta, test))

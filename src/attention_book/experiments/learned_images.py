@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
-from attention_book.experiments.learned import log_prior
+from attention_book.experiments.learned import log_prior, minimised
 from attention_book.tasks._sequences import CHANNELS, CompactTokens, Sequences, normalised_patches
 from attention_book.tasks.one_shot import OneShot, OneShotSample
 from attention_book.tasks.one_shot_sets import OneShotSuite, one_shot_suite
@@ -110,7 +110,7 @@ def restored(numbers):
 
 @jax.jit
 def columns(theta, similar) -> Float[Array, "examples heads heads tokens"]:
-    """What each path reads of each token: the columns of (7), by heads of layers 1 and 2."""
+    """Reading of each token by each path: the columns of (7), by heads of layers 1 and 2."""
     first, second = attention(theta, similar)
     return jnp.einsum("ehst,ekt->ehks", first, jnp.mean(second, axis=-1))
 
@@ -163,11 +163,11 @@ class LearnedImages(Experiment):
         for draw in range(self.draws):
             climbs = []
             for width in self.all_widths:
-                climbs.append((yield self._part(f"climbs{draw}-{width:g}", self.climbs, draw, width)))
+                climbs.append((yield Part.once(f"climbs{draw}-{width:g}", self.climbs, draw, width)))
             found = [xr.concat(climbs, axis("width", self.all_widths))]
             found.append(self.distances(draw, found[0]))
-            found.append((yield self._part(f"family{draw}", self.family, draw)))
-            found.append((yield self._part(f"network{draw}", self.network, draw)))
+            found.append((yield Part.once(f"family{draw}", self.family, draw)))
+            found.append((yield Part.once(f"network{draw}", self.network, draw)))
             draws.append(xr.merge(found))
         return xr.concat(draws, "draw")
 
@@ -249,14 +249,6 @@ class LearnedImages(Experiment):
         key = jax.random.fold_in(jax.random.key(self.seed + 1), draw)
         return [random_start(jax.random.fold_in(key, number)) for number in range(self.starts)]
 
-    def _part(self, name: str, function, *arguments) -> Part:
-        def compute(step):
-            found = function(*arguments)
-            step()
-            return found
-
-        return Part(name, compute)
-
 
 @jax.jit
 def _descended(start, train: Set):
@@ -271,15 +263,7 @@ def _descended(start, train: Set):
             - log_prior(theta)
         )
 
-    optimiser = optax.adam(optax.cosine_decay_schedule(_DESCENT_RATE, _DESCENT_STEPS))
-
-    def step(state, _):
-        both, internal = state
-        updates, internal = optimiser.update(jax.grad(objective)(both), internal)
-        return (optax.apply_updates(both, updates), internal), None
-
-    ((theta, weights), _), _ = jax.lax.scan(step, (start, optimiser.init(start)), None, length=_DESCENT_STEPS)
-    return theta, weights
+    return minimised(objective, start, _DESCENT_RATE, _DESCENT_STEPS)
 
 
 @jax.jit

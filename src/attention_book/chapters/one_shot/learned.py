@@ -81,7 +81,7 @@ def same_start(found: xr.Dataset) -> np.ndarray:
 
 
 def read_by_paths(experiment: LearnedImages, found: xr.Dataset, width: float) -> np.ndarray:
-    """What each path of the first draw reads of the image of the right kind, the other and the third."""
+    """Shares that each path of the first draw reads of the image of the right kind, the other and the third."""
     one = found.isel(draw=0).sel(width=width)
     theta = restored(one.theta.isel(start=one.log_posterior.argmax("start")).values)
     sample = experiment.samples(0)[2]
@@ -113,7 +113,7 @@ def accuracy_figure(found: xr.Dataset, theory: xr.Dataset):
 
 
 def paths_figure(by_width: dict[float, np.ndarray]):
-    """What paths read of the image of the right kind, the other, and the third one."""
+    """Bars of the shares that paths read of the image of the right kind, the other, and the third one."""
     _, panels = plotting.new_figure(len(by_width), 1, figsize=(5.2, 4.8), sharex=True, sharey=True)
     for panel, (width, read) in zip(panels, by_width.items(), strict=True):
         place = np.arange(len(read))

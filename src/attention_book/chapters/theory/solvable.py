@@ -494,7 +494,7 @@ class FewPaths:
 
     @staticmethod
     def coexist(ends) -> bool:
-        """Whether both starts end in different minima."""
+        """Return whether both starts end in different minima."""
         (one, _), (other, _) = ends
         return bool(abs(np.log(one / other)) > 1e-2)
 
