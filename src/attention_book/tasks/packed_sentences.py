@@ -1,8 +1,8 @@
 """The pretrained encoder's attention of 200 questions, which comes with the book.
 
 They are the training sentences of split 0 of the book's first task, TREC's questions for a description
-(+1) or an entity (-1); `tools/pack_sentences.py` makes the file. It has no text and no numbers of
-tokens, since the questions come without a licence.
+(+1) or an entity (-1); `tools/pack_sentences.py` makes the file. Since the questions come without a
+licence it has no text, but tokens as embedded, which whoever has the encoder can turn into words.
 """
 
 import hashlib
@@ -16,7 +16,8 @@ from attention_book.tasks.images import PACK
 
 FILE = PACK / "sentences.npz"
 LEVELS = 255  # of the square root of the attention
-_DIGEST = ""  # SHA-256
+_PARTS = ("lengths", "labels", "step", "embeddings", "attention", "variance_lost")
+_DIGEST = "315506888492bd9c3fcc186d7b00b57b80a450bcc2b26ebbdb18ea3f74f1b755"  # SHA-256
 
 
 class PackedSentences(NamedTuple):
@@ -27,6 +28,7 @@ class PackedSentences(NamedTuple):
     # Of the first token as query, layer by layer; sums to 1 over keys, 0 on padding.
     attention: Float[np.ndarray, "examples heads keys"]
     labels: Float[np.ndarray, " examples"]  # +1 or -1
+    variance_lost: float  # share of the attentioned inputs' variance outside the directions
 
 
 def packed_sentences(path: Path = FILE) -> PackedSentences:
@@ -38,13 +40,11 @@ def packed_sentences(path: Path = FILE) -> PackedSentences:
     if digest != _DIGEST:
         raise ValueError(f"{path}: wanted SHA-256 {_DIGEST}, got {digest}. Restore the file of the repository.")
     with np.load(path, allow_pickle=False) as held:
-        lengths, labels, step, embeddings, levels = (
-            held[name] for name in ("lengths", "labels", "step", "embeddings", "attention")
-        )
+        lengths, labels, step, embeddings, levels, lost = (held[name] for name in _PARTS)
     token = np.arange(lengths.max()) < lengths[:, None]
     inputs = np.zeros((*token.shape, embeddings.shape[1]))
     inputs[token] = step * embeddings
     attention = np.zeros((*token.shape, levels.shape[1]))
     attention[token] = (levels / LEVELS) ** 2
     attention /= attention.sum(axis=1, keepdims=True)
-    return PackedSentences(inputs, attention.swapaxes(1, 2), labels.astype(float))
+    return PackedSentences(inputs, attention.swapaxes(1, 2), labels.astype(float), float(lost))
