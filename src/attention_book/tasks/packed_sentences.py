@@ -1,8 +1,9 @@
 """The pretrained encoder's attention of 200 questions, which comes with the book.
 
-They are the training sentences of split 0 of the book's first task, TREC's questions for a description
-(+1) or an entity (-1); `tools/pack_sentences.py` makes the file. Since the questions come without a
-licence it has no text, but tokens as embedded, which whoever has the encoder can turn into words.
+They are the training sentences of split 0 of the book's first task, TREC's questions for a
+description (+1) or an entity (-1); `tools/pack_sentences.py` makes the file. The questions come
+without a licence, so the file has no text; but the encoder's vocabulary turns its embedded tokens
+into words again.
 """
 
 import hashlib

@@ -1,0 +1,63 @@
+"""Scores of a real encoder's heads by two methods, on the sentences that come with the book."""
+
+import numpy as np
+
+from attention_book import plotting
+from attention_book.notebooks.tables import signed, table
+
+METHODS = ("theory", "kernel weights")
+_LAYER = 12  # heads per layer of the encoder
+
+
+def figure(found) -> None:
+    """Scores of all heads, layer by layer, by method; the heads kept are coloured."""
+    panels = plotting.new_figure(2, 1, figsize=(5.2, 4.2), sharex=True, sharey=True)[1]
+    for axes, method in zip(panels, METHODS, strict=True):
+        one = found[method]
+        heads = np.arange(len(one.scores))
+        kept = np.isin(heads, one.kept)
+        axes.bar(heads, one.scores, width=0.9, color=np.where(kept, plotting.COLOURS["theory"], "0.72"))
+        for edge in heads[_LAYER::_LAYER]:
+            axes.axvline(edge - 0.5, color="0.8", linewidth=0.8)
+        axes.set(title=method, ylabel="score", xlim=(-0.8, len(heads) - 0.2), ylim=(0, 1.05))
+        axes.tick_params(axis="x", length=0)
+    middles = np.arange(_LAYER / 2, len(heads), _LAYER) - 0.5
+    panels[-1].set_xticks(middles, [f"{layer + 1}" for layer in range(len(middles))])
+    panels[-1].set_xlabel("layer of the encoder, its heads in order")
+
+
+def outcome_table(found):
+    """Heads kept, as layer and head counted from 1, and accuracies in percent."""
+    lines = []
+    for method in METHODS:
+        one = found[method]
+        names = ", ".join(f"{head // _LAYER + 1}.{head % _LAYER + 1}" for head in one.kept)
+        few, every = (f"{100 * each.mean:.1f} ± {100 * each.error:.1f}" for each in (one.accuracy, one.accuracy_of_all))
+        apart = f"{signed(100 * one.difference.mean)} ± {100 * one.difference.error:.1f}"
+        lines.append([method, names, few, every, apart, "" if np.isnan(one.p) else f"{one.p:.2f}"])
+    return table(["", "heads kept", "% accurate", "with all heads", "difference", "$p$"], lines)
+
+
+def facts(found) -> dict:
+    """Numbers in the text."""
+    theory, weights = (found[method] for method in METHODS)
+    return dict(
+        apart=100 * theory.difference.mean,
+        error=100 * theory.difference.error,
+        level=float(np.median(theory.scores)),
+        heavy=int(np.sum(weights.scores > 0.01)),
+        p=weights.p,
+        kept=len(theory.kept),
+        common=len({*theory.kept.tolist()} & {*weights.kept.tolist()}),
+    )
+
+
+def assert_as_written(found) -> None:
+    """What the page says of the sentences at its own parameters."""
+    theory, weights = (found[method] for method in METHODS)
+    assert theory.difference.mean > 2 * theory.difference.error
+    assert abs(weights.difference.mean) < weights.difference.error
+    assert weights.accuracy_of_all.mean > theory.accuracy_of_all.mean + 0.08
+    assert weights.accuracy.mean > theory.accuracy.mean and weights.p == 0.05
+    numbers = facts(found)
+    assert numbers["heavy"] < 10 and numbers["level"] > 0.4 and 0 < numbers["common"] < numbers["kept"]
