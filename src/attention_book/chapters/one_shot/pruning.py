@@ -148,20 +148,20 @@ def choices_table(heads: Heads):
 
 def keep_choices(heads: Heads, published: bool) -> None:
     """Glue what the picked pairs cost, how the scores order heads, and the outcome of the rules."""
-    either, both = heads.either(), heads.either("both")
+    either = heads.either()
     name = f"theory, either, {heads.at}"
     for key, group in (("ten", TEN), ("short", SHORT)):
         pages.glue(f"prune_{key}_count", sum(map(len, heads.groups[group].values())))
         pages.glue(f"prune_{key}_seeds", len(heads.groups[group]))
         pages.glue(f"prune_{key}_rank_either", either[group].in_words)
-        pages.glue(f"prune_{key}_rank_both", both[group].in_words)
         pages.glue(f"prune_{key}_either", f"{np.mean(heads.costs[group, name]):.0f}")
         for short, bound in (("any", "any pair"), ("best", "cheapest pair")):
             pages.glue(f"prune_{key}_{short}", f"{np.mean(heads.costs[group, bound]):.0f}")
-        pages.glue(f"prune_{key}_gain", interval(heads.costs[group, name] - heads.costs[group, "any pair"]))
         outside = over(heads.groups[group], heads.picked(name, heads.outside))
         pages.glue(f"prune_{key}_outside", tables.averaged(outside, 0))
     pages.glue("prune_outside", heads.outside)
+    pages.glue("prune_ten_rank_both", heads.either("both")[TEN].in_words)
+    pages.glue("prune_ten_gain", interval(heads.costs[TEN, name] - heads.costs[TEN, "any pair"]))
     # The rules of workflow/ten_epochs.yaml.
     half = plotting.mean_and_error(heads.costs[TEN, name] - heads.costs[TEN, "any pair"] / 2)
     order = plotting.mean_and_error(either[TEN].each)
@@ -198,11 +198,10 @@ def criteria(heads: Heads):
 
 def keep_criteria(heads: Heads) -> None:
     """Glue the rank correlations of some scores."""
-    names = {"either": f"theory, either, {heads.at}", "fitted": f"own drop, fitted, {heads.at}"}
-    names |= {"limit": f"own drop, fitted, {heads.limit}", "taylor": "Taylor, few"}
+    names = {"fitted": f"own drop, fitted, {heads.at}", "limit": f"own drop, fitted, {heads.limit}"}
     for key, name in (names | {"confidence": "confidence", "weights": "weights"}).items():
         pages.glue(f"prune_all_{key}", heads.orderings[name, False].in_words)
-        pages.glue(f"prune_within_{key}", heads.orderings[name, True].in_words)
+    pages.glue("prune_within_weights", heads.orderings["weights", True].in_words)
     pages.glue("prune_every", len(heads.every))
     pages.glue("prune_width", heads.width)
     pages.glue("prune_widest", f"{heads.widest:,.0f}")
@@ -247,7 +246,8 @@ def keep_differences(heads: Heads, apart, published: bool) -> None:
         ranks, costs = apart[label, "all"]
         whole[key] = importances.pooled(ranks, bounds=(-2, 2))
         pages.glue(f"prune_{key}_apart", interval(ranks, 2))
-        pages.glue(f"prune_{key}_cost_apart", interval(costs))
+        if key == "width":
+            pages.glue("prune_width_cost_apart", interval(costs))
     if published:
         assert whole["both"].low > 0 and whole["taylor"].low > 0 and whole["fitted"].low > 0 > whole["limit"].low
         assert 0 < whole["width"].low < whole["width"].high < 0.2 and whole["loo"].low < 0 < whole["loo"].high
@@ -380,8 +380,7 @@ def keep_wide(heads: Heads, wide, published: bool) -> str:
     (large,) = next(iter(wide.values()))
     names = {kind: f"theory, {kind}, {heads.at}" for kind in ("either", "both")}
     order = {kind: importances.ordered(wide, name, heads.inside) for kind, name in names.items()}
-    costs = {kind: heads.picked(name)(large) for kind, name in names.items()}
-    costs |= {"any": _any(large), "best": _cheapest(large)}
+    costs = {"either": heads.picked(names["either"])(large), "any": _any(large), "best": _cheapest(large)}
     for kind, one in order.items():
         pages.glue(f"prune_wide_{kind}", one.in_words)
     for kind, cost in costs.items():
