@@ -1,6 +1,7 @@
 """The solvable model: networks at their best temperatures, phases, a constant, useless heads; and data beside it."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -392,11 +393,12 @@ def gains_by_ratio(correlations=(0.0, 0.6), ratios=(0.25, 1.0, 4.0), loads=(1.0,
     return found
 
 
-def useless_heads(depth: int, squared_signal: float = 4.0) -> Callable:
+@cache
+def useless_heads(depth: int) -> Callable:
     """Solver for one good path among heads**depth, all others noise of their own: U is diagonal in few groups.
 
-    Returns a function of load, heads, P / N_0, temperature and start: accuracies of network and limit,
-    U of the good path, the action, and all levels of U.
+    Returns a function of load, heads, P / N_0, temperature, squared signal and start: accuracies of network
+    and limit, U of the good path, the action, and all levels of U.
     """
     # Logarithms of U: readout, good and useless heads above, then groups of paths, each the sum of factors so far.
     above = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 1]], float)
@@ -412,7 +414,7 @@ def useless_heads(depth: int, squared_signal: float = 4.0) -> Callable:
         one, more = jnp.ones_like(heads), heads - 1
         return jnp.stack([one, one, more] + [one, more, more, more**2] * (depth - 1))
 
-    def inverse_trace(u, heads, gamma, heat):
+    def inverse_trace(u, heads, gamma, heat, _):
         """1 / g of (I2), by Newton's method, and c g."""
         h, many = heads ** -float(depth), counts(heads)[-leaves:]
 
@@ -426,18 +428,18 @@ def useless_heads(depth: int, squared_signal: float = 4.0) -> Callable:
 
     def strength(u, *numbers):
         x, c = inverse_trace(u, *numbers)
-        return x, squared_signal * c / x * u[0] / (1 + c / x * u[0])  # q of (I4)
+        return x, numbers[-1] * c / x * u[0] / (1 + c / x * u[0])  # q of (I4)
 
     def misfit(u, *numbers):
         x, q = strength(u, *numbers)
         return 1 / x / (1 + q)
 
-    def action(point, load, heads, gamma, heat):
-        u = levels(point)[-leaves:]
-        x, c = inverse_trace(u, heads, gamma, heat)
+    def action(point, load, heads, gamma, heat, squared_signal):
+        u, numbers = levels(point)[-leaves:], (heads, gamma, heat, squared_signal)
+        x, c = inverse_trace(u, *numbers)
         volume = jnp.log(x) + heat / x - 1 + jnp.sum(counts(heads)[-leaves:] * jnp.log1p(c / x * u)) / gamma
         entropy = jnp.sum(counts(heads) * (jnp.exp(point) - point))
-        return entropy + load * (volume + misfit(u, heads, gamma, heat))
+        return entropy + load * (volume + misfit(u, *numbers))
 
     def one_network(start, load, *numbers):
         def derivatives(point):
@@ -454,10 +456,11 @@ def useless_heads(depth: int, squared_signal: float = 4.0) -> Callable:
         accuracies = right(u[-leaves:]), right(jnp.ones(leaves))
         return *accuracies, u[-leaves], found.value, u, found.outcome
 
-    function = quick_jit()(jax.vmap(one_network))
+    function = quick_jit(effort=0)(jax.vmap(one_network))  # runs for a tenth of a second
 
-    def run(load, heads, gamma, heat, start=None):
-        numbers = np.broadcast_arrays(*(np.asarray(one, float) for one in (load, heads, gamma, heat)))
+    def run(load, heads, gamma, heat, squared_signal=4.0, start=None):
+        numbers = (load, heads, gamma, heat, squared_signal)
+        numbers = np.broadcast_arrays(*(np.asarray(one, float) for one in numbers))
         flat = [np.append(one.ravel(), np.repeat(one.ravel()[:1], BATCH - one.size)) for one in numbers]
         begin = np.broadcast_to(np.zeros(len(above)) if start is None else start, (BATCH, len(above)))
         *found, ended = (np.asarray(one)[: numbers[0].size] for one in function(begin, *flat))
@@ -477,8 +480,8 @@ class FewPaths:
     condensed = np.array([0, 2.5, -0.5, 2.5, -0.5, -0.5, -0.5])
 
     def __init__(self, keys, draws: Mapping[int, int] = MappingProxyType({100: 40})):
-        H, solve = self.heads, useless_heads(2, 1.0)
-        self.closed = [solve(self.load, float(H), self.gamma, self.heat, start=one) for one in (None, self.condensed)]
+        H, numbers = self.heads, (self.load, float(self.heads), self.gamma, self.heat, 1.0)
+        self.closed = [useless_heads(2)(*numbers, start=one) for one in (None, self.condensed)]
         # Logarithms of U: the readout's, then of heads above, then of paths, added up; h_1 slowest.
         self.above = np.hstack([np.ones((H * H, 1)), np.tile(np.eye(H), (H, 1)), np.eye(H * H)])
         starts = [self._point(np.log(one[4])) for one in self.closed]
