@@ -27,14 +27,11 @@ KINDS = {
 
 # Chains with widths (N_1, .., N_{L+1}), some too narrow for their paths, and outputs or None.
 CHAINS = {
-    "a skip alone": ([("skip", 2)], (3, 3), None),
     "two layers": ([("heads", 2), ("heads", 2)], (3, 1, 2), None),
     "two outputs": ([("heads", 2)], (3, 4), 2),
-    "a linear block": ([("heads", 2), ("linear", 1)], (4, 2, 3), None),
     "a skip below": ([("skip", 1), ("heads", 2)], (3, 3, 2), None),
     "all kinds": ([("heads", 2), ("skip", 1), ("linear", 1)], (5, 3, 3, 2), 2),
     "two skips, narrow": ([("skip", 2), ("skip", 1)], (2, 2, 2), 2),
-    "narrow heads": ([("narrow heads", 2)], (4, 3), None),
     "narrow heads below": ([("narrow heads", 2), ("heads", 2)], (3, 4, 3), None),
     "narrow skips": ([("narrow skip", 1), ("narrow skip", 1)], (3, 3, 3), 2),
 }

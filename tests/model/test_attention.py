@@ -55,24 +55,6 @@ def test_queries_and_keys_give_the_softmax_over_keys(inputs, queries_and_keys, m
     assert_all_close(found, reference.attention_from_queries_and_keys(inputs, *queries_and_keys, mask))
 
 
-def test_products_of_queries_and_keys_give_the_same_attention(inputs, queries_and_keys):
-    products = [
-        np.einsum("hgi,hgj->hij", key, query) / np.sqrt(query.shape[1])
-        for query, key in zip(*queries_and_keys, strict=True)
-    ]
-    assert_all_close(
-        sma.attention_from_products(products)(inputs),
-        sma.attention_from_queries_and_keys(*queries_and_keys)(inputs),
-    )
-
-
-def test_columns_sum_to_one_and_masked_keys_get_nothing(inputs, products):
-    for matrix in sma.attention_from_products(products, mask=MASK)(inputs):
-        np.testing.assert_allclose(matrix.sum(axis=2), 1.0, rtol=1e-14)
-        assert np.all(np.asarray(matrix)[:, :, ~MASK] == 0)
-        assert np.all(np.asarray(matrix)[:, :, MASK] > 0)
-
-
 def test_huge_logits_do_not_overflow(inputs, products):
     for matrix in sma.attention_from_products([1e6 * product for product in products])(inputs):
         np.testing.assert_allclose(matrix.sum(axis=2), 1.0, rtol=1e-14)

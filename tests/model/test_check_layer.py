@@ -132,20 +132,18 @@ class Demanding(Heads):
 @pytest.mark.parametrize(
     "layer",
     [
-        sma.Heads(1),
-        sma.Heads(6),
+        sma.Heads(5),  # too many for all sets of them
+        sma.Heads(2, values=3),
         sma.SkipHeads(0),
         sma.SkipHeads(2),
-        sma.SkipHeads(5),
+        sma.SkipHeads(2, values=2),
         sma.Linear(),
         SelfHeads(0),
-        SelfHeads(3),
         SelfHeads(2, -1.0, 0.7),
     ],
     ids=str,
 )
 def test_layers_that_agree_with_themselves_pass(layer):
-    sma.model.check_layer(layer)
     sma.model.check_layer(layer, seed=1)
 
 

@@ -125,26 +125,6 @@ def test_sequences_are_padded_at_the_end():
         assert np.all(np.asarray(matrix)[:, size:] == 0) and np.all(np.asarray(matrix)[:, :, size:] == 0)
 
 
-def test_heads_are_selected_on_padded_sequences():
-    """Compare a batch with padding and the same without, whose added tokens nobody attends to."""
-    rng = np.random.default_rng(3)
-    labels, inputs = np.tile([1.0, -1.0], 20), rng.normal(size=(40, 4, 3))
-    inputs[:, 1, 0] += labels
-    attention = [np.swapaxes(rng.dirichlet(np.ones(4), size=(40, 2, 4)), 2, 3)]
-    wider = [np.pad(attention[0], ((0, 0), (0, 0), (0, 2), (0, 2)), constant_values=((0, 0),) * 4)]
-    mask = np.arange(6)[None].repeat(40, axis=0) < 4
-    longer = np.pad(inputs, ((0, 0), (0, 2), (0, 0)), constant_values=7.0)
-    plain, padded = (
-        sma.select_heads(sma.Problem(xi, labels, width=10, temperature=0.1), keep=1, directions=3, folds=2)
-        for xi in (
-            sma.attentioned_inputs(inputs, attention, readout="first"),
-            sma.attentioned_inputs(longer, wider, readout="first", mask=mask),
-        )
-    )
-    assert padded.kept.tolist() == plain.kept.tolist() and padded.accuracy == plain.accuracy
-    np.testing.assert_allclose(padded.scores, plain.scores, rtol=1e-8)
-
-
 def test_what_does_not_fit_the_mask_is_refused(inputs):
     attention = attentions()[0]
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)

@@ -1,7 +1,5 @@
 """Attentioned inputs and the order of paths: equation (7)."""
 
-import itertools
-
 import numpy as np
 import pytest
 import reference
@@ -35,9 +33,3 @@ def test_attention_functions_and_their_matrices_give_the_same_paths(readout):
         sma.attentioned_inputs(inputs, one, readout=readout).values for one in (attention, attention(inputs))
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-14)
-
-
-@pytest.mark.parametrize("heads", [(1,), (4,), (2, 3), (3, 1, 2)])
-def test_path_indices_run_with_the_first_layer_slowest(heads):
-    found = sma.model.path_indices(heads)
-    assert found.tolist() == [list(path) for path in itertools.product(*map(range, heads))]
