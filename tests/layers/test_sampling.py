@@ -122,7 +122,7 @@ def test_kept_weights_are_those_of_the_chain():
 
 def test_the_first_correction_takes_most_of_the_gap_to_the_exact_posterior():
     problem, test = drawn("heads, skip, two outputs")
-    problem = problem.replace(width=30)
+    problem = problem.replace(width=(45, 30, 30))
     saddle = sma.solve(problem)
     corrected = sampling.corrected(saddle, test)
     exact = sampling.importance(problem, test=test, points=8192, key=jax.random.key(17))

@@ -17,13 +17,6 @@ VARIANCES = (0.8, 1.5, 0.6, 1.2, 0.9)
 DRAWS, AT_ONCE = 200_000, 20_000
 
 
-@pytest.fixture(params=brute_force.CHAINS, scope="module")
-def case(request):
-    layers, widths, outputs = brute_force.CHAINS[request.param]
-    variances = VARIANCES[: len(layers) + 2]
-    return layers, outputs, widths, variances, Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
-
-
 def entries(overlaps):
     """All entries on and below the diagonals."""
     matrices = [jnp.atleast_2d(u) for u in overlaps]
@@ -44,8 +37,11 @@ def averaged(draw, keys):
     return (first, (second - first**2) / DRAWS), (product, (square - product**2) / DRAWS)
 
 
-def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
-    _, _, widths, variances, architecture = case
+@pytest.mark.parametrize("name", ["two layers", "all kinds", "two skips, narrow", "narrow heads below", "narrow skips"])
+def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
+    layers, widths, outputs = brute_force.CHAINS[name]
+    variances = VARIANCES[: len(layers) + 2]
+    architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
     factors = _bartlett.bartlett(architecture)
 
     def bartlett(key):
@@ -68,22 +64,6 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(case):
         gap, scale = np.abs(one - other), np.sqrt(error + its_error)
         assert np.all(scale > 0)
         assert np.max(gap / scale) < 4.5  # of up to 2500 products; of the means alone 4 would do
-
-
-def random_overlaps(architecture, seed=3):
-    factors = coordinates.full_rank(architecture)
-    point = jnp.asarray(0.4 * np.random.default_rng(seed).normal(size=factors.coordinates))
-    return [np.asarray(one) for one in coordinates.order_parameters(point, factors)], point
-
-
-def test_entropy_is_that_of_the_layers_densities(case):
-    layers, _, widths, variances, architecture = case
-    overlaps, point = random_overlaps(architecture)
-    wanted = brute_force.entropy(overlaps, layers, widths, variances)
-    found = sma.theory.entropy(tuple(overlaps), layers=architecture.layers, width=widths, variance=variances)
-    assert float(found) == pytest.approx(wanted, rel=1e-10)
-    found = coordinates.entropy(point, jnp.asarray(architecture.shares), coordinates.full_rank(architecture))
-    assert float(found) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_the_gp_limit_is_the_mean_over_the_prior():
@@ -109,8 +89,8 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
         schur = lower[2:, 2:] - cross.T @ jnp.linalg.solve(upper, cross)
         return jnp.concatenate([upper[np.tril_indices(2)], cross.reshape(-1), schur[np.tril_indices(4)]])
 
-    overlaps, point = random_overlaps(architecture)
-    lower, upper = overlaps
+    point = 0.4 * jnp.asarray(np.random.default_rng(3).normal(size=factors.coordinates))
+    lower, upper = map(np.asarray, coordinates.order_parameters(point, factors))
     cross, columns = lower[:2, 2:], variances[1] * np.kron(np.eye(2), upper) / 7
     schur = lower[2:, 2:] - cross.T @ np.linalg.solve(upper, cross)
     wanted = wishart(7, variances[2] * np.eye(2) / 7).logpdf(upper)

@@ -13,7 +13,7 @@ from attention_book.measures import centred_alignment, path_kernel, principal_ov
 from attention_book.pruning import predictor_contributions, predictor_vectors
 
 
-@pytest.mark.parametrize("heads", [(1,), (3,), (2, 2), (2, 1, 3)])
+@pytest.mark.parametrize("heads", [(1,), (2, 1, 3)])
 def test_kernel_agrees_with_the_sum_over_pairs_of_paths(heads):
     rng = np.random.default_rng(30)
     paths = math.prod(heads)
@@ -42,14 +42,6 @@ def test_kernel_is_the_weighted_sum_of_path_kernels():
     np.testing.assert_allclose(sma.kernel(left, right, order_parameter), total, rtol=1e-12)
 
 
-def test_path_kernel_is_the_scalar_product_per_feature():
-    rng = np.random.default_rng(33)
-    left, right = rng.normal(size=(3, 4, 5)), rng.normal(size=(2, 4, 5))
-    found = path_kernel(*(sma.AttentionedInputs(jnp.asarray(one), (2, 2)) for one in (left, right)), 1, 3)
-    wanted = [[sum(left[m, 1, i] * right[n, 3, i] for i in range(5)) / 5 for n in range(2)] for m in range(3)]
-    np.testing.assert_allclose(found, wanted, rtol=1e-13)
-
-
 def test_principal_overlaps_of_a_kernel_built_from_known_components():
     rng = np.random.default_rng(35)
     basis, _ = np.linalg.qr(rng.normal(size=(5, 5)))
@@ -76,11 +68,6 @@ def test_a_constant_kernel_aligns_with_nothing(constant):
     assert centred_alignment(np.full((7, 7), constant), labels) == 0.0
     barely = np.full((7, 7), constant) + 1e-9 * np.outer(labels, labels)
     assert centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
-
-
-def test_centred_alignment_is_one_for_the_labels_own_kernel():
-    labels = np.array([1.0, 1, -1, 1, -1, -1])
-    assert centred_alignment(3 * np.outer(labels, labels) + 2.0, labels) == pytest.approx(1.0, rel=1e-12)
 
 
 XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))

@@ -80,12 +80,8 @@ def test_a_single_solution_stands_for_its_problem():
         (lambda: sma.fit(problem(width=None)), "^width: not set in this problem"),
         (lambda: sma.Problem("abc", LABELS, **NUMBERS), "^attentioned: wanted real numbers"),
         (lambda: sma.Problem(None, LABELS, width=3), "^attentioned: wanted"),
-        (lambda: sma.Problem(XI, LABELS, width=3), "^layers: plain arrays"),
-        (lambda: sma.Problem(XI, LABELS[:5], **NUMBERS), "^labels: wanted the same number"),
         (lambda: problem(width=-1), "^width: wanted a positive number"),
-        (lambda: problem(width=(1, 2)), "^width: wanted one number or 3"),
         (lambda: problem(variance=(1.0, 2.0)), "^variance: wanted one number or 4"),
-        (lambda: sma.Problem(np.where(XI > 2, np.nan, XI), LABELS, **NUMBERS), "^attentioned: wanted finite numbers"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message):

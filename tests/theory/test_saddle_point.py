@@ -51,32 +51,6 @@ def chains():
 # What a solution says about itself.
 
 
-def test_a_solution_reports_its_own_action(solution):
-    problem = sma.Problem(solution.attentioned, solution.labels, temperature=0.1)
-    energy = sma.theory.energy(problem, solution.order_parameter)
-    entropy = sma.theory.entropy(solution.order_parameters, layers=HEADS)
-    assert float(solution.energy) == pytest.approx(float(energy), rel=1e-11)
-    assert float(solution.entropy) == pytest.approx(float(entropy), rel=1e-11)
-    assert float(solution.action) == pytest.approx(float(entropy + EXAMPLES / 4 * energy), rel=1e-11)
-    assert solution.outcome == sma.Outcome.CONVERGED
-    assert solution.gradient_norm <= 1e-8
-    assert 1 <= solution.steps <= 50
-
-
-def test_the_gradient_in_the_papers_variables_vanishes(solution):
-    slopes = reference.action_gradient(
-        [np.asarray(one) for one in solution.order_parameters],
-        np.asarray(solution.attentioned.values),
-        np.asarray(solution.labels),
-        HEADS,
-        (4, 4, 4),
-        (1.0,) * 4,
-        0.1,
-    )
-    for slope in slopes:
-        np.testing.assert_allclose(slope, 0.0, atol=1e-7)
-
-
 def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(solution):
     test = draw(72)[0]
     kernel = sma.kernel(solution.attentioned, solution.attentioned, solution.order_parameter)
@@ -251,18 +225,17 @@ def test_any_start_ends_in_the_same_minimum(solution, start):
     assert_same(sma.solve(sma.Problem(*draw(70), **OPTIONS), start=order_parameters), solution.order_parameters)
 
 
-@pytest.mark.parametrize("method", ["dense", "products"])
-def test_a_sweep_equals_separate_solves(method):
+def test_a_sweep_equals_separate_solves():
     xi, labels = draw(70)
     widths, temperatures = [3.0, (20.0, 5.0, 10.0), math.inf], [0.5, 0.1]
-    sweep = sma.solve_sweep(sma.Problem(xi, labels), widths=widths, temperatures=temperatures, method=method)
+    sweep = sma.solve_sweep(sma.Problem(xi, labels), widths=widths, temperatures=temperatures)
     assert sweep.action.shape == (3, 2)
     assert sweep.order_parameter.shape == (3, 2, 4, 4)
     test = draw(72)[0]
     predictions, kernels = sweep.predict(test), sweep.kernel()
     for row, width in enumerate(widths):
         for column, temperature in enumerate(temperatures):
-            alone = sma.solve(sma.Problem(xi, labels, width=width, temperature=temperature), method=method)
+            alone = sma.solve(sma.Problem(xi, labels, width=width, temperature=temperature))
             one = sweep[row, column]
             assert_same(one, alone.order_parameters)
             assert float(one.action) == pytest.approx(float(alone.action), rel=1e-12)
@@ -293,13 +266,6 @@ def test_order_parameters_approach_the_gp_limit_as_one_over_the_width():
         flat = np.asarray(overlaps).reshape(4, size, size) - np.eye(size)
         slope = np.polyfit(np.log(widths), np.log(np.linalg.norm(flat, axis=(1, 2))), 1)[0]
         assert slope == pytest.approx(-1, abs=0.01)
-
-
-def test_targets_need_not_be_signs():
-    xi, _ = draw(70)
-    targets = np.random.default_rng(77).normal(size=EXAMPLES) * 3 + 1
-    wanted = reference.saddle_point(np.asarray(xi.values), targets, HEADS, (4,) * 3, (1.0,) * 4, 0.1)
-    assert_same(sma.solve(sma.Problem(xi, targets, **OPTIONS)), wanted)
 
 
 # Symmetries.
@@ -335,14 +301,13 @@ def seen_twice(contradicting=False):
     return once, labels, np.concatenate([once, once]), np.concatenate([labels, -labels if contradicting else labels])
 
 
-@pytest.mark.parametrize(("temperature", "tolerance"), [(1e-5, 1e-7), (1e-8, 1e-6)])
 @pytest.mark.parametrize("method", ["dense", "products"])
-def test_duplicate_examples_at_small_temperature_still_solve(method, temperature, tolerance):
+def test_duplicate_examples_at_small_temperature_still_solve(method):
     # Seen twice at T is seen once at T / 2, up to a constant; the second kernel is nearly singular.
     once, labels, twice, both = seen_twice()
-    found = sma.solve(sma.Problem(twice, both, width=4.0, temperature=temperature, layers=HEADS), method=method)
+    found = sma.solve(sma.Problem(twice, both, width=4.0, temperature=1e-8, layers=HEADS), method=method)
     assert found.gradient_norm <= 1e-8
-    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, temperature / 2), tolerance)
+    assert_same(found, reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-8), 1e-6)
 
 
 @pytest.mark.parametrize("method", ["dense", "products"])

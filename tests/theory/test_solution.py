@@ -92,21 +92,6 @@ def test_scores_of_every_solution_of_a_batch(sweep):
         sweep.head_scores(definition="all")
 
 
-def test_batches_are_written_too(tmp_path, sweep, batch):
-    for number, found in enumerate((sweep, batch)):
-        read = sma.Solution.load(found.save(tmp_path / f"{number}.nc"))
-        same(read, found)
-        np.testing.assert_array_equal(read[1].kernel(), found[1].kernel())
-    assert sweep.to_xarray().action.dims == ("batch_1", "batch_2")
-
-
-def same(read, found):
-    assert jax.tree.structure(read) == jax.tree.structure(found)
-    for one, other in zip(jax.tree.leaves(read), jax.tree.leaves(found), strict=True):
-        assert one.dtype == other.dtype
-        np.testing.assert_array_equal(one, other)
-
-
 def test_another_record_is_not_taken_for_a_solution(tmp_path, sweep):
     with pytest.raises(FileNotFoundError, match="no recorded result"):
         sma.Solution.load(tmp_path / "none.nc")
