@@ -1,7 +1,7 @@
 """Tests that every recorded experiment passes. A file imports them, and gives `make` and `WRONG`.
 
 `make(folder, **changes)` is the experiment at tiny size, in a folder with all that it needs;
-`WRONG` are changes that are refused.
+`WRONG` are changes that are refused. The test of an interruption is for parts that use earlier ones.
 """
 
 import shutil
@@ -12,6 +12,12 @@ import pytest
 from attention_book import results
 from attention_book.experiments import experiment_of
 from attention_book.experiments.experiment import _Kept
+
+__all__ = [
+    "test_a_recheck_agrees_and_finds_other_numbers",
+    "test_it_is_done_once_and_known_by_its_record",
+    "test_wrong_parameters_are_refused",
+]
 
 
 def numbers(path):

@@ -90,8 +90,3 @@ def test_student_asks_for_more_than_two_errors_of_few_splits():
         apart = Difference(mean, 1.0, np.full(5, mean))
         assert apart.clear and apart.sure == sure and apart.half == pytest.approx(2.776, abs=1e-3)
     assert not Difference(9.0, 1.0, np.array([9.0])).sure
-
-
-def test_nothing_recorded_says_what_to_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"make reproduce RUNS=workflow/sentences.yaml"):
-        recorded_splits(tmp_path)

@@ -13,6 +13,7 @@ from attention_book import experiments, results
 from attention_book.experiments.encoded_selection import diagonal
 
 from .shared import *  # noqa: F403
+from .shared import test_an_interrupted_run_goes_on_and_ends_the_same  # noqa: F401
 
 EXPERIMENT, HEATS = "EncodedSelection", [0.1, 1.0]
 SETTINGS = dict(seed=0, task="made", split=[50, 40], layers=[0, 1], examples=30, validation_examples=20, directions=6)

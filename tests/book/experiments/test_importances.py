@@ -131,11 +131,6 @@ def test_networks_of_one_seed_are_one_unit(tmp_path):
     assert each.shape == (3,) and each[2] == pytest.approx(np.mean(single))
 
 
-def test_missing_records_are_said(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no recorded pruning. Run `make reproduce`"):
-        importances.recorded_heads(tmp_path)
-
-
 def test_pooled_intervals_are_those_of_scipy():
     values = np.array([0.1, 0.4, np.nan, -0.2, 0.3])
     found = importances.pooled(values)

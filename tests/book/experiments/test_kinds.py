@@ -1,13 +1,11 @@
 """Networks with skips through training, theory and pruning; records of plain heads keep their names."""
 
-import jax
 import numpy as np
 import pytest
 
 import statmech_attention as sma
 from attention_book import experiments, results
 from attention_book.experiments import reading
-from attention_book.measures import centred_alignment
 from attention_book.training import load_network
 from statmech_attention.layers import SkipHeads
 
@@ -39,29 +37,6 @@ def test_records_say_their_kind(folder, small):
         reading.recorded_theories(folder)
     assert small("Theory", folder, **NETWORK, **THEORY).reason == ""
     assert small("Theory", folder, **(NETWORK | {"kind": "heads"}), **THEORY).reason == "not there"
-
-
-def test_the_theory_is_that_of_solver_and_predictor(folder, suite):
-    network = load_network(folder / "network-2x2-skip-seed1.nc")
-    found = results.load(folder / "theory-2x2-skip-seed1.nc")
-    assert network.layers == SKIPS and found.sizes["path"] == 9
-    key = jax.random.fold_in(jax.random.key(1), 0)
-    train_key, _, test_key, _ = jax.random.split(key, 4)
-    train, test = suite.train(train_key, 30), suite.test(test_key, 40, "new")
-    xi, seen = (
-        sma.attentioned_inputs(one.inputs, network.attention, readout="mean", layers=network.layers)
-        for one in (train, test)
-    )
-    temperature = found["best_temperature"].sel(draw=0, width=20).item()
-    one = found.sel(draw=0, width=20)
-    solution = sma.solve(sma.Problem(xi, train.labels, width=20, temperature=temperature))
-    np.testing.assert_allclose(one["action"].sel(temperature=temperature), solution.action, rtol=1e-8)
-    np.testing.assert_allclose(one["order_parameter"], solution.order_parameter, atol=1e-6)
-    wanted = sma.accuracy(solution.predict(seen).mean, test.labels)
-    assert one["accuracy"].sel(temperature=temperature, test_set="new").item() == pytest.approx(
-        float(wanted), abs=1e-12
-    )
-    np.testing.assert_allclose(one["alignment"], centred_alignment(solution.kernel(), train.labels), rtol=1e-5)
 
 
 def test_the_pruning_is_that_of_smaller_networks(folder, suite):

@@ -9,6 +9,7 @@ from attention_book.temperatures import LIMIT, RESCALED, THEORY, compare
 from statmech_attention.tasks import HiddenMarkovTrial
 
 from .shared import *  # noqa: F403
+from .shared import test_an_interrupted_run_goes_on_and_ends_the_same  # noqa: F401
 
 EXPERIMENT = "LearningCurve"
 SETTINGS = dict(

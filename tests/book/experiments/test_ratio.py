@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import results
 
 from .conftest import network_in
 from .shared import *  # noqa: F403
@@ -37,7 +36,6 @@ def test_every_number_is_that_of_the_solver(recorded, found, make):
 def test_a_networks_sequences_are_those_of_its_attention(tmp_path, make):
     network = network_in(tmp_path, (2, 2))
     experiment = make(tmp_path, network="2x2-seed0")
-    found = results.load(experiment.run(progress=False))
-    assert found["outcome"].values.max() == 0 and results.record(experiment.path)["inputs"]["network"]
     draw = experiment.draw(0)
+    assert list(experiment.sources) == ["network"]
     assert draw.train.inputs.layers == network.layers and len(draw.tests) == 1 and len(draw.train.labels) == 12

@@ -17,7 +17,6 @@ from .shared import *  # noqa: F403
 THEORY = dict(layers=1, heads=2, draws=2, examples=30, test_examples=40, widths=(50, 10), temperatures=(0.5, 0.05))
 SETTINGS = dict(layers=1, heads=2, sampler="posterior", number=1, widths=(50, 10), chains=2, warmup=60, draws=60)
 SETTINGS |= dict(thinning=1)
-WEIGHTS = {**SETTINGS, "sampler": "weights", "widths": (10,), "warmup": 60, "draws": 20}
 WRONG = [
     {"sampler": "gibbs"},
     {"widths": (10.5,)},
@@ -58,24 +57,20 @@ def test_sequences_are_those_of_the_theorys_draw(recorded, make, suite):
         np.testing.assert_array_equal(one.labels, sample.labels)
 
 
-@pytest.mark.parametrize("sampler", ["posterior", "weights"])
-def test_the_record_sums_up_the_draws_at_the_theorys_temperature(recorded, make, sampler):
-    settings = {"posterior": SETTINGS, "weights": WEIGHTS}[sampler]
-    draw = {"posterior": sampling.posterior, "weights": sampling.weights_posterior}[sampler]
-    experiment = make(recorded.parent, **settings)
-    found, drawn = results.load(experiment.run(progress=False)), experiment.draw(1)
+def test_the_record_sums_up_the_draws_at_the_theorys_temperature(recorded, found, make):
+    drawn = make(recorded.parent).draw(1)
     (xi, labels), tests = drawn.train, drawn.tests.values()
     test = sma.AttentionedInputs(jnp.concatenate([seen.inputs.values for seen in tests]), (2,))
     test_labels = np.stack([seen.labels for seen in tests])
-    assert experiment.path.name == f"{sampler}-1x2-seed0.nc"
+    assert recorded.name == "posterior-1x2-seed0.nc"
     theory = results.load(recorded.with_name("theory-1x2-seed0.nc"))
-    assert found["width"].values.tolist() == sorted(settings["widths"])
+    assert found["width"].values.tolist() == [10, 50]
     one = found.sel(width=10)
     assert one["temperature"] == theory["best_temperature"].sel(draw=1, width=10)
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), 1), 10)
-    chains = sma.Chains(draws=settings["draws"], count=settings["chains"], warmup=settings["warmup"], warn=False)
+    chains = sma.Chains(draws=60, count=2, warmup=60, warn=False)
     problem = sma.Problem(xi, labels, width=10, temperature=float(one["temperature"]))
-    wanted = draw(problem, key=key, test=test, chains=chains)
+    wanted = sampling.posterior(problem, key=key, test=test, chains=chains)
     np.testing.assert_allclose(one["steps"], wanted["steps"])
     np.testing.assert_allclose(
         one["order_parameter"], wanted["order_parameter"].mean(("chain", "draw")), rtol=1e-5, atol=1e-7

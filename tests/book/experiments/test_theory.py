@@ -9,6 +9,7 @@ from attention_book.measures import centred_alignment
 
 from .conftest import network_in, random_network
 from .shared import *  # noqa: F403
+from .shared import test_an_interrupted_run_goes_on_and_ends_the_same  # noqa: F401
 
 EXPERIMENT = "Theory"
 SETTINGS = dict(layers=2, heads=2, draws=2, examples=30, test_examples=40)
