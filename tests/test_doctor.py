@@ -4,16 +4,6 @@ import doctor
 import pytest
 
 
-def test_what_is_there_is_printed_and_all_is_well(monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv("STATMECH_ATTENTION_DATA", str(tmp_path))
-    monkeypatch.setattr(doctor, "FACTORISATIONS", "")
-    assert doctor.main() == 0
-    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert said["images"] == "of mnist, fashion_mnist what comes with the book"
-    assert "numbers are float64" in said["devices"]
-    assert "jax 0." in said["packages"] and "None" not in said["packages"]
-
-
 @pytest.mark.parametrize(
     ("code", "threads", "patience", "wanted"),
     [

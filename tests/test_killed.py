@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part
 from statmech_attention.files import load_state, save_state
 
@@ -147,19 +146,3 @@ def test_a_folder_that_cannot_be_written_to_is_named_and_stays_empty(context, ta
         assert not [file for file in Path(folder).rglob("*") if file.suffix in (".nc", *UNDER_WAY)]
         if target is without_room:  # and it goes on once there is room
             assert Steps(folder=Path(folder)).run(progress=False).is_file()
-
-
-def forgetful(folder: Path) -> None:
-    """Does not come to the same end where it was begun before."""
-    begun = (folder / "begun").exists()
-    (folder / "begun").touch()
-    numbers = np.random.default_rng(int(begun)).random(3)
-    for _ in range(5):
-        results.save(xr.Dataset({"a": ("x", numbers)}), folder / "end.nc", parameters={})
-
-
-@pytest.mark.parametrize(("work", "outcome"), [(steps, "same end"), (forgetful, "another end")])
-def test_random_kills_are_counted_with_how_they_end(killed, tmp_path, monkeypatch, work, outcome):
-    monkeypatch.setitem(killed.TASKS, "work", killed.Task(work, killed._parts))
-    rows = list(killed.series("work", 2, tmp_path))
-    assert len(rows) == 2 and {row["outcome"] for row in rows} == {outcome}

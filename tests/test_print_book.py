@@ -61,9 +61,3 @@ def test_the_pdf_is_printed_and_linked_once(html):
     assert "as a PDF" not in print_book.together(html, NAMES).get_text()
     assert first.count('href="../book.pdf"') == 1 and (html / "book" / "../book.pdf").is_file()
     assert sorted(one.name for one in html.iterdir()) == ["_images", "_static", "book", "book.pdf", "index.html"]
-
-
-def test_without_a_book_the_reason_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["print_book", "--html", str(tmp_path)])
-    assert print_book.main() == 0
-    assert capsys.readouterr().out == "print_book: skipped, the book is not built: make book\n"

@@ -114,20 +114,6 @@ def test_many_heads_are_renumbered_at_random():
     assert -0.2 < found.null_low < 0 < found.null_high < 0.2
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: block_share(np.eye(3), layers=(2, 2)), r"order_parameter: wanted shape \(4, 4\)"),
-        (lambda: agreement(np.eye(4), np.eye(3), layers=(2, 2)), "other: wanted shape"),
-        (lambda: agreement(np.eye(4), np.eye(4), layers=(2, 2), compared="sizes"), "compared: wanted one of ranks"),
-    ],
-)
-def test_what_does_not_fit_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-    assert math.isnan(agreement(np.eye(4), np.ones((4, 4)), layers=(2, 2)).value)
-
-
 def test_the_value_alone_is_the_same_value():
     random = np.random.default_rng(4)
     one, two = symmetric(random, 6), symmetric(random, 6)

@@ -62,10 +62,6 @@ def test_what_another_process_writes_stays(tmp_path, writer):
     assert names(tmp_path) == ["one[1].nc", "one[1].nc.*.part"]
 
 
-def test_parts_are_left_out_of_version_control():
-    assert "*.part" in (SOURCE.parent / ".gitignore").read_text().splitlines()
-
-
 def test_an_error_leaves_what_was_there(tmp_path):
     write(tmp_path / "one", "old")
     with pytest.raises(KeyError), replacing(tmp_path / "one") as temporary:

@@ -91,25 +91,6 @@ def test_one_record_is_a_sentence(recorded):
     assert "Nothing is recorded" in pages.made().data
 
 
-def test_several_records_are_summed_up(recorded):
-    one = recorded("a/weights-2x4-skip-seed0.nc", written="2026-11-22T08:00:00Z", wall_seconds=7200, jax="0.12.0")
-    other = recorded("a/exponents-seed1-beta0-3.nc", written="2026-11-21T08:00:00Z", wall_seconds=36)
-    said = pages.made(one, other).data
-    summary = (
-        "2 records, made 2026-11-21 to 2026-11-22 by statmech_attention 0.1.0 with JAX 0.9.2 and 0.12.0 on cpu x 1, "
-        "in 2.0 h altogether."
-    )
-    assert said.splitlines()[0] == summary
-    assert (
-        "- exponents, seed 1, beta 0-3: 2026-11-21, JAX 0.9.2, cpu x 1, 36 s\n- weights 2x4, skip, seed 0: 2026-11-22"
-        in said
-    )
-    silent = recorded("b/weights-2x4-skip-seed0.nc", written="2026-11-21T09:00:00Z")
-    said = pages.made(one, other, silent).data
-    assert "in 2.0 h altogether, not counting 1 whose time was not kept." in said
-    assert "seed 0 (`a`)" in said and "seed 0 (`b`)" in said
-
-
 def test_a_row_of_the_readme_is_one_line_and_shown_to_nobody(monkeypatch):
     import IPython.display
 

@@ -108,13 +108,6 @@ def test_what_does_not_fit_is_refused(arguments, message):
         pruning.ordering(*arguments[:2], layers=arguments[2])
 
 
-def test_it_says_value_and_p():
-    one = pruning.Ordering(0.5312, 0.0021, (-0.2, 0.2), np.array([0.5312]))
-    assert (one.in_words, one.in_table) == ("+0.53, p = 0.002", "+0.53 (0.002)")
-    none = one._replace(value=-0.1, p=5e-5)
-    assert (none.in_words, none.in_table) == ("-0.10, p < 0.001", "-0.10 (<0.001)")
-
-
 def test_rank_correlation_is_spearmans_with_scipys_interval():
     rng = np.random.default_rng(1)
     scores = rng.normal(size=60)

@@ -58,12 +58,3 @@ def test_a_kernel_divides_into_skips_heads_and_the_rest(overlap):
     assert found[0] == pytest.approx(overlap[0, 0] * covariance[0, 0] / total)
     assert found[1] == pytest.approx(sum(overlap[i, j] * covariance[i, j] for i in through for j in through) / total)
     assert found.sum() == pytest.approx(1)
-
-
-def test_matrices_of_no_weights_have_no_shares(overlap):
-    takes = [lambda one, take=take: take(one, layers=HEADS) for take in (path_weights, layer_shares, head_shares)]
-    for take in takes:
-        with pytest.raises(ValueError, match="wanted a symmetric matrix"):
-            take(overlap + np.triu(overlap, 1))
-        with pytest.raises(ValueError, match="wanted a positive semi-definite matrix"):
-            take(-overlap)

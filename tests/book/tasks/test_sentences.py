@@ -62,19 +62,6 @@ def test_a_made_file_becomes_a_set(put):  # noqa: F811
     np.testing.assert_array_equal(found.labels([0, 1]), [1.0, -1.0])
 
 
-@pytest.mark.parametrize("name", ["trec", "reviews", "spam"])
-def test_altered_file_is_named_and_not_used(name, put):  # noqa: F811
-    path = put(name, b"something else", right=False)
-    with pytest.raises(ValueError, match=rf"{path.name}: truncated, altered.*make text"):
-        sentence_set(name)
-
-
-def test_missing_texts_are_said(monkeypatch):
-    monkeypatch.setitem(_installed.FILES, "spam", _installed.FILES["spam"]._replace(package="not_there_at_all"))
-    with pytest.raises(FileNotFoundError, match="spam: the package not_there_at_all is not installed.*make text"):
-        sentence_set("spam")
-
-
 def test_labels_of_several_classes_are_one_hot_less_their_mean():
     sentences = made(3, 4, 5)
     labels = sentences.labels(np.arange(12))

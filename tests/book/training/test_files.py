@@ -9,7 +9,7 @@ import statmech_attention as sma
 from attention_book import results
 from attention_book.training import load_network, save_network, trained_network
 from attention_book.training.path_form import initial
-from statmech_attention.layers import Linear, SkipHeads
+from statmech_attention.layers import Heads, Linear, SkipHeads
 
 from .conftest import parameters_of, relative
 
@@ -43,15 +43,8 @@ def test_biases_are_stored(tmp_path):
     assert loaded.bias == network.bias != 0
 
 
-def test_stored_networks_of_unequal_layers(tmp_path):
-    network = trained_network(parameters_of((3, 1, 2)))
-    loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert loaded.layers == (3, 1, 2) and [len(u) for u in loaded.order_parameters[:-1]] == [6, 2, 2]
-    np.testing.assert_array_equal(loaded.vectors, network.vectors)
-
-
-def test_stored_networks_with_skips_and_linear_blocks(task, tmp_path):
-    heads = (2, SkipHeads(3), Linear())
+def test_stored_networks_with_narrow_heads_skips_and_linear_blocks(task, tmp_path):
+    heads = (Heads(2, values=3), SkipHeads(3), Linear())
     parameters = parameters_of(heads)
     network = trained_network(parameters, layers=heads)
     loaded = load_network(save_network(network, tmp_path / "network.nc", parameters={}))
@@ -79,15 +72,6 @@ def test_a_kind_that_cannot_be_read_again_is_not_stored(tmp_path):
         match="layers: wanted numbers and layers of Heads, Linear, SkipHeads, Outputs to record, got .*Unknown",
     ):
         save_network(network, tmp_path / "network.nc", parameters={})
-
-
-def test_a_record_of_plain_heads_says_nothing_of_kinds(tmp_path):
-    network = trained_network(parameters_of((2, 3)))
-    dataset = results.load(save_network(network, tmp_path / "network.nc", parameters={}))
-    assert set(dataset.attrs) == {"width", "best_step", "layers"} and set(dataset.dims) == {
-        *("path", "feature", "dimension", "validation", "head_1", "head_2"),
-        *("other_path", "path_2", "other_path_2"),
-    }
 
 
 def test_the_first_networks_named_their_order_parameters_otherwise(tmp_path):
