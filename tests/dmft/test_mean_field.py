@@ -18,8 +18,6 @@ from .reference import random_network
 
 NETWORKS = [
     dict(features=1, sites=5, bits=1, beta=2.0, gamma=10.0, epsilon=0.2),
-    dict(features=2, sites=8, bits=2, beta=1.1, gamma=40.0, epsilon=0.02),
-    dict(features=3, sites=12, bits=2, beta=3.0, gamma=220.0, epsilon=0.02),
     dict(features=3, sites=12, bits=5, beta=1.7, gamma=90.0, epsilon=0.3),
     dict(features=5, sites=40, bits=3, beta=0.8, gamma=30.0, epsilon=0.0),
 ]
@@ -165,11 +163,8 @@ GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
     "change, message",
     [
         (dict(beta=-0.1), "beta: wanted numbers of at least 0, got -0.1"),
-        (dict(beta=np.array([1.0, np.nan])), "beta: wanted finite numbers"),
-        (dict(gamma=-1.0), "gamma: wanted numbers of at least 0"),
         (dict(gamma=np.inf), "gamma: wanted finite numbers"),
         (dict(epsilon=1.5), r"epsilon: wanted numbers in \[0, 1\], got 1.5"),
-        (dict(epsilon=-0.5), r"epsilon: wanted numbers in \[0, 1\], got -0.5"),
         (dict(beta=np.ones(3), gamma=np.ones(2)), r"wanted shapes that broadcast, got beta \(3,\), gamma \(2,\)"),
         (dict(beta=np.ones(3, np.float32)), "beta: wanted float64, got float32"),
     ],
@@ -183,17 +178,13 @@ def test_bad_parameters_are_refused(published, change, message):
     "call, message",
     [
         (lambda m, w: dmft.window_from_words(m, np.ones((5, 99))), "words: wanted at most 4 tokens"),
-        (lambda m, w: dmft.window_from_words(m, np.ones((1, 98))), "words: wanted the same number in words and"),
         (lambda m, w: dmft.window_from_words(m, np.full((1, 99), 2.0)), r"words: wanted bits \+1 and -1"),
         (
             lambda m, w: dmft.window_from_words(m, np.ones((1, 99)), slot=4),
             r"slot: wanted a whole number in 0..3, got 4",
         ),
         (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
-        (lambda m, w: dmft.window_from_attention(m, np.full((4, 3), np.nan), slot=0), "attention: wanted finite"),
-        (lambda m, w: dmft.trajectory(m, w, steps=0), "steps: wanted a whole number of at least 1, got 0"),
         (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted one of query"),
-        (lambda m, w: dmft.advance(m, w, steps=-1), "steps: wanted a whole number of at least 0, got -1"),
         (
             lambda m, w: dmft.step(m.at(beta=np.ones(3)), dmft.initial_window(m.at(beta=np.ones(2)))),
             r"window: wanted arrays of shape \(3, 4, 3\), as the model has, got \(2, 4, 3\)",

@@ -138,20 +138,6 @@ def test_the_same_key_gives_the_same_tokens():
     assert not np.array_equal(one, new)
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        (dict(steps=0), "steps: wanted a whole number of at least 1, got 0"),
-        (dict(replicas=0), "replicas: wanted a whole number of at least 1, got 0"),
-        (dict(keep="tokens"), "keep: wanted one of query"),
-    ],
-)
-def test_bad_numbers_are_refused(change, message):
-    model = model_of(random_network(36))
-    with pytest.raises(ValueError, match=message):
-        dmft.simulate(**{"model": model, "key": jax.random.key(0), "steps": 3, **change})
-
-
 def test_a_batch_is_refused():
     model = model_of(random_network(36)).at(beta=np.ones(2))
     with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):

@@ -21,17 +21,6 @@ from statmech_attention import pruning
 from .networks import CHAIN, EXAMPLES, chain_network, contributions_of, network_of, right_answers, silenced
 
 
-def test_drops_are_those_of_networks_that_are_run():
-    heads = (2, 3)
-    parameters, inputs, labels = network_of(heads)
-    whole = right_answers(parameters, inputs, labels, [])
-    drops = head_drops(contributions_of(parameters, inputs), labels, layers=heads)
-    for head in range(sum(heads)):
-        change = whole - right_answers(parameters, inputs, labels, [head])
-        assert drops.mean[head] == pytest.approx(change.mean(), abs=1e-12)
-        assert drops.error[head] == pytest.approx(change.std(ddof=1) / np.sqrt(EXAMPLES), abs=1e-12)
-
-
 def test_without_its_only_head_a_layer_lets_nothing_through():
     drops = head_drops(np.array([[1.0], [1.0], [-1.0], [2.0]]), np.array([1.0, 1, 1, 1]), layers=(1, 1))
     np.testing.assert_allclose(drops.mean, [0.25, 0.25])
