@@ -60,25 +60,6 @@ def test_errors_fall_with_the_orders_they_should(errors):
     assert np.all(errors[:, :, 1] < 0.5 * errors[:, :, 0])
 
 
-def test_the_correction_of_all_order_parameters_agrees_with_importance_sampling():
-    """Two layers, unequal widths and variances: the terms that one head does not have."""
-    train, labels, test = problem.inputs(4)
-    widths, variances = (60, 90, 75), (0.8, 1.5, 0.7, 1.2)
-    numbers = {"width": widths, "temperature": problem.TEMPERATURE, "variance": variances}
-    saddle = sma.solve(sma.Problem(train, labels, layers=(2, 2), **numbers))
-    better = sampling.corrected(saddle, test)
-    exact = sampling.importance(saddle.problem, test=test, key=jax.random.key(3), points=4096)
-    gap = np.abs(np.asarray(saddle.order_parameter) - exact.order_parameter.mean).max()
-    # What is left is of the next order: a factor of about the largest coupling, alpha, down.
-    left = np.abs(np.asarray(better.order_parameters[0]) - exact.order_parameter.mean)
-    assert np.all(left < 0.1 * gap + 4 * exact.order_parameter.error) and np.all(
-        exact.order_parameter.error < 0.1 * gap
-    )
-    gap = np.abs(np.asarray(saddle.predict(test).mean) - exact.output.mean).max()
-    left = np.abs(np.asarray(better.prediction.mean) - exact.output.mean)
-    assert np.all(left < 0.1 * gap + 4 * exact.output.error) and np.all(exact.output.error < 0.1 * gap)
-
-
 @pytest.mark.parametrize("width", [1, 20])
 def test_without_labels_worth_the_name_the_order_parameter_needs_no_correction(width):
     """At a temperature far above the labels the posterior is the prior, whose mean is the Gaussian-process limit."""
@@ -123,9 +104,9 @@ def test_the_evidence_chooses_the_temperature_of_the_noise():
         assert (one.laplace, one.theory) == pytest.approx((wanted, wanted), abs=1e-3)
 
 
-@pytest.mark.parametrize("width", [2, 4, 16])
+@pytest.mark.parametrize("width", [2, 16])
 def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(width):
-    """Fewer columns than paths, as many, more: a chi of few degrees of freedom has tails that no Gaussian has."""
+    """Fewer columns than paths, and more: a chi of few degrees of freedom has tails that no Gaussian has."""
     train, labels, _ = problem.inputs(4)
     narrow = sma.Problem(train, labels, layers=(2, 2), width=width, temperature=problem.TEMPERATURE)
     found = sampling.importance(narrow, key=jax.random.key(8), points=512, warn=False)

@@ -1,4 +1,4 @@
-"""The three samplers against each other and against the posterior on a grid; files, diagnostics, bad input.
+"""The samplers against each other and against the posterior on a grid; files, diagnostics, bad input.
 
 Two means agree within four of their standard errors, found from effective sample sizes; every key is fixed.
 """
@@ -52,41 +52,25 @@ def drawn():
     return exact(2, 10)
 
 
-def assert_same_means(one, other, name):
-    """Assert agreement within four standard errors, each at most that of a hundred draws of the weights."""
-    first, second = sampling.estimate(one[name]), sampling.estimate(other[name])
-    error = np.hypot(first.error, second.error)
-    np.testing.assert_array_less(error, 0.1 * other[name].std(("chain", "draw")))
-    np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * error)
+def test_gibbs_sampling_has_the_same_posterior(drawn):
+    """Within four standard errors, each at most that of a hundred draws, and so has the variance of the output.
 
-
-def assert_same_variances(one, other):
-    """Variance of the output. The variance of a draw around its mean is a mean, too, with an error of its own."""
+    Other chains, and short of columns, are in `layers/test_sampling.py` and `test_tempered.py`.
+    """
+    other = gibbs(2, 10)
+    for name in ("order_parameter", "output"):
+        first, second = sampling.estimate(drawn[name]), sampling.estimate(other[name])
+        error = np.hypot(first.error, second.error)
+        np.testing.assert_array_less(error, 0.1 * other[name].std(("chain", "draw")))
+        np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * error)
     estimates = []
-    for draws in (one, other):
+    for draws in (drawn, other):
+        # The variance of a draw around its mean is a mean, too, with an error of its own.
         around = (draws["output"] - draws["output"].mean(("chain", "draw"))) ** 2
         estimates.append(sampling.estimate(around + draws["output_variance"] if "output_variance" in draws else around))
         np.testing.assert_allclose(sampling.prediction(draws).variance, estimates[-1].mean, rtol=1e-12)
     first, second = estimates
     np.testing.assert_array_less(np.abs(first.mean - second.mean), 4 * np.hypot(first.error, second.error))
-
-
-@pytest.mark.usefixtures("optimised")
-def test_nuts_on_all_weights_has_the_same_posterior(drawn):
-    weights = drawn_by(sampling.weights_posterior, 2, 10, 3, {"draws": 700, "warmup": 300})
-    for name in ("order_parameter", "order_parameter_2", "output"):
-        assert_same_means(drawn, weights, name)
-    assert_same_variances(drawn, weights)
-
-
-@pytest.mark.parametrize("width", [10, (1, 3)], ids=str)
-def test_gibbs_sampling_has_the_same_posterior(drawn, width):
-    """The second case is short of columns: one neuron cannot tell two paths apart."""
-    found = drawn if width == 10 else exact(2, width)
-    other = gibbs(2, width)
-    for name in ("order_parameter", "output"):
-        assert_same_means(found, other, name)
-    assert_same_variances(found, other)
 
 
 def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
@@ -100,17 +84,8 @@ def test_the_posterior_differs_from_prior_and_saddle_point(drawn):
 
 def test_one_head_agrees_with_a_grid():
     found = exact(1, 5)
-    logs = 0.5 * np.log(found["order_parameter_2"].values.ravel() / VARIANCES[2])
-    logs = np.stack(
-        [
-            0.5
-            * np.log(
-                found["order_parameter"].values.ravel() / found["order_parameter_2"].values.ravel() / VARIANCES[1]
-            ),
-            logs,
-        ],
-        axis=1,
-    )
+    lower, upper = (found[name].values.ravel() for name in ("order_parameter", "order_parameter_2"))
+    logs = 0.5 * np.log(np.stack([lower / upper / VARIANCES[1], upper / VARIANCES[2]], axis=1))
     overlap, mean, variance, _ = problem.on_a_grid(5, VARIANCES, logs.mean(axis=0), np.linalg.cholesky(np.cov(logs.T)))
     estimate = sampling.estimate(found["order_parameter"])
     assert abs(estimate.mean.item() - overlap) < 4 * estimate.error.item()

@@ -23,11 +23,7 @@ def second_moments(values, draws):
     return np.concatenate([values, (values[:, :, None] * values[:, None, :]).reshape(draws, -1)], axis=1)
 
 
-@pytest.mark.parametrize(
-    ("heads", "widths"),
-    [(HEADS, (2, 1, 2)), (HEADS, (3, 2, 1)), (HEADS, (6, 3, 2)), ((SkipHeads(1), 2), (4, 4, 3))],
-    ids=str,
-)
+@pytest.mark.parametrize(("heads", "widths"), [(HEADS, (3, 2, 1)), ((SkipHeads(1), 2), (4, 4, 3))], ids=str)
 def test_standard_normal_numbers_make_order_parameters_of_the_prior(heads, widths):
     layout, draws = Architecture.of(heads, widths, VARIANCES), 20_000
     factors = _bartlett.bartlett(layout)
