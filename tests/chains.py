@@ -87,7 +87,7 @@ def random_chain(seed, paths=8):
     return chain_of(layers, outputs, seed)
 
 
-# All kinds of layers are among these two, which every test sees.
+# All kinds of layers are among these two.
 ALWAYS = [
     chain_of([("heads", 2), ("narrow skip", 1), ("linear", 1)], None, 1),
     chain_of([("skip", 1), ("narrow heads", 2)], 2, 2),
@@ -98,12 +98,12 @@ ALWAYS = [
 SESSION = 0 if os.environ.get("CI") else random.randrange(10**6)
 
 
-def on_chains(count):
+def on_chains(count, always=ALWAYS):
     """Decorate a test of `chain`, on `count` random ones too; no smaller one is searched."""
 
     def decorated(test):
         test = hypothesis.given(chain=st.integers(SESSION, SESSION + 10**6).map(random_chain))(test)
-        for chain in ALWAYS:
+        for chain in always:
             test = hypothesis.example(chain=chain)(test)
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
         return hypothesis.seed(SESSION)(hypothesis.settings(max_examples=count, phases=phases)(test))

@@ -42,13 +42,16 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 # The files that take longest, begun first: else all workers would wait for one of these at the end.
 LONGEST = (
     "test_workflow",
-    "test_random_chains",
     "theory/test_solvable",
     "layers/test_sampling",
+    "test_random_chains",
     "theory/test_streams",
-    "book/experiments/test_encoded_heads",
-    "book/tasks/test_images",
     "test_book",
+    "test_nonsense",
+    "test_compiling",
+    "book/experiments/test_learned",
+    "book/experiments/test_encoded_heads",
+    "training/test_attention",
 )
 PLACES = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from chains import EXAMPLES, FEATURES, TEMPERATURE, on_chains
+from chains import ALWAYS, EXAMPLES, FEATURES, TEMPERATURE, on_chains
 from layers import brute_force
 
 import statmech_attention as sma
@@ -37,7 +37,7 @@ def random_point(chain):
     return factors, jnp.asarray(0.4 * np.random.default_rng(chain.seed).normal(size=factors.coordinates))
 
 
-@on_chains(4)
+@on_chains(2)
 def test_layers_paths_and_loops_give_the_same_network(chain):
     plain, weights, inputs, matrices = chain.network()
     for readout in ("last", "mean"):
@@ -52,12 +52,12 @@ def test_layers_paths_and_loops_give_the_same_network(chain):
     close(sma.model.weights_order_parameters(weights, layers=chain.heads), overlaps)
 
 
-@on_chains(4)
+@on_chains(2)
 def test_layers_are_read_as_they_were_written(chain):
     assert layers_from_json(layers_to_json(chain.heads)) == sma.layers.chain(chain.heads).spelled
 
 
-@on_chains(4)
+@on_chains(2)
 def test_coordinates_and_order_parameters_are_each_others_inverse(chain):
     factors, point = random_point(chain)
     overlaps = coordinates.order_parameters(point, factors)
@@ -66,7 +66,7 @@ def test_coordinates_and_order_parameters_are_each_others_inverse(chain):
     np.testing.assert_allclose(point_of(gp, factors), 0.0, atol=1e-12)
 
 
-@on_chains(2)
+@on_chains(1)
 def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiation(chain):
     (xi, labels, _), (factors, point) = chain.problem(), random_point(chain)
     overlaps = [np.asarray(one) for one in coordinates.order_parameters(point, factors)]
@@ -97,7 +97,7 @@ def test_action_and_its_derivatives_agree_with_loops_and_automatic_differentiati
     close(products, automatic, 1e-9)
 
 
-@on_chains(2)
+@on_chains(1)
 def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_action(chain):
     xi, labels, test = chain.problem()
     problem = sma.Problem(xi, labels, **chain.physics)
@@ -135,7 +135,7 @@ def test_the_saddle_point_is_the_lowest_point_and_has_the_symmetries_of_the_acti
     close(found.order_parameters, moved, 1e-6)
 
 
-@on_chains(2)
+@on_chains(1)
 def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory, chain):
     xi, labels, test = chain.problem()
     temperatures, factors = jnp.array([0.3, 0.8]), jnp.array([1.0, 0.7])
@@ -160,7 +160,7 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
             np.testing.assert_array_equal(one, other)
 
 
-@on_chains(1)
+@on_chains(1, ALWAYS[1:])
 def test_gradients_through_the_saddle_point_are_finite_differences(chain):
     xi, labels, test = chain.problem()
     method = ("products", "dense")[chain.seed % 2]
@@ -190,7 +190,7 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain):
     assert found == pytest.approx(float(wanted), rel=1e-6, abs=1e-7)
 
 
-@on_chains(4)
+@on_chains(2)
 def test_keeping_heads_before_or_after_they_attend_is_the_same(chain):
     _, _, inputs, matrices = chain.network()
     kept = chain.some_heads()
@@ -200,7 +200,7 @@ def test_keeping_heads_before_or_after_they_attend_is_the_same(chain):
     close(found.values, sma.attentioned_inputs(inputs, fewer, layers=found.layers).values)
 
 
-@on_chains(4)
+@on_chains(2)
 def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     _, weights, inputs, matrices = chain.network()
     hypothesis.assume(sum(chain.counts))

@@ -335,19 +335,7 @@ def test_in_a_copy_there_is_nothing_to_do(chain, plan, tmp_path):
     assert stale(plan, {**configuration, "folder": str(tmp_path)}) == {}
 
 
-def test_a_dry_run_says_what_and_why(chain):
+def test_two_of_them_at_the_same_results_are_refused(chain):
     folder, configuration, _, _ = chain
-    printed = snakemake(folder, {**configuration, "pruning": {"examples": 201, "test_examples": 200}}, "-n")
-    assert f"{NAMES[2]}: examples was 200" in printed and "2 of 3 results" in printed
-    assert not any(f"{name}:" in printed for name in NAMES[:2])
-
-
-def test_what_fails_is_said_and_spoils_nothing(chain):
-    folder, configuration, _, _ = chain
-    path = folder / "results" / f"{NAMES[2]}.nc"
-    before = path.read_bytes()
-    broken = {**configuration, "pruning": {"examples": 200, "test_examples": 200}, "nets": 1}
-    assert "unknown: nets" in snakemake(folder, broken, status=1)
     with lock(folder):
         assert "another snakemake" in snakemake(folder, configuration, status=1)
-    assert path.read_bytes() == before
