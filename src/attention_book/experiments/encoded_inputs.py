@@ -126,8 +126,12 @@ def encoded_task(
     directions: int,
     skips: bool = False,
     centred: bool = False,
+    entering: Encoder | None = None,
 ) -> EncodedTask:
-    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings."""
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings.
+
+    The tokens are those that enter the encoder `entering`, by default the one whose attention it is.
+    """
     pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
     sides = {name: side_by_side(layers) for name, layers in networks.items()}
     layers = {name: layers_on(words.encoder, each, skips) for name, each in sides.items()}
@@ -135,8 +139,11 @@ def encoded_task(
     def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
         parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
         order = []
-        for places, part in _encoded(words, rows):
+        others = () if entering is None else _encoded(words._replace(encoder=entering), rows)
+        for (places, part), other in itertools.zip_longest(_encoded(words, rows), others):
             pooled[places] = part.pooled
+            if other is not None:
+                part = part._replace(embeddings=other[1].embeddings)
             order.append(places)
             for name in networks:
                 parts[name].append(ready(name, seen_first(part, sides[name], layers[name])))

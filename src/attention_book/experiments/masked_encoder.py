@@ -7,7 +7,7 @@ trained further. Scores are those of the flat network on the attention of the en
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +29,7 @@ from attention_book.experiments.masked_heads import (
     taylor_in_encoder,
 )
 from attention_book.pruning import predictor_contributions, taylor_importance, whole_and_without_each
+from attention_book.tasks import Encoder
 from statmech_attention import Problem, checks, head_scores
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import removal_order
@@ -46,6 +47,7 @@ class MaskedEncoder(OnEncoder):
 
     `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$. `_kept` is of
     the heads left, `_again` with regression refitted to the embeddings of the masked encoder.
+    `theory_accuracy_mixed` is of this network's attention and the tokens that enter the other one.
     """
 
     split: Sequence[int] = parameter("training and test sentences of the split of `EncodedHeads`; the first are taken")
@@ -58,7 +60,7 @@ class MaskedEncoder(OnEncoder):
     batch: int = parameter("sentences per step", ge=1)
 
     name: ClassVar[str] = "masked"
-    revision: ClassVar[int] = 1  # 1: as first recorded
+    revision: ClassVar[int] = 2  # 2: the theory with the attention of one network and the tokens of the other
     stem: ClassVar[str] = "masked-{task}-seed{seed}"
 
     def check(self) -> None:
@@ -72,7 +74,7 @@ class MaskedEncoder(OnEncoder):
 
     @property
     def total(self) -> int:
-        return 3 * len(NETWORKS) + 1
+        return 4 * len(NETWORKS) + 1
 
     def make(self, state, progress):
         read = self.words()  # before any part, since numbers of heads are refused here
@@ -83,7 +85,9 @@ class MaskedEncoder(OnEncoder):
             scores = yield Part(f"{network}-scores", functools.partial(self._scores, read, classifier))
             drops = yield Part(f"{network}-drops", functools.partial(self._drops, read, classifier))
             curves = yield Part(f"{network}-curves", functools.partial(self._curves, read, classifier, scores["score"]))
-            found.append(xr.merge([scores, drops, curves]))
+            other = makers[TUNED if network == PROBE else PROBE]
+            mixed = yield Part(f"{network}-mixed", functools.partial(self._mixed, read, classifier, other))
+            found.append(xr.merge([scores, drops, curves, mixed]))
         losses = yield Part("losses", functools.partial(self._losses, tuning))
         return xr.concat(found, axis("network", NETWORKS)).merge(losses)
 
@@ -125,12 +129,7 @@ class MaskedEncoder(OnEncoder):
 
     def _scores(self, data: Words, classifier, step) -> xr.Dataset:
         own = classifier()
-        flat = {"flat": [range(own.encoder.depth)]}
-        encoded = encoded_task(data._replace(encoder=own.encoder), flat, self.examples, self.directions)
-        problem = EncodedProblem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
-        sweep = swept(problem, [float(self.width)], self.temperatures)[0]
-        best = int(jnp.argmax(sweep.log_evidence()))
-        overlap, heat = sweep.order_parameter[best], float(self.temperatures[best])
+        problem, overlap, heat = self._solved(data._replace(encoder=own.encoder))
         train, heads = problem.train, problem.train.layers
         contributions = predictor_contributions(Problem(train, problem.labels, temperature=heat), train, overlap)
         scores = {
@@ -149,6 +148,20 @@ class MaskedEncoder(OnEncoder):
             },
             {"criterion": list(SCORES)},
         )
+
+    def _mixed(self, data: Words, attending, entering, step) -> xr.Dataset:
+        solved = self._solved(data._replace(encoder=attending().encoder), entering().encoder)
+        step()
+        return xr.Dataset({"theory_accuracy_mixed": hits(*solved)[1].mean()})
+
+    def _solved(self, data: Words, entering: Encoder | None = None) -> tuple[EncodedProblem, Any, float]:
+        """The flat network's order parameter, at the temperature of the largest evidence."""
+        flat = {"flat": [range(data.encoder.depth)]}
+        encoded = encoded_task(data, flat, self.examples, self.directions, entering=entering)
+        problem = EncodedProblem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
+        sweep = swept(problem, [float(self.width)], self.temperatures)[0]
+        best = int(jnp.argmax(sweep.log_evidence()))
+        return problem, sweep.order_parameter[best], float(self.temperatures[best])
 
     def _drops(self, data: Words, classifier, step) -> xr.Dataset:
         labels = data.labels[self.examples :]
