@@ -132,6 +132,27 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     np.testing.assert_allclose(one["score"].sel(criterion="Taylor"), taylor, rtol=0.1)
 
 
+@pytest.mark.parametrize(("network", "other"), [("probe", "tuned"), ("tuned", "probe")])
+def test_mixed_theory_has_the_attention_of_one_encoder_and_the_tokens_of_the_other(
+    found, read, classifiers, network, other
+):
+    attention = tasks.encode(classifiers[network].encoder, read.tokens).attention
+    entering = tasks.encode(classifiers[other].encoder, read.tokens).embeddings
+    seen = np.concatenate([np.einsum("ehk,ekd->ehd", layer[..., 0], entering) for layer in attention], axis=1)
+    # Principal components over training sentences and paths, rounded to sixteenths as in the record.
+    seen = seen - seen[:30].mean(axis=(0, 1))
+    _, _, basis = np.linalg.svd(seen[:30].reshape(-1, 12), full_matrices=False)
+    values = seen @ basis[:6].T
+    values = np.round(16 * values / np.sqrt(np.mean(values[:30] ** 2))) / 16
+    solved = [
+        sma.solve(sma.Problem(values[:30], read.labels[:30], layers=(6,), width=10, temperature=heat))
+        for heat in (0.1, 1.0)
+    ]
+    best = max(solved, key=lambda solution: float(solution.log_evidence()))
+    accuracy = float(sma.accuracy(best.predict(values[30:]).mean, read.labels[30:]))
+    assert float(found["theory_accuracy_mixed"].sel(network=network)) == pytest.approx(accuracy, abs=1e-9)
+
+
 def test_fine_tuning_trains_all_weights_and_is_the_same_again(read, classifiers, found):
     learned = read._replace(tokens=read.tokens[np.arange(30)], labels=read.labels[:30])
     again = fine_tuned(learned, seed=0, epochs=2, rate=1e-2, batch=8)
