@@ -8,6 +8,7 @@ from scipy.stats import t as student
 
 from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
+from attention_book.measures import half_interval
 from attention_book.notebooks.tables import signed, table, with_error
 from attention_book.pruning.random_orders import unit_ranks
 from statmech_attention.plotting.style import MUTED
@@ -195,6 +196,30 @@ class Masked:
     def mean_of(self, network: str, name: str) -> float:
         return float(np.mean([float(one[name].sel(network=network).mean()) for one in self.found.values()]))
 
+    def mixed(self) -> dict[tuple[str, str], np.ndarray]:
+        """Accuracies of the theory in percent, one per task, by the attention's encoder and the tokens'."""
+        found = {}
+        for network, other in (("probe", "tuned"), ("tuned", "probe")):
+            for tokens, name in ((network, "theory_accuracy"), (other, "theory_accuracy_mixed")):
+                each = [100 * one[name].sel(network=network).mean() for one in self.found.values()]
+                found[network, tokens] = np.array(each, float)
+        return found
+
+    def mixed_table(self):
+        """Accuracies of the theory with attention and tokens of either encoder, means over tasks."""
+        found, names = self.mixed(), {"probe": "original", "tuned": "fine-tuned"}
+        lines = [
+            [f"{said} attention", *(f"{found[network, tokens].mean():.1f}" for tokens in names)]
+            for network, said in names.items()
+        ]
+        return table(["", *(f"{said} tokens" for said in names.values())], lines)
+
+    def gains(self) -> dict[str, np.ndarray]:
+        """Points, one per task, that attention or tokens of the fine-tuned encoder add to the original one."""
+        found = self.mixed()
+        whole = found["probe", "probe"]
+        return {"attention": found["tuned", "probe"] - whole, "tokens": found["probe", "tuned"] - whole}
+
     def alike(self) -> float:
         """Rank correlation of the falls of the margin in both encoders."""
         return self.compared(self.fall["probe", "margin"], self.fall["tuned", "margin"])[0]
@@ -210,8 +235,17 @@ class Masked:
         facts |= dict(training=float(np.mean(training)), loss=self.mean_of("tuned", "loss"), alike=self.alike())
         falls = self.fall["probe", "accuracy"]
         facts |= dict(moved=100 * float(np.abs(falls).mean()), most=100 * float(falls.max()), drops=falls.size)
-        for network in NETWORKS:
-            facts[f"theory_{network}"] = 100 * self.mean_of(network, "theory_accuracy")
+        gains, mixed = self.gains(), self.mixed()
+        for part, points in gains.items():
+            facts[f"gain_{part}"] = with_error(points.mean(), half_interval(points), sign=True)
+        facts |= {f"mixed_{network}_{tokens}": float(values.mean()) for (network, tokens), values in mixed.items()}
+        facts["mixed_spam"] = float(mixed["probe", "probe"][[*self.found].index("spam")])
+        facts["gain_least"] = float(np.sort(gains["attention"])[1])
+        own = "Taylor in the encoder"
+        for name, key in {"both": ("probe", "both"), "own": ("probe", own), "own_tuned": ("tuned", own)}.items():
+            value, _, p, *_ = self.cost[*key, "accuracy"]
+            facts[f"{name}_accuracy"] = f"{signed(value, 2)} ($p$ {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+        facts["own_tuned_verdict"] = "holds" if self.cost["tuned", own, "accuracy"][2] < 0.05 else "fails"
         for order in ("both", "random", "Taylor in the encoder"):
             facts[f"few_a_{order.replace(' ', '_')}"] = self.few("a", order)
         for name, of in self.ORDERS.items():
@@ -222,29 +256,38 @@ class Masked:
     def assert_as_written(self) -> None:
         value, others = {key: one[0] for key, one in self.cost.items()}, [score for score in SCORES if score != "both"]
         assert set(self.found) == set(reading.NAMES) - {"made"}
-        for outcome in ("margin", "log loss"):
-            assert self.cost["probe", "both", outcome][2] < 0.01 and 0 < value["probe", "both", outcome] < 0.35
-        assert abs(value["probe", "both", "accuracy"]) < 0.05 and self.cost["probe", "both", "accuracy"][2] > 0.1
-        assert sorted(np.array(self.cost["probe", "both", "margin"][4]) > 0.25) == [False, False, True, True]
-        assert all(self.cost["probe", score, outcome][2] > 0.01 for score in others for outcome in OUTCOMES)
+        for outcome in OUTCOMES:
+            assert self.cost["probe", "both", outcome][2] < 0.05 and 0 < value["probe", "both", outcome] < 0.35
+        assert all(self.cost["probe", score, outcome][2] > 0.05 for score in others for outcome in OUTCOMES)
         encoder = self.size["probe", "Taylor in the encoder"]
         assert encoder[0] > 0.4 and encoder[2] < 0.001
         for score in others:
             assert value["tuned", score, "margin"] > 0.4 and value["tuned", score, "log loss"] < -0.1
             if score != "Taylor in the encoder":
                 assert value["tuned", score, "margin"] > 2 * self.inside["tuned", score][0] - 0.05
-        assert max(value["tuned", score, "accuracy"] for score in SCORES) < 0.15
+        assert max(value["tuned", score, "accuracy"] for score in others) < 0.2
+        assert value["tuned", "both", "accuracy"] > 0 and self.cost["tuned", "both", "accuracy"][2] < 0.01
         assert abs(value["tuned", "both", "margin"]) < 0.1 and self.alike() < 0.25
-        assert all(self.repeated(network, "accuracy") < 0.25 for network in NETWORKS)
+        assert all(self.repeated(network, "accuracy") < 0.35 for network in NETWORKS)
         for case in "ac":
             both, random = self.few(case, "both"), self.few(case, "random")
             assert self.few(case, "Taylor in the encoder") > max(both, random) and abs(both - random) < 3
         quantile = student.ppf(0.975, len(self.found) - 1)
-        assert all(abs(mean) < quantile * error for of in self.ORDERS.values() for mean, error in self.over_random(*of))
+        beyond = [
+            (name, size)
+            for name, of in self.ORDERS.items()
+            for size, (mean, error) in zip(self.asked["kept"], self.over_random(*of), strict=True)
+            if abs(mean) > quantile * error
+        ]
+        assert beyond == [("gradient_c", 18)]
         ahead = self.curve("c", "Taylor in the encoder") - self.curve("c", "random")
         assert all(part.mean(axis=0).min() > 0 for part in self.by_task(ahead))
         assert self.mean_of("tuned", "theory_accuracy") > self.mean_of("probe", "theory_accuracy") + 0.05
         assert abs(self.mean_of("tuned", "theory_accuracy") - self.mean_of("tuned", "accuracy")) < 0.03
+        mixed, gains = self.mixed(), self.gains()
+        assert all(abs(mixed["tuned", "probe"] - mixed["tuned", "tuned"]) < 1)
+        assert all(one.mean() < half_interval(one) for one in gains.values())
+        assert np.sort(gains["attention"])[0] < 1 < 5 < np.sort(gains["attention"])[1]
 
 
 def _marked(one) -> str:
