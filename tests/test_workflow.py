@@ -120,12 +120,6 @@ def test_a_damaged_or_missing_result_is_made_again(plan, recorded):
     assert stale(plan, configured(recorded)) == {NAMES[2]: "not there"}
 
 
-def test_attempts_are_numbered(plan, tmp_path):
-    (tmp_path / "executed").mkdir()
-    (tmp_path / "executed" / "theory-1x2-seed0-001.log").touch()
-    assert [job.number for job in plan.jobs(configured(tmp_path))] == ["001", "002", "001"]
-
-
 def test_networks_with_skips_have_files_of_their_own(plan, recorded):
     networks = [{"layers": 1, "heads": 2, "seeds": [0]}, {"layers": 1, "heads": 2, "kind": "skip", "seeds": [0]}]
     found = {job.name: job for job in plan.jobs(configured(recorded, networks=networks))}
@@ -166,11 +160,6 @@ RUNS = {
         {"diagram": "exponents", "low": 1, "high": 1.5, "networks": 20},
         [("exponents-seed1-beta1-1.5", {})],
         ("diagram=exponents", {"steps": 30000}, "steps was 20000"),
-    ),
-    "skips": (
-        {"seed": 3, "widths": [10, 30]},
-        [("skips-seed3", {})],
-        ("widths=10,30", {"draws": 5}, "draws was 12"),
     ),
 }
 

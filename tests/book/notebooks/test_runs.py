@@ -2,7 +2,6 @@
 
 import errno
 import json
-import math
 import os
 import re
 import sys
@@ -97,7 +96,6 @@ def test_parameters_are_read_without_running_them(tmp_path):
     [
         ("-p widht=3", "widht: no such parameter. It takes width, temperature"),
         ("-p width=3.5", "width: wanted int in [1, 1000000], got '3.5'"),
-        ("-p width=true", "width: wanted int in [1, 1000000], got 'true'"),
         ("-p width=0", "width: wanted int in [1, 1000000], got '0'"),
         ("-p temperature=-1e-3", "temperature: wanted float in (0, inf), got '-1e-3'"),
         ("-p temperature=nan", "temperature: wanted float in (0, inf), got 'nan'"),
@@ -105,7 +103,6 @@ def test_parameters_are_read_without_running_them(tmp_path):
         ("-p centred=2", "centred: wanted bool, got '2'"),
         ("-p readout=middle", "readout: wanted str in {first, last, mean}, got 'middle'"),
         ("-p widths=10,0", "widths: wanted int in [1, inf), got '0'"),
-        ("-p widths=[10,2.5]", "widths: wanted int in [1, inf), got '2.5'"),
         ("-p widths=", "widths: wanted int in [1, inf), got ''"),
         ("-p widths=[]", "widths: wanted at least one entry"),
         ("-p width=3 -p width=4", "width: given twice"),
@@ -178,7 +175,6 @@ def test_values_from_python(tmp_path):
         ("word: str = 'a'", "word: {ge: 1}", "word: the default does not fit"),
         ("word: str = 'no'", "word: [yes, no]", "word: the default does not fit"),  # YAML's truth values
         ("width: int = 2 * 3", "", "width: wanted a literal"),
-        ("import os", "", "wanted 1 different lines"),
         ("width = 1\nwidth = 2", "", "wanted 2 different lines"),
         ("width: dict = {}", "", "wanted int, float, bool, str or a list"),
         ("width = = 1", "", "syntax error in line 1"),
@@ -190,16 +186,6 @@ def test_a_bad_parameters_cell_names_the_file_and_the_fault(tmp_path, source, al
 
     with pytest.raises(runs.Refused, match=f"small.md: parameters cell.*{re.escape(message)}"):
         runs.parameters_of(write(tmp_path, parameters=source, allowed=f"  {allowed}\n" if allowed else ""))
-
-
-def test_a_number_may_be_infinite_where_the_notebook_says_so(tmp_path):
-    from attention_book.notebooks import runs
-
-    allowed = "  width: {gt: 0, allow_inf_nan: true}\n"
-    width = runs.parameters_of(write(tmp_path, parameters="width: float = 1.0", allowed=allowed))["width"]
-    assert width.convert("inf") == width.convert(math.inf) == math.inf
-    with pytest.raises(runs.Refused, match="width: wanted float in"):
-        width.convert("nan")
 
 
 scalars = {
@@ -243,19 +229,8 @@ def test_list_shows_the_chapters_of_a_book_from_below_its_folder(tmp_path, monke
 def test_given_values_reach_the_notebook_and_defaults_stay(results_root, capsys):
     show = "print(width, temperature, shift, centred, readout, widths, label)\nimport sys; print(sys.prefix)"
     path = write(results_root, show)
-    pairs = [
-        "-p",
-        "width=7",
-        "-p",
-        "shift=-1e-3",
-        "--parameter",
-        "widths=3,4",
-        "-p",
-        "centred=true",
-        "-p",
-        "label=-1,2 = x",
-    ]
-    assert command("run", str(path), *pairs) == 0
+    values = "width=7", "shift=-1e-3", "widths=3,4", "centred=true", "label=-1,2 = x"
+    assert command("run", str(path), *(part for value in values for part in ("-p", value))) == 0
     executed = results_root / "executed" / "small-001.ipynb"
     assert capsys.readouterr().out.strip() == str(executed.relative_to(results_root))
     assert texts(executed).splitlines() == ["7 0.01 -0.001 True last [3, 4] -1,2 = x", sys.prefix]
