@@ -363,7 +363,7 @@ class Attention:
         skips = rows["skips minus none, narrow"]
         assert {task for task, one in skips.items() if one.mean < -one.half} == {"description-entity"}
         behind = self.behind()
-        assert {task for task, value in behind.items() if value > 4} == {*self.found} - {"spam"} and abs(
+        assert {task for task, value in behind.items() if value > 3} == {*self.found} - {"spam"} and abs(
             behind["spam"]
         ) < 1
         mean = {
