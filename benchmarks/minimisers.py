@@ -19,7 +19,6 @@ import statmech_attention as sma
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import full_rank
 from statmech_attention.theory.derivatives import action_of, action_problem
-from statmech_attention.theory.problem import Problem
 
 SMALL = 1e-8
 OURS = ("auto", "dense", "products")
@@ -87,7 +86,7 @@ def _descent(action, size: int, optimiser, advance):
     def minimise(problem, most):
         def body(state):
             point, memory, count, _, _ = state
-            return advance(optimiser, lambda x: action(Problem(x, problem)), point, memory, count)
+            return advance(optimiser, lambda x: action(x, problem), point, memory, count)
 
         nowhere = jnp.asarray(jnp.inf)
         first = (jnp.zeros(size), optimiser.init(jnp.zeros(size)), jnp.asarray(0), nowhere, nowhere)
@@ -145,7 +144,7 @@ def _optimistix(solver, action, size: int):
 def _scipy(method: str, action, size: int):
     """One of SciPy's on compiled derivatives, of the second order for Newton's."""
     evaluate = jax.jit(jax.value_and_grad(action))
-    product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(Problem(y, problem))), (x,), (v,))[1])
+    product = jax.jit(lambda x, v, problem: jax.jvp(jax.grad(lambda y: action(y, problem)), (x,), (v,))[1])
 
     def minimise(problem, most):
         best = Run(0, np.inf, np.inf)

@@ -61,7 +61,7 @@ def checksum():
 
 def cases() -> list[dict]:
     """Return what is measured, in order."""
-    chains = {"problem": "hidden Markov", "examples": 100, "layers": (2, 2), "features": 231, "temperature": 0.01}
+    chains = {"problem": "hidden Markov", "examples": 100, "heads": (2, 2), "features": 231, "temperature": 0.01}
     enough = {"warmup": 300, "draws": 1000}
     found = [
         _case("samplers", "order parameters", **chains, width=width, **enough) for width in (10, 100, 1000, 1_000_000)
@@ -74,7 +74,7 @@ def cases() -> list[dict]:
     ways = [(width, way) for width in (10, 100) for way in WAYS]
     found += [_case("ways", "weights, NUTS", **chains, width=width, **few, chains_in=way) for width, way in ways]
     # The size of one-shot classification with two layers of four heads.
-    large = {"problem": "random", "examples": 600, "layers": (4, 4), "features": 115, "temperature": 0.05}
+    large = {"problem": "random", "examples": 600, "heads": (4, 4), "features": 115, "temperature": 0.05}
     return [*found, _case("samplers", "order parameters", **large, width=100, warmup=100, draws=100)]
 
 

@@ -107,8 +107,3 @@ def test_a_book_that_is_not_built_or_has_changed_is_named(book, monkeypatch, cap
     (root / "_build" / ".done").unlink()
     assert run(monkeypatch, root, "--check") == 1
     assert "Run `make book` first" in capsys.readouterr().err
-
-
-def test_a_readme_without_the_marks_is_named():
-    with pytest.raises(readme.Unready, match="written by `make readme`"):
-        readme.put("# Title\n", "figure", "text")

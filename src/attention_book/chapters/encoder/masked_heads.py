@@ -254,7 +254,7 @@ class Masked:
         own = "Taylor in the encoder"
         for name, key in {"both": ("probe", "both"), "own": ("probe", own), "own_tuned": ("tuned", own)}.items():
             value, _, p, *_ = self.cost[*key, "accuracy"]
-            facts[f"{name}_accuracy"] = f"{signed(value, 2)} ($p$ {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+            facts[f"{name}_accuracy"] = f"{signed(value, 2)} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
         facts["own_tuned_verdict"] = "holds" if self.cost["tuned", own, "accuracy"][2] < 0.05 else "fails"
         for order in ("both", "random", "Taylor in the encoder"):
             facts[f"few_a_{order.replace(' ', '_')}"] = self.few("a", order)
