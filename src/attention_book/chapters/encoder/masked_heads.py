@@ -283,7 +283,7 @@ class Masked:
         for case in "ac":
             both, random = self.few(case, "both"), self.few(case, "random")
             assert self.few(case, "Taylor in the encoder") > max(both, random)
-        assert self.beyond() and all(name == "gradient_c" for name, _ in self.beyond())
+        assert {name for name, _ in self.beyond()} == {"gradient_c"}
         ahead = self.curve("c", "Taylor in the encoder") - self.curve("c", "random")
         assert all(part.mean(axis=0).min() > 0 for part in self.by_task(ahead))
         assert self.mean_of("tuned", "theory_accuracy") > self.mean_of("probe", "theory_accuracy") + 0.05

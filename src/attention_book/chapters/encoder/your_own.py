@@ -3,7 +3,7 @@
 import numpy as np
 
 from attention_book import plotting
-from attention_book.notebooks.tables import signed, table
+from attention_book.notebooks.tables import table, with_error
 
 METHODS = ("theory", "kernel weights")
 _LAYER = 12  # heads per layer of the encoder
@@ -32,8 +32,8 @@ def outcome_table(found):
     for method in METHODS:
         one = found[method]
         names = ", ".join(f"{head // _LAYER + 1}.{head % _LAYER + 1}" for head in one.kept)
-        few, every = (f"{100 * each.mean:.1f} ± {100 * each.error:.1f}" for each in (one.accuracy, one.accuracy_of_all))
-        apart = f"{signed(100 * one.difference.mean)} ± {100 * one.difference.error:.1f}"
+        few, every = (with_error(100 * each.mean, 100 * each.error) for each in (one.accuracy, one.accuracy_of_all))
+        apart = with_error(100 * one.difference.mean, 100 * one.difference.error, sign=True)
         lines.append([method, names, few, every, apart, "" if np.isnan(one.p) else f"{one.p:.2f}"])
     return table(["", "heads kept", "% accurate", "with all heads", "difference", "$p$"], lines)
 
@@ -53,7 +53,7 @@ def facts(found) -> dict:
 
 
 def assert_as_written(found) -> None:
-    """What the page says of the sentences at its own parameters."""
+    """Check the page's sentences at its default parameters."""
     theory, weights = (found[method] for method in METHODS)
     assert theory.difference.mean > 2 * theory.difference.error
     assert abs(weights.difference.mean) < weights.difference.error
