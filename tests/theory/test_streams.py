@@ -216,6 +216,17 @@ def test_an_interrupted_stream_goes_on_where_it_stopped(tmp_path):
     assert add().examples == EXAMPLES and begun == [0, 3, 5]
 
 
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint: wanted a file name ending in .nc"):
+        sma.Problem.of_chunks(iter(()), checkpoint=tmp_path / "sum")
+    path, some = tmp_path / "sum.nc", list(chunks())
+    sma.Problem.of_chunks(some, layers=(2, 2), checkpoint=path, **NUMBERS)
+    with pytest.raises(ValueError, match=r"checkpoint: wanted a sum with layers \(4,\), got \(2, 2\)"):
+        sma.Problem.of_chunks(some, layers=(4,), checkpoint=path, **NUMBERS)
+    with pytest.raises(ValueError, match="and a stream of 1"):
+        sma.Problem.of_chunks(some[:1], layers=(2, 2), checkpoint=path, **NUMBERS)
+
+
 def test_two_chunks_at_most_are_in_memory():
     alive, most = set(), []
 

@@ -2,12 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from statmech_attention import checks
 from statmech_attention.installed import progress_bar
+from statmech_attention.layers import Chain
 from statmech_attention.theory.problem import Problem
 
 _SECONDS_PER_SAVE = 30.0
@@ -35,10 +35,16 @@ def problem_of_chunks(
 ) -> Problem:
     """See `Problem.of_chunks`."""
     total, done = None, 0
-    if checkpoint is not None and (checkpoint := checks.path("checkpoint", checkpoint)).exists():
+    if checkpoint is not None and (checkpoint := checks.path("checkpoint", checkpoint)).suffix != ".nc":
+        raise ValueError(f"checkpoint: wanted a file name ending in .nc, got {checkpoint.name!r}.")
+    if checkpoint is not None and checkpoint.exists():
         from statmech_attention.theory.records import load_problem  # xarray takes a while to import
 
         total, done = load_problem(checkpoint)
+        if layers is not None and (wanted := Chain.of(layers).spelled) != total.layers:
+            raise ValueError(
+                f"checkpoint: wanted a sum with layers {wanted}, got {total.layers} in {checkpoint.name!r}."
+            )
         total = total.replace(**{name: numbers.get(name, default) for name, default in _DEFAULTS.items()})
 
     def save() -> None:
@@ -91,4 +97,15 @@ def _others(chunks, done: int) -> Iterable:
         return chunks(done)
     if not isinstance(chunks, Iterable):
         raise ValueError(f"chunks: wanted pairs (attentioned inputs, labels), got {type(chunks).__name__}.")
-    return islice(chunks, done, None) if done else chunks
+    return _after(chunks, done) if done else chunks
+
+
+def _after(chunks: Iterable, done: int) -> Iterator:
+    """Skip the first `done` chunks, which have to be there."""
+    others = iter(chunks)
+    for number in range(done):
+        if next(others, None) is None:
+            raise ValueError(
+                f"checkpoint: wanted the sum of this stream, got one of {done} chunks and a stream of {number}."
+            )
+    yield from others
