@@ -1,6 +1,7 @@
 """Recorded accuracies on the attention of a pretrained encoder, and on what is put in its place."""
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,33 @@ class Attention:
         lines = []
         for name, (values, by, splits) in rows.items():
             lines.append([name, *(_interval(points(values[task, by], splits)) for task in self.tasks)])
+        for name, one in {
+            "log evidence over the limit": self.found,
+            "the same, shuffled": self.changed["shuffled0"],
+        }.items():
+            lines.append([f"{name}, nats", *(_interval(self.evidence_over_limit(one[task])) for task in self.tasks)])
         return table(["points", *(reading.NAMES[task] for task in self.tasks)], lines)
+
+    def evidence_over_limit(self, one) -> reading.Difference:
+        """Log evidence at the narrowest width minus that of the limit, each at its best temperature, by split."""
+        best = one["log_evidence_deep"].max("temperature")
+        each = (best.sel(width_deep=self.narrow) - best.sel(width_deep=np.inf)).values
+        return reading.Difference(float(each.mean()), float(each.std(ddof=1)) / math.sqrt(len(each)), each)
+
+    def at_ends(self) -> tuple[int, np.ndarray]:
+        """Number of temperatures chosen by validation, with the encoder's attention and shuffled; and, for those at an
+        end of the grid, the test accuracy one temperature inside minus that at the end, in points."""
+        found, count = [], 0
+        for records in (self.found, *(self.changed[name] for name in self.shuffles)):
+            for one, width in itertools.product(records.values(), (self.narrow, np.inf)):
+                at, heats = one.sel(width_deep=width), one["temperature"].size
+                best = at["validation_accuracy_deep"].argmax("temperature").values
+                accuracy = at["accuracy_deep"].transpose("split", "temperature").values
+                count += len(best)
+                inside = np.clip(best, 1, heats - 2)
+                places = zip(accuracy, inside, best, strict=True)
+                found += [100 * (row[near] - row[end]) for row, near, end in places if near != end]
+        return count, np.array(found)
 
     def new_splits(self, values, task):
         return points(values[task, "validation"], (2, 3, 4))
@@ -319,6 +346,8 @@ class Attention:
             double_first=_interval(self.with_first_shuffle("description-entity")[1]).lstrip("+"),
         )
         facts["edge"], facts["edge_of"] = self.edges()
+        facts["chosen"], inside = self.at_ends()
+        facts |= dict(at_ends=len(inside), inside=signed(inside.mean(), 1), inside_most=np.abs(inside).max())
         correlation, facts["tracks_p"] = self.tracks("validation")
         facts["tracks"] = signed(correlation, 2)
         uniform = self.changed["uniform"]
@@ -349,6 +378,11 @@ class Attention:
             assert upper[1] < upper[0] < 2 and all(len(adds[task].each) == 5 for task in REST)
             sure = [task for task in self.tasks if points(self.double[task, by]).sure]
             assert sure == ["description-entity"] and self.tracks(by)[1] > 0.05
+        over = {task: self.evidence_over_limit(self.found[task]) for task in self.tasks}
+        mixed = {task: self.evidence_over_limit(self.changed["shuffled0"][task]) for task in self.tasks}
+        assert all(one.sure for of in (over, mixed) for one in of.values())
+        assert over["description-entity"].mean > mixed["description-entity"].mean + 5
+        assert over["reviews"].mean < mixed["reviews"].mean - 5
         before = self.with_first_shuffle("reviews")[0]
         assert before.mean + before.half > 2 and not self.with_first_shuffle("description-entity")[1].sure
         assert not any(self.new_splits(self.double, task).sure for task in QUESTIONS)
