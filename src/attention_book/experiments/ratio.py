@@ -12,6 +12,8 @@ import numpy as np
 import xarray as xr
 
 from attention_book import results
+from attention_book.experiments.encoded_heads import EncodedPoints
+from attention_book.experiments.encoded_inputs import MADE, TASKS
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.networks import Draw, Sequences, draw_of
 from attention_book.pruning import predictor_vectors
@@ -22,6 +24,7 @@ from statmech_attention.tasks import HiddenMarkov
 
 _FIRST = 1000  # number of the first draw: those of `Theory` are below
 _TOLERANCE = 1e-5
+_CHOOSE = 300  # sentences to choose temperatures by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +38,14 @@ class Ratio(Experiment):
     """
 
     network: str = parameter('recorded network of one-shot sequences, as "2x4-seed0"; "" for hidden Markov chains')
+    sentences: str = parameter("task of encoded sentences instead of either; a draw is a split", "", among=("", *TASKS))
     data: str = parameter("name for `one_shot_suite`, of a network")
     seed: int = parameter("seed of the sequences")
     draws: int = parameter("draws of sequences, on chains also of heads", ge=1)
     counts: Sequence[int] = parameter("$P$", each=int)
     widths: Sequence[float | int] = parameter("$N$", each=float)
     temperatures: Sequence[float | int] = parameter("$T$", each=float)
-    test_examples: int = parameter("sequences to choose temperatures by, and as many to test on", ge=1)
+    test_examples: int = parameter("sequences to test on; as many to choose temperatures by, of sentences 300", ge=1)
     suites: Callable[[str], OneShotSuite] = field(default=one_shot_suite, repr=False)
 
     name: ClassVar[str] = "ratio"
@@ -50,7 +54,21 @@ class Ratio(Experiment):
 
     @property
     def path(self) -> Path:
-        return Path(self.folder) / f"ratio-{self.network or 'hidden-markov'}.nc"
+        return Path(self.folder) / f"ratio-{self.sentences or self.network or 'hidden-markov'}.nc"
+
+    @property
+    def parameters(self):
+        # Records of the other tasks were made before there were sentences.
+        return {name: value for name, value in super().parameters.items() if (name, value) != ("sentences", "")}
+
+    @property
+    def missing(self) -> str:
+        return self._points(0).missing if self.sentences else super().missing
+
+    def check(self) -> None:
+        super().check()
+        if self.sentences and self.network:
+            raise ValueError(f"network: wanted none beside sentences, got {self.network!r}.")
 
     @property
     def sources(self) -> dict[str, Path]:
@@ -78,6 +96,11 @@ class Ratio(Experiment):
     def draw(self, number: int) -> Draw:
         """Sequences as attention presents them, as many to train on as the largest $P$."""
         most, tests = self.counts[-1], self.test_examples
+        if self.sentences:
+            found = self._points(number).problem()
+            test = Sequences(found.test, found.test_labels)
+            validation = Sequences(found.validation, found.validation_labels)
+            return Draw(Sequences(found.train, found.labels), validation, {self.sentences: test})
         if self.network:
             counts = {"seed": self.seed, "number": _FIRST + number, "examples": most, "tests": tests, "sets": 1}
             return draw_of(self.suites(self.data), load_network(self.sources["network"]), **counts)
@@ -89,6 +112,22 @@ class Ratio(Experiment):
             for part in (slice(0, tests), slice(tests, None))
         )
         return Draw(train, validation, {"chains": test})
+
+    def _points(self, number: int) -> EncodedPoints:
+        """The sentences as for the run at chosen points; choices are made on 300, and `test_examples` are tested on."""
+        layers, directions = ([0, 1], 4) if self.sentences == MADE else ([2, 4], 64)
+        return EncodedPoints(
+            **{name: getattr(self, name) for name in ("folder", "widths", "temperatures")},
+            task=self.sentences,
+            seed=self.seed + number,
+            split=[self.counts[-1] + _CHOOSE, self.test_examples],
+            layers=layers,
+            skips=False,
+            fitted=min(200, self.counts[-1]),
+            examples=self.counts[-1],
+            validation_examples=_CHOOSE,
+            directions=directions,
+        )
 
     def recheck(self) -> Recheck:
         """Solve the first draw with the fewest sequences, at the narrowest width and the highest temperature."""

@@ -39,3 +39,13 @@ def test_a_networks_sequences_are_those_of_its_attention(tmp_path, make):
     draw = experiment.draw(0)
     assert list(experiment.sources) == ["network"]
     assert draw.train.inputs.layers == network.layers and len(draw.tests) == 1 and len(draw.train.labels) == 12
+
+
+def test_sentences_are_those_of_the_run_at_chosen_points(tmp_path, make):
+    experiment = make(tmp_path, sentences="made", counts=[10, 20], test_examples=12)
+    draw = experiment.draw(1)
+    assert experiment.path.name == "ratio-made.nc" and not experiment.sources
+    assert draw.train.inputs.values.shape[0] == len(draw.train.labels) == 20
+    assert len(draw.validation.labels) == 300 and len(draw.tests["made"].labels) == 12
+    with pytest.raises(ValueError, match="network: wanted none beside sentences"):
+        make(tmp_path, sentences="made", network="2x2-seed0").check()
