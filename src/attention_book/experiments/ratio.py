@@ -98,9 +98,9 @@ class Ratio(Experiment):
         most, tests = self.counts[-1], self.test_examples
         if self.sentences:
             found = self._points(number).problem()
-            test = Sequences(found.test, found.test_labels)
-            validation = Sequences(found.validation, found.validation_labels)
-            return Draw(Sequences(found.train, found.labels), validation, {self.sentences: test})
+            train = Sequences(found.train, jnp.asarray(found.labels))
+            validation = Sequences(found.validation, jnp.asarray(found.validation_labels))
+            return Draw(train, validation, {self.sentences: Sequences(found.test, jnp.asarray(found.test_labels))})
         if self.network:
             counts = {"seed": self.seed, "number": _FIRST + number, "examples": most, "tests": tests, "sets": 1}
             return draw_of(self.suites(self.data), load_network(self.sources["network"]), **counts)

@@ -378,11 +378,11 @@ class Attention:
             assert upper[1] < upper[0] < 2 and all(len(adds[task].each) == 5 for task in REST)
             sure = [task for task in self.tasks if points(self.double[task, by]).sure]
             assert sure == ["description-entity"] and self.tracks(by)[1] > 0.05
-        over = {task: self.evidence_over_limit(self.found[task]) for task in self.tasks}
-        mixed = {task: self.evidence_over_limit(self.changed["shuffled0"][task]) for task in self.tasks}
-        assert all(one.sure for of in (over, mixed) for one in of.values())
-        assert over["description-entity"].mean > mixed["description-entity"].mean + 5
-        assert over["reviews"].mean < mixed["reviews"].mean - 5
+        kinds = (self.found, self.changed["shuffled0"])
+        real, mixed = ({task: self.evidence_over_limit(of[task]) for task in self.tasks} for of in kinds)
+        assert all(one.sure for of in (real, mixed) for one in of.values())
+        assert real["description-entity"].mean > mixed["description-entity"].mean + 5
+        assert real["reviews"].mean < mixed["reviews"].mean - 5
         before = self.with_first_shuffle("reviews")[0]
         assert before.mean + before.half > 2 and not self.with_first_shuffle("description-entity")[1].sure
         assert not any(self.new_splits(self.double, task).sure for task in QUESTIONS)

@@ -12,6 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 import statmech_attention as sma
 from attention_book import plotting, results
 from attention_book.experiments import reading
+from attention_book.experiments.encoded_reading import NAMES
 from attention_book.measures import half_interval
 from attention_book.notebooks import pages, tables
 from attention_book.pruning import rank_correlation
@@ -150,8 +151,14 @@ def ratio_records(folder: str) -> dict[str, xr.Dataset]:
     one_shot = [results.load(path) for path in sorted(Path(folder).glob("ratio-2x4-seed*.nc"))]
     one_shot = [one.assign_coords(network=("draw", [n] * one.sizes["draw"])) for n, one in enumerate(one_shot)]
     chains = results.load(Path(folder) / "ratio-hidden-markov.nc")
-    chains = chains.assign_coords(network=("draw", range(chains.sizes["draw"])))
-    return {"one-shot": xr.concat(one_shot, "draw"), "hidden Markov chains": chains}
+    found = {"one-shot": xr.concat(one_shot, "draw"), "hidden Markov chains": chains}
+    for task in ("description-entity", "entity-human"):
+        if (path := Path(folder) / f"ratio-{task}.nc").exists():
+            found[NAMES[task]] = results.load(path)
+    for name, one in found.items():  # elsewhere each draw counts by itself
+        if "network" not in one.coords:
+            found[name] = one.assign_coords(network=("draw", range(one.sizes["draw"])))
+    return found
 
 
 def per_network(one, values):
@@ -174,7 +181,7 @@ def by_ratio(swept) -> dict[str, dict]:
 
 def ratios(swept, found):
     """Figure: gain and departure of U against P/N, one line per P."""
-    figure, axes = plotting.new_figure(2, 2, figsize=(6.4, 5.2), sharex="col", sharey="row")
+    figure, axes = plotting.new_figure(2, len(found), figsize=(2 + 2.2 * len(found), 5.2), sharex="col", sharey="row")
     for (upper, lower), (name, one) in zip(axes.T, found.items(), strict=True):
         for P, shade in zip(swept[name]["examples"].values, _SHADES, strict=False):
             across = P / swept[name]["width"].values
