@@ -53,6 +53,28 @@ def test_a_killed_worker_changes_nothing(client, tmp_path):
     assert energy(found) == pytest.approx(energy(wanted), rel=1e-12)
 
 
+def stream(seeds, path):
+    """A task of its own: the sum of some chunks, which goes on after an interruption."""
+    return sma.Problem.of_chunks([chunk(seed, 20) for seed in seeds], checkpoint=path, **NUMBERS)
+
+
+def test_a_task_may_be_a_stream_with_a_checkpoint(client, tmp_path):
+    tasks = [partial(stream, seeds, str(tmp_path / f"{seeds[0]}.nc")) for seeds in ((0, 1), (2, 3, 4))]
+    found = sma.cluster.problem_of(tasks, client, **NUMBERS)
+    wanted = sma.Problem.of_chunks([chunk(seed, 20) for seed in range(5)], **NUMBERS)
+    assert found.examples == 100 and len(list(tmp_path.glob("*.nc"))) == 2
+    assert energy(found) == pytest.approx(energy(wanted), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_scheduler_that_is_gone_is_named():
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    with Client(cluster, timeout="2s") as mine:
+        cluster.close()
+        with pytest.raises(RuntimeError, match="^The scheduler is gone"):
+            sma.cluster.problem_of([chunk(0, 20), chunk(1, 20)], mine, **NUMBERS)
+
+
 def test_refused_chunks_are_named_and_the_others_are_added(client):
     chunks = [partial(chunk, seed, 20) for seed in range(5)]
     chunks[1], chunks[3] = partial(chunk, 1, 20, features=2), lambda: 1 / 0

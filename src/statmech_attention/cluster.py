@@ -30,13 +30,15 @@ _MOST_NAMED = 5  # refused chunks in a message
 
 
 def problem_of(
-    chunks: Sequence[Callable[[], tuple] | tuple], client: Client | None = None, *, layers=None, **numbers
+    chunks: Sequence[Callable[[], Any] | tuple | Problem], client: Client | None = None, *, layers=None, **numbers
 ) -> Problem:
     """The sum of the problems of all `chunks`, reduced; see `Problem.of_chunks`.
 
     Args:
         chunks: functions without arguments that return pairs (attentioned inputs, labels), called on
-            the workers; or the pairs themselves, which are sent there.
+            the workers; or the pairs themselves, which are sent there. A function that returns
+            `Problem.of_chunks(..., checkpoint=...)` adds a stream of its own, which goes on after an
+            interruption.
         client: of a Dask cluster; if None, of a local one with a process per core, for this call. In
             a script this needs `if __name__ == "__main__":`.
         layers: only for plain arrays, as in `Problem`.
@@ -112,7 +114,7 @@ def _part(number: int, chunk, layers, numbers, like=None) -> tuple[bytes | None,
     """The packed problem of a chunk that is `like` the first one; or why the chunk is refused."""
     enable_x64()
     try:
-        problem = added(None, chunk() if callable(chunk) else chunk, layers, numbers)
+        problem = added(None, chunk() if callable(chunk) else chunk, layers=layers, numbers=numbers)
         if like not in (None, _layers_and_features(problem)):
             raise ValueError(f"wanted layers and features {like}, as in chunk 0, got {_layers_and_features(problem)}.")
     except Exception as error:

@@ -167,6 +167,33 @@ def test_padding_without_a_mask_is_refused(inputs, read, layout):
         READ[read](inputs, given, layout=layout, mask=np.ones_like(ENDS))
 
 
+@pytest.mark.parametrize("read", READ)
+@pytest.mark.parametrize("layout", ["key_query", "query_key"])
+@pytest.mark.parametrize("place", ["behind", "in front"])
+def test_padding_that_attends_is_refused_without_a_mask(inputs, read, layout, place):
+    """As Hugging Face returns it: keys are masked, queries on padding are not."""
+    logits = np.random.default_rng(2).normal(size=(len(LENGTHS), 2, TOKENS, TOKENS))
+    padded = np.exp(logits) * MASKS[place][:, None, :, None]
+    padded /= padded.sum(axis=2, keepdims=True)
+    given = turned([padded], layout)
+    READ[read](inputs, given, layout=layout, mask=MASKS[place])
+    with pytest.raises(ValueError, match="attention: wanted a mask, got .* 3 in example 2.* Pass mask="):
+        READ[read](inputs, given, layout=layout)
+
+
+def test_unread_tokens_are_let_through_where_heads_are_sparse_or_all_examples_alike(inputs):
+    rng = np.random.default_rng(3)
+    dense = np.exp(rng.normal(size=(len(LENGTHS), 1, TOKENS, TOKENS)))
+    dense[:, :, -1] = 0  # the last token is read in no example
+    sma.attentioned_inputs(inputs, [dense / dense.sum(axis=2, keepdims=True)])
+    hard = np.zeros((len(LENGTHS), 1, TOKENS, TOKENS))
+    hard[..., 0, :] = 1
+    hard[0, :, 0, 0], hard[0, :, 4, 0] = 0, 1
+    sma.attentioned_inputs(inputs, [hard])
+    causal = np.tril(np.ones((TOKENS, TOKENS))).T[None, None].repeat(len(LENGTHS), axis=0)
+    sma.attentioned_inputs(inputs, [causal / causal.sum(axis=2, keepdims=True)])
+
+
 def test_zeros_are_let_through_where_nothing_is_read_or_a_function_returns_them(inputs):
     rng = np.random.default_rng(2)
     low, top = reference.random_attention(rng, (2, 1), len(LENGTHS), TOKENS)

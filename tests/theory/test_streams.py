@@ -223,8 +223,19 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     sma.Problem.of_chunks(some, layers=(2, 2), checkpoint=path, **NUMBERS)
     with pytest.raises(ValueError, match=r"checkpoint: wanted a sum with layers \(4,\), got \(2, 2\)"):
         sma.Problem.of_chunks(some, layers=(4,), checkpoint=path, **NUMBERS)
-    with pytest.raises(ValueError, match="and a stream of 1"):
+    with pytest.raises(ValueError, match="^checkpoint: .* and a stream of 1"):
         sma.Problem.of_chunks(some[:1], layers=(2, 2), checkpoint=path, **NUMBERS)
+
+    fewer = [(values[..., :2], labels) for values, labels in some]
+    with pytest.raises(ValueError, match="^checkpoint: .*same number in features"):
+        sma.Problem.of_chunks(fewer, layers=(2, 2), checkpoint=path, **NUMBERS)
+
+
+def test_chunks_may_be_problems_as_of_streams_of_their_own():
+    parts = [sma.Problem.of_chunks(list(chunks())[part], layers=(2, 2)) for part in (slice(0, 2), slice(2, None))]
+    found = sma.Problem.of_chunks(parts, **NUMBERS)
+    assert found.examples == EXAMPLES and found.width == whole().width
+    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
 
 
 def test_two_chunks_at_most_are_in_memory():

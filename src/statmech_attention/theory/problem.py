@@ -127,9 +127,9 @@ class Problem:
         """The sum of the problems of all `chunks`, reduced, with two chunks in memory at most.
 
         Args:
-            chunks: pairs (attentioned inputs, labels) of any numbers of examples, in a list or from a
-                generator; or a function of the number of chunks to leave out, which returns the
-                others.
+            chunks: pairs (attentioned inputs, labels) of any numbers of examples, or problems, in a
+                list or from a generator; or a function of the number of chunks to leave out, which
+                returns the others.
             layers: only for plain arrays, as in `Problem`.
             checkpoint: a file ending in `.nc` for the sum, written twice a minute and when the stream
                 ends or stops. With the same file the same stream goes on where it stopped.

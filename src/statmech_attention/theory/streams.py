@@ -2,7 +2,8 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from statmech_attention import checks
@@ -53,10 +54,10 @@ def problem_of_chunks(
 
             save_problem(total, checkpoint, chunks=done)
 
-    stream, saved = _others(chunks, done), time.monotonic()
+    stream, saved = _others(chunks, done, partial(added, total, layers=layers, numbers=numbers)), time.monotonic()
     try:
         for chunk in progress_bar(stream, "chunks", progress):
-            total = added(total, chunk, layers, numbers)
+            total = added(total, chunk, layers=layers, numbers=numbers)
             done += 1
             del chunk  # before the next one is made
             if checkpoint is not None and time.monotonic() > saved + _SECONDS_PER_SAVE:
@@ -78,10 +79,13 @@ def problem_of_chunks(
     return total
 
 
-def added(total: Problem | None, chunk: Any, layers, numbers) -> Problem:
+def added(total: Problem | None, chunk: Any, *, layers, numbers) -> Problem:
     """The sum of a problem, if there is one, and that of a chunk."""
+    if isinstance(chunk, Problem):
+        one = chunk.replace(**numbers)
+        return one.reduce() if total is None else total + one
     if not isinstance(chunk, (tuple, list)) or len(chunk) != 2:
-        raise ValueError(f"wanted a pair (attentioned inputs, labels), got {type(chunk).__name__}: no labels.")
+        raise ValueError(f"wanted a pair (attentioned inputs, labels) or a Problem, got {type(chunk).__name__}.")
     one = Problem(*chunk, layers=layers, **numbers)
     return one.reduce() if total is None else total + one
 
@@ -91,21 +95,21 @@ def said(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
-def _others(chunks, done: int) -> Iterable:
-    """The chunks after the first `done`."""
+def _others(chunks, done: int, add: Callable) -> Iterable:
+    """The chunks after the first `done`, which have to be there; the first of all has to fit the sum."""
     if callable(chunks):
         return chunks(done)
     if not isinstance(chunks, Iterable):
         raise ValueError(f"chunks: wanted pairs (attentioned inputs, labels), got {type(chunks).__name__}.")
-    return _after(chunks, done) if done else chunks
-
-
-def _after(chunks: Iterable, done: int) -> Iterator:
-    """Skip the first `done` chunks, which have to be there."""
     others = iter(chunks)
     for number in range(done):
-        if next(others, None) is None:
+        if (chunk := next(others, None)) is None:
             raise ValueError(
                 f"checkpoint: wanted the sum of this stream, got one of {done} chunks and a stream of {number}."
             )
-    yield from others
+        if number == 0:
+            try:
+                add(chunk)
+            except ValueError as error:
+                raise ValueError(f"checkpoint: wanted the sum of this stream, got another: {error}") from error
+    return others
