@@ -175,10 +175,16 @@ def test_padding_that_attends_is_refused_without_a_mask(inputs, read, layout, pl
     logits = np.random.default_rng(2).normal(size=(len(LENGTHS), 2, TOKENS, TOKENS))
     padded = np.exp(logits) * MASKS[place][:, None, :, None]
     padded /= padded.sum(axis=2, keepdims=True)
-    given = turned([padded], layout)
-    READ[read](inputs, given, layout=layout, mask=MASKS[place])
-    with pytest.raises(ValueError, match="attention: wanted a mask, got .* 3 in example 2.* Pass mask="):
-        READ[read](inputs, given, layout=layout)
+    given, how = turned([padded], layout), {} if read == "head_confidence" else {"readout": "mean"}
+    READ[read](inputs, given, layout=layout, mask=MASKS[place], **how)
+    with pytest.raises(ValueError, match="attention: wanted a mask, got .* Pass mask="):
+        READ[read](inputs, given, layout=layout, **how)
+    if read == "attentioned_inputs":  # where no padding is read out, it does not matter
+        end = "first" if place == "behind" else "last"
+        found, wanted = (
+            READ[read](inputs, given, layout=layout, readout=end, **how) for how in ({}, {"mask": MASKS[place]})
+        )
+        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-12)
 
 
 def test_unread_tokens_are_let_through_where_heads_are_sparse_or_all_examples_alike(inputs):

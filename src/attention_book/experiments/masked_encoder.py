@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
+from scipy.optimize import minimize_scalar
 
 from attention_book import results
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
@@ -45,7 +46,8 @@ ORDERS = ("both", "alignment", IN_ENCODER)
 class MaskedEncoder(OnEncoder):
     """One split of a task: the cost of each head's mask, all scores, and accuracies in their orders.
 
-    `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$. `_kept` is of
+    `margin_fall` is of the mean of $y f$, in units of the whole encoder's mean $|f|$; `tempered_rise` is of
+    the log loss, outputs of each masked encoder scaled anew. `_kept` is of
     the heads left, `_again` with regression refitted to the embeddings of the masked encoder.
     `theory_accuracy_mixed` is of this network's attention and the tokens that enter the other one.
     """
@@ -60,7 +62,8 @@ class MaskedEncoder(OnEncoder):
     batch: int = parameter("sentences per step", ge=1)
 
     name: ClassVar[str] = "masked"
-    revision: ClassVar[int] = 2  # 2: the theory with the attention of one network and the tokens of the other
+    # 2: the theory with the attention of one network and the tokens of the other; 3: outputs scaled anew for each mask
+    revision: ClassVar[int] = 3
     stem: ClassVar[str] = "masked-{task}-seed{seed}"
 
     def check(self) -> None:
@@ -217,11 +220,24 @@ class MaskedEncoder(OnEncoder):
         return whole_and_without_each((layers[1],) * layers[0]).reshape(-1, *layers).astype(float)
 
 
+def tempered_loss(outputs, labels) -> Float[np.ndarray, "*networks examples"]:
+    """Log loss on each half of the sentences, outputs scaled by what is best for this network on the other half."""
+    found = np.empty(np.shape(outputs))
+    for network in np.ndindex(found.shape[:-1]):
+        for half in (0, 1):
+            other = outputs[network][1 - half :: 2], labels[1 - half :: 2]
+            loss = functools.partial(lambda given, size: log_loss(np.exp(size) * given[0], given[1]).mean(), other)
+            scale = np.exp(minimize_scalar(loss, bounds=(-10, 10), method="bounded").x)
+            found[network][half::2] = log_loss(scale * outputs[network][half::2], labels[half::2])
+    return found
+
+
 def _without(outputs, labels) -> dict[str, Float[np.ndarray, "2 heads"]]:
     """Loss of each other network against the first one, by three measures and halves of the sentences."""
     worse = {
         "accuracy_drop": -right(outputs, labels),
         "loss_rise": log_loss(outputs, labels),
+        "tempered_rise": tempered_loss(outputs, labels),
         # A fine-tuned encoder is surer than it should be; what makes it less sure lowers its log loss, and its margin.
         "margin_fall": -outputs * labels / np.abs(outputs[0]).mean(),
     }

@@ -12,7 +12,7 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.layouts import check_attending, matrices_from
+from statmech_attention.model.layouts import check_attending, check_unmasked, matrices_from
 from statmech_attention.pruning import head_indices
 from statmech_attention.theory.scores import path_heads
 
@@ -58,6 +58,8 @@ def head_confidence(
     """
     mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
     matrices = matrices_from("attention", attention, layout, mask)
+    examples, _, _, tokens = np.shape(matrices[0])
+    check_unmasked("attention", [np.asarray(one) for one in matrices], np.full((examples, tokens), mask is None))
     for number, layer in enumerate(matrices, start=1):
         check_attending(f"attention of layer {number}", layer, mask)
     largest = [np.asarray(layer).max(axis=2) for layer in matrices]

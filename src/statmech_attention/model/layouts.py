@@ -63,8 +63,6 @@ def matrices_from(
             if mask is not None:
                 _check_padding(where, np.asarray(whole), mask)
         found.append(matrix)
-    if mask is None and not turned and all(map(checks.concrete, found)):
-        _check_unmasked(name, [np.asarray(one) for one in found])
     return tuple(found)
 
 
@@ -135,30 +133,30 @@ def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queri
         )
 
 
-def _check_unmasked(name: str, layers) -> None:
-    """Refuse padding that no mask names: at one end, of other length by example, attending but never attended to.
+def check_unmasked(name: str, layers, counts: Bool[np.ndarray, "examples tokens"]) -> None:
+    """Refuse padding that counts: at one end, of other length by example, attending but never attended to.
 
     So it is in a padded batch of a softmax: its keys are masked, its queries are not.
     """
     if any(one.shape[0] != layers[0].shape[0] or one.shape[2:] != layers[0].shape[2:] for one in layers):
         return  # refused elsewhere, by their shapes
     read = np.any([np.any(one != 0, axis=(1, 3)) for one in layers], axis=0)
-    counts = read.sum(axis=1)
-    if np.all(counts == counts[0]):
+    lengths = read.sum(axis=1)
+    if np.all(lengths == lengths[0]) or not np.any(counts & ~read):
         return
     places = np.arange(read.shape[1])
-    behind = np.array_equal(read, places < counts[:, None])
-    if not behind and not np.array_equal(read, places >= (read.shape[1] - counts)[:, None]):
+    behind = np.array_equal(read, places < lengths[:, None])
+    if not behind and not np.array_equal(read, places >= (read.shape[1] - lengths)[:, None]):
         return
     for example, token in np.argwhere(~read):
         columns = [one[example, :, read[example], token] for one in layers]  # keys that are read, and heads
         # Heads that are sparse by design may leave tokens out; a softmax attends to all that it is let to.
         if any(np.mean(column != 0) < 0.5 or not np.allclose(column.sum(axis=0), 1, atol=2e-2) for column in columns):
             return
-    example = int(np.argmin(counts))
+    example = int(np.argmin(lengths))
     raise ValueError(
         f"{name}: wanted a mask, got {'trailing' if behind else 'leading'} tokens that no token attends to, as on "
-        f"padding: {read.shape[1] - counts[example]} in example {example}, another number in others. "
+        f"padding: {read.shape[1] - lengths[example]} in example {example}, another number in others. "
         f"Pass mask=, false on padding.{MEANT}"
     )
 

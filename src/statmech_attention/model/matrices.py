@@ -7,7 +7,14 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain
 from statmech_attention.model.attention import Attention, ProductAttention, QueryKeyAttention
-from statmech_attention.model.layouts import LAYOUTS, MEANT, check_attending, check_belonging, matrices_from
+from statmech_attention.model.layouts import (
+    LAYOUTS,
+    MEANT,
+    check_attending,
+    check_belonging,
+    check_unmasked,
+    matrices_from,
+)
 from statmech_attention.model.padding import padded
 
 
@@ -55,9 +62,10 @@ def attention_matrices(
 
 
 def check_read_out(attention, matrices: tuple, weights) -> None:
-    """Refuse given matrices whose last layer with heads has a token that is read out but attends to nothing."""
+    """Refuse given matrices with padding that is read out: a token that attends to nothing, or is never attended to."""
     known = [matrix for matrix in matrices if matrix is not None]
-    if known and not callable(attention) and checks.concrete(known[-1]):
+    if known and not callable(attention) and checks.concrete(*known):
+        check_unmasked("attention", [np.asarray(one) for one in known], weights != 0)
         check_attending(f"attention of layer {len(known)}", known[-1], weights != 0, MEANT)
 
 

@@ -216,12 +216,18 @@ class EvidenceLost:
     """Rank correlations of trained networks: the score "either" and the evidence lost, with the drop in accuracy."""
 
     def __init__(self, *folders):
-        heads = {(folder, name): one for folder in folders for name, one in importances.recorded_heads(folder).items()}
         lost = "evidence lost, N = "
-        self.networks = {key: one for key, one in heads.items() if any(name.startswith(lost) for name in one.measures)}
-        measures = {name for one in self.networks.values() for name in one.measures if name.startswith(lost)}
-        self.narrow = min(float(name.removeprefix(lost)) for name in measures)
-        self.first_set = next(iter(next(iter(self.networks.values())).drops))
+        self.networks: dict[tuple, list] = {}  # by layers and seed, which twins of other folders share
+        self.paths = []
+        for folder in folders:
+            for name, one in importances.recorded_heads(folder).items():
+                if any(measure.startswith(lost) for measure in one.measures):
+                    self.networks.setdefault((one.layers, name.rsplit("seed", 1)[1]), []).append(one)
+                    self.paths.append(Path(folder) / f"evidence-{name}.nc")
+        every = [one for ones in self.networks.values() for one in ones]
+        widths = [name.removeprefix(lost) for one in every for name in one.measures if name.startswith(lost)]
+        self.narrow = min(map(float, widths))
+        self.count, self.first_set = len(every), next(iter(every[0].drops))
 
     def ordered(self, kind: str, *, within: bool = False):
         return importances.ordered(self.networks, f"{kind}, N = {self.narrow:g}", self.first_set, within=within)
@@ -243,7 +249,7 @@ class EvidenceLost:
         return table(["rank correlation with the drop (one-sided $p$)", "all heads", "within layers"], lines)
 
     def files(self):
-        return [Path(folder) / f"evidence-{name}.nc" for folder, name in self.networks]
+        return self.paths
 
     def assert_as_written(self) -> None:
         for within in (False, True):
