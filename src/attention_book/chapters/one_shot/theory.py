@@ -152,9 +152,9 @@ def ratio_records(folder: str) -> dict[str, xr.Dataset]:
     one_shot = [one.assign_coords(network=("draw", [n] * one.sizes["draw"])) for n, one in enumerate(one_shot)]
     chains = results.load(Path(folder) / "ratio-hidden-markov.nc")
     found = {"one-shot": xr.concat(one_shot, "draw"), "hidden Markov chains": chains}
-    for task in ("description-entity", "entity-human"):
+    for task, said in NAMES.items():
         if (path := Path(folder) / f"ratio-{task}.nc").exists():
-            found[NAMES[task]] = results.load(path)
+            found[f"sentences, {said}"] = results.load(path)
     for name, one in found.items():  # elsewhere each draw counts by itself
         if "network" not in one.coords:
             found[name] = one.assign_coords(network=("draw", range(one.sizes["draw"])))
