@@ -84,6 +84,8 @@ class Heads:
         "flat, heads by own evidence minus “both”": (("few", "flat", "own evidence"), ("few", "flat", "both")),
         "deep, heads by own evidence minus “both”": (("few", "deep", "own evidence"), ("few", "deep", "both")),
         "deep minus flat, full $U$": (("all", "deep", "theory"), ("all", "flat", "theory")),
+        "flat, full $U$ minus equal weights": (("all", "flat", "theory"), ("all", "flat", "limit")),
+        "deep, full $U$ minus equal weights": (("all", "deep", "theory"), ("all", "deep", "limit")),
     }
 
     def outcome(self, claim: str) -> dict[str, reading.Difference]:
@@ -126,13 +128,14 @@ class Heads:
         return table(["% accurate, all heads", *(reading.NAMES[task] for task in self.chosen)], lines)
 
     def claims_table(self):
-        """Differences in points, mean over tasks, and on how many Student's interval lies above zero."""
+        """Differences in points, and on how many tasks Student's interval lies above zero, and below."""
         lines = []
         for claim in self.CLAIMS:
             apart = self.outcome(claim)
             cells = [f"{signed(100 * one.mean)} ± {100 * one.error:.1f}" for one in apart.values()]
-            lines.append([claim, *cells, f"{sum(one.sure for one in apart.values())} of {len(apart)}"])
-        return table(["points", *(reading.NAMES[task] for task in self.chosen), "above zero"], lines)
+            below = sum(one.mean < -one.half for one in apart.values())
+            lines.append([claim, *cells, f"{sum(one.sure for one in apart.values())}, {below}"])
+        return table(["points", *(reading.NAMES[task] for task in self.chosen), "above 0, below"], lines)
 
     def older_claim(self) -> dict[tuple[str, str], dict[str, int]]:
         """Number of tasks on which "both" beats Taylor and random, by network and choice of temperature."""
@@ -183,7 +186,7 @@ class Heads:
     def assert_as_written(self) -> None:
         names = [*self.CLAIMS]
         first, second, third = names[:3]
-        assert set(self.chosen) == set(reading.NAMES) - {"made"} and len(names) == 9
+        assert set(self.chosen) == set(reading.NAMES) - {"made"} and len(names) == 11
         assert (
             all(one.mean > 0.02 for task, one in self.outcome(first).items() if task != "spam")
             and self.mean_of(first) > 2
