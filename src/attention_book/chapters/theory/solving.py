@@ -1,10 +1,11 @@
 """Finding the saddle point: the solver's gradient step by step, and its derivatives against automatic ones."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.sparse.linalg import cg
 
 import statmech_attention as sma
 from attention_book import plotting
@@ -40,6 +41,38 @@ def draw(found, tolerance: float = 1e-8) -> None:
         panel.xaxis.get_major_locator().set_params(integer=True)
     panels[0].legend()
     panels[0].set_ylabel("largest gradient entry")
+
+
+class Sampled(NamedTuple):
+    """The cost of a trace from random vectors of signs."""
+
+    rows: int
+    off: float  # the spread over 50 estimates from 100 vectors, over the formula for it, minus 1
+    vectors: float  # for a relative error of 0.001
+    products: float  # of conjugate gradients for each, to the same error
+    pays: float  # rows beyond which this costs less than a factorisation and an inverse, if vectors fall as 1 / rows
+
+
+def sampled(examples: int = 300, width: float = 10, temperature: float = 0.1, error: float = 1e-3) -> Sampled:
+    r"""The trace of $R$ times the kernel of a path with itself."""
+    trial, random = sma.tasks.HiddenMarkov().trial(jax.random.key(0), examples, 1), np.random.default_rng(0)
+    problem = sma.Problem(trial.train, trial.labels, width=width, temperature=temperature)
+    overlap = sma.solve(problem).order_parameter
+    regular = np.asarray(sma.kernel(trial.train, trial.train, overlap)) + temperature * np.eye(examples)
+    one = np.zeros(overlap.shape)
+    one[0, 0] = 1
+    matrix = np.linalg.solve(regular, np.asarray(sma.kernel(trial.train, trial.train, one)))
+    trace, apart = np.trace(matrix), (matrix + matrix.T) / 2
+    spread = np.sqrt(2 * (np.sum(apart**2) - np.sum(np.diag(apart) ** 2)))  # of one vector
+    signs = random.choice([-1.0, 1.0], (50, 100, examples))
+    found = np.einsum("rsi,ij,rsj->r", signs, matrix, signs, optimize=True) / 100
+    steps: list[int] = []
+    for start in signs[0, :5]:
+        steps.append(0)
+        cg(regular, start, rtol=error, callback=lambda _: steps.append(steps.pop() + 1))
+    vectors, products = (spread / trace / error) ** 2, float(np.mean(steps))
+    pays = np.sqrt(2 * vectors * examples * products)
+    return Sampled(examples, float(found.std() / (spread / 10)) - 1, float(vectors), products, float(pays))
 
 
 def off_automatic(seed: int = 7) -> float:
