@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not name:
         raise argparse.ArgumentTypeError(f"wanted NAME=VALUE, as in -p width=30, got {text}")
     return name, value
 

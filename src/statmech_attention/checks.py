@@ -271,7 +271,9 @@ def objects(function):
         known, optional = classes[name]
         if not isinstance(value, known) and not (value is None and optional):
             wanted = " or ".join(kind.__name__ for kind in known)
-            raise ValueError(f"{name}: wanted {wanted}, got {type(value).__name__}.")
+            got = type(value).__name__
+            let = " Call sma.solve(problem) first." if (wanted, got) == ("Solution", "Problem") else ""
+            raise ValueError(f"{name}: wanted {wanted}, got {got}.{let}")
 
     return _checked(flags(function), dict.fromkeys(classes, check))
 

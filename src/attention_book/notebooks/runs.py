@@ -1,6 +1,7 @@
 """Run a chapter of the book, or a notebook of `book/runs`, with other parameters."""
 
 import contextlib
+import difflib
 import errno
 import itertools
 import os
@@ -92,7 +93,9 @@ def find_chapter(chapter: str | Path) -> Path:
     named = book_folder() / path.with_suffix(".md")
     if named.is_file():
         return named.resolve()
-    raise Refused(f"{chapter}: no such file, and no such chapter of the book; the command `list` shows them.")
+    near = difflib.get_close_matches(str(chapter), chapters(), 1)
+    let = f" Did you mean {near[0]}?" if near else ""
+    raise Refused(f"{chapter}: no such file, and no such chapter of the book; the command `list` shows them.{let}")
 
 
 def _read(source: Path):
