@@ -123,7 +123,7 @@ def _part(number: int, chunk, layers, numbers, like=None) -> tuple[bytes | None,
 
 
 def _seen(part):
-    """What all other chunks have to be like."""
+    """Layers and features that all other chunks must have."""
     return None if part[0] is None else _layers_and_features(_opened(part[0]))
 
 

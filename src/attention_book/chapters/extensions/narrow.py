@@ -156,7 +156,7 @@ def _markov_point(sets, d, width):
 
 
 def _rates(slopes) -> list[float]:
-    """What is of G over what is of U; the same without the readout; A_N."""
+    """Ratio of the part of G to the part of U; the same without the readout; A_N."""
     layers, within = slopes[0] + slopes[2], slopes[1] + slopes[3]
     return [within / (layers + slopes[4]), within / layers, layers + slopes[4]]
 

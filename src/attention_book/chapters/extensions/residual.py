@@ -57,7 +57,7 @@ class Record:
 
 
 def costs(compared: dict) -> dict:
-    """What skips cost at the narrowest width, in the limit, and how much less at the first; paired over draws."""
+    """Cost of skips at the narrowest width, in the limit, and how much less at the first; paired over draws."""
     plain, beside = compared.values()
     narrow, limit = plain.at_best() - beside.at_best(), plain.at_best(LIMIT) - beside.at_best(LIMIT)
     return {

@@ -19,7 +19,7 @@ KINDS = {"U": "order parameter", "f": "mean output"}
 
 
 def _distance(one, other) -> dict[str, float]:
-    """Of order parameters relative to the second, of mean outputs root mean square."""
+    """Differences: of order parameters relative to the second, of mean outputs root mean square."""
     return {
         "U": float(np.linalg.norm(one[0] - other[0]) / np.linalg.norm(other[0])),
         "f": float(np.linalg.norm(one[1] - other[1]) / math.sqrt(other[1].size)),
@@ -221,7 +221,7 @@ def assert_exponents(gaps, multiples) -> None:
 
 
 def assert_distances(rows, sizes, cases) -> None:
-    """What the page says of the default parameters."""
+    """Statements of the page on the default parameters."""
     first = rows[10]
     assert first["U saddle"] > 0.07 and first["U corrected"] < 0.03 and first["f corrected"] < 0.006
     assert first["effective"] > 400 and 100 * rows[100]["f size"] > 2.5 * 30 * rows[30]["f size"]

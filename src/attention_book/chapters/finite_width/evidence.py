@@ -164,12 +164,12 @@ class Choices:
         return right.max(axis=1) - right[self.draws, self.by_criterion(column, width)]
 
     def same(self, column: str) -> int:
-        """How many choices are those of the exact evidence."""
+        """Number of choices that are those of the exact evidence."""
         exact = "log_evidence"
         return sum(int(np.sum(self.by_criterion(column, n) == self.by_criterion(exact, n))) for n in self.widths)
 
     def temperature_table(self):
-        """What each criterion gives up, and how many of its choices are those of the exact evidence."""
+        """Evidence that each criterion gives up, and number of its choices that are those of the exact evidence."""
         lines = []
         for name, column in CRITERIA.items():
             lost = [written(100 * self.given_up(column, width)) for width in self.widths]

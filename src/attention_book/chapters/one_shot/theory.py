@@ -24,7 +24,7 @@ DEPARTURE = 0.15  # temperature at which the order parameter's departure from th
 
 
 def over(datasets, values):
-    """What errors are over: means of the networks, where there are three or more of them, else all draws."""
+    """Values that errors are over: means of the networks, where there are three or more of them, else all draws."""
     rows = [np.asarray(values(one)) for one in datasets]
     return np.concatenate(rows) if len(rows) < 3 else np.stack([row.mean(axis=0) for row in rows])
 

@@ -261,7 +261,7 @@ class Trust:
         self.small_right = self.small & (self.off <= 0.2 + 2 * self.noise)
 
     def numbers(self) -> dict[str, int | float]:
-        """What the text says of them."""
+        """Statements of the text on them."""
         counts = {name: int(getattr(self, name).sum()) for name in ("known", "within", "small", "small_right")}
         ranks = {
             name: float(scipy.stats.spearmanr(one, self.off).statistic)

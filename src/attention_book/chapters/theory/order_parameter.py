@@ -34,7 +34,7 @@ def matrices(solutions) -> None:
 
 
 def shares(solution: sma.Solution) -> np.ndarray:
-    """What each of `PAIRS` adds to the trace of the training kernel, as a share of the whole."""
+    """Amount that each of `PAIRS` adds to the trace of the training kernel, as a share of the whole."""
     seen = solution.problem.attentioned
     traces = np.array([[np.trace(path_kernel(seen, seen, a, b)) for b in range(4)] for a in range(4)])
     parts = np.asarray(solution.order_parameter) * traces

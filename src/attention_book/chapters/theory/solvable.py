@@ -362,7 +362,7 @@ class Constant:
         axes.set(xlabel=r"correlation $\rho$ of the noise of both paths", ylabel="second path minus constant")
 
     def numbers(self) -> dict[str, float]:
-        """What the text says of them."""
+        """Statements of the text on them."""
         found = {f"rho-{head}": float(self.rho[head].mean()) for head in self.heads}
         for head in self.heads:
             found[f"crossing-{head}"] = self.crossing[head, 10.0]
