@@ -97,7 +97,7 @@ def uniform(widths, random_head, uniform_head):
 
 
 def averaged_tokens(task, trials):
-    """Number of tokens whose noise each head of layer 1 averages, and its cosine with the good path's, `(draws, heads)`."""
+    """Number of tokens whose noise each head of layer 1 averages; cosine with the good path's, `(draws, heads)`."""
     size = task.token_size
     outside = jnp.eye(size) - task.states.T @ task.states / size  # out of the plane of v+ and v-
 

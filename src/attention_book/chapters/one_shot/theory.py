@@ -225,7 +225,7 @@ def ratio_outcomes(swept, found) -> tuple:
 def keep_ratios(swept, found, outcomes, published: bool) -> None:
     """Glue slopes at equal P/N, the limit's accuracies, and what the scale alone gains."""
     for name, one in found.items():
-        key = name.split()[0].replace("-", "_")
+        key = name.split()[0].strip(",").replace("-", "_")
         limits = 100 * swept[name]["gp_accuracy"].max("temperature").mean("draw").values
         slope = interval(100 * reading.slopes_in_examples(one["gain"], at="ratio"))
         pages.glue(f"ratio_{key}_gain", bracketed(100 * reading.slopes_in_examples(one["gain"], at="ratio")))
