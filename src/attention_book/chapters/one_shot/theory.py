@@ -237,12 +237,13 @@ def keep_ratios(swept, found, outcomes, published: bool) -> None:
         # On the diagonal of the grid P/N is the same: the largest that three numbers of sequences share.
         size = [one["departure"].isel(examples=place - 3, width=place) for place in range(3)]
         pages.glue(f"ratio_{key}_fall", bracketed((size[-1] - size[0]).values, 2))
-        if published:
+        if published and key != "sentences":
             assert abs(float(one["rescaled"].mean())) < 0.1 * float(one["gain"].mean())
             assert outcomes[name, "gain", "draws"] == "refuted" and slope[2] < 0
     if published:
         passed = {name: outcomes[name, "departure", "draws"] for name in found}
-        assert passed == {"one-shot": "refuted", "hidden Markov chains": "holds"}
+        assert [*passed.values()] == ["refuted", "holds", "holds"]
+        assert outcomes[[*found][2], "gain", "draws"] == "open"
         assert outcomes["one-shot", "departure", "networks"] == outcomes["one-shot", "gain", "networks"] == "refuted"
 
 
