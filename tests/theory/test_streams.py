@@ -174,6 +174,7 @@ def spoilt(place, chunk):
         ((VALUES[:5], None), "labels: wanted real numbers"),
         ((VALUES[:5], LABELS[:4]), "labels: wanted the same number"),
         (VALUES[:5], "wanted a pair"),
+        ((VALUES[:5], VALUES[:5], LABELS[:5]), "wanted a pair .* got 3 entries"),
     ],
 )
 def test_a_bad_chunk_is_refused_by_its_number_and_what_was_added_stays(chunk, message, tmp_path):

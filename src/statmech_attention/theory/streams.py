@@ -85,7 +85,8 @@ def added(total: Problem | None, chunk: Any, *, layers, numbers) -> Problem:
         one = chunk.replace(**numbers)
         return one.reduce() if total is None else total + one
     if not isinstance(chunk, (tuple, list)) or len(chunk) != 2:
-        raise ValueError(f"wanted a pair (attentioned inputs, labels) or a Problem, got {type(chunk).__name__}.")
+        got = f"{len(chunk)} entries" if isinstance(chunk, (tuple, list)) else type(chunk).__name__
+        raise ValueError(f"wanted a pair (attentioned inputs, labels) or a Problem, got {got}.")
     one = Problem(*chunk, layers=layers, **numbers)
     return one.reduce() if total is None else total + one
 
