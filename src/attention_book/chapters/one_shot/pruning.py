@@ -356,8 +356,8 @@ class Refitted:
         operations = [float(one["flops"][1] / one["flops"][0]) for one in self.records.values()]
         pages.glue("prune_refit_seconds", tables.averaged(100 * (1 - np.array(seconds)), 0))
         for place, name in enumerate(("whole", "pruned")):
-            taken = [1000 * float(one["seconds"][:, place].median()) for one in self.records.values()]
-            pages.glue(f"prune_refit_{name}_ms", f"{np.mean(taken):.0f}")
+            taken = [float(one["seconds"][:, place].median()) for one in self.records.values()]
+            pages.glue(f"prune_refit_{name}_time", f"{np.mean(taken):.1f}")
         pages.glue("prune_refit_flops", f"{100 * (1 - np.mean(operations)):.0f}")
 
 
