@@ -1,12 +1,14 @@
 """Measures of kernels and of mean outputs, and the best predictor of hidden Markov chains."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from scipy.special import ndtr
-from scipy.stats import t as student
+from scipy.stats import t
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
@@ -15,10 +17,15 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
 
 
+def student(count: int) -> float:
+    """Return the number of standard errors on either side in the 95 % interval of a mean of `count` values."""
+    return float(t.ppf(0.975, count - 1))
+
+
 def half_interval(values) -> float:
     """Return half of the 95 % interval of a mean, by Student's t."""
     values = np.asarray(values, float)
-    return float(student.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return student(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def path_kernel(left: AttentionedInputs, right: AttentionedInputs, path: int, other_path: int):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
-from scipy.stats import t as student
 
 from attention_book import results
 from attention_book.experiments.encoded_heads import CHOSEN_BY, EncodedHeads, named
 from attention_book.experiments.encoded_inputs import MADE, TASKS
+from attention_book.measures import student
 
 RANDOM = "random"  # the mean over all random orders
 # Names of the tasks in the book.
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
     @property
     def half(self) -> float:
         """Half of Student's 95 % interval over splits; NaN for one split."""
-        return float(student.ppf(0.975, len(self.each) - 1)) * self.error if len(self.each) > 1 else math.nan
+        return student(len(self.each)) * self.error if len(self.each) > 1 else math.nan
 
     @property
     def sure(self) -> bool:

@@ -75,6 +75,19 @@ def test_what_is_lost_without_a_head_by_brute_force(found, read, classifiers, ne
         for name, worse in (("loss_rise", rise), ("accuracy_drop", drop), ("margin_fall", fall)):
             halves = [worse[::2].mean(), worse[1::2].mean()]
             np.testing.assert_allclose(one[name][:, head], halves, atol=1e-9)
+        tempered = [
+            scaled_loss(without[half::2], without[1 - half :: 2], labels[half::2], labels[1 - half :: 2])
+            - scaled_loss(whole[half::2], whole[1 - half :: 2], labels[half::2], labels[1 - half :: 2])
+            for half in (0, 1)
+        ]
+        np.testing.assert_allclose(one["tempered_rise"][:, head], tempered, atol=2e-3)
+
+
+def scaled_loss(outputs, others, labels, other_labels):
+    """Log loss at the scale, of a fine grid, that is best for the other sentences."""
+    scales = np.exp(np.linspace(-10, 10, 20_001))
+    losses = np.array([np.mean(np.logaddexp(0, -scale * other_labels * others)) for scale in scales])
+    return np.mean(np.logaddexp(0, -scales[np.argmin(losses)] * labels * outputs))
 
 
 @pytest.mark.parametrize("network", ["probe", "tuned"])

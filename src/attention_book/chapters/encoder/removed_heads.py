@@ -1,11 +1,11 @@
 """Heads removed from an encoder: accuracy against time; recorded."""
 
 import numpy as np
-from scipy.stats import t as student
 
 from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
 from attention_book.experiments.removed_heads import LAYERS, TAYLOR, THEORY, WEIGHTS
+from attention_book.measures import student
 from attention_book.notebooks.tables import averaged, signed, table
 from statmech_attention.plotting.style import MUTED
 
@@ -61,7 +61,7 @@ class Removed:
 
         def interval(values):
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            return float(values.mean()), float(student.ppf(0.975, len(values) - 1) * error)
+            return float(values.mean()), float(student(len(values)) * error)
 
         return *interval(each), {str(task): interval(each[self.task == task]) for task in dict.fromkeys(self.task)}
 
