@@ -1,20 +1,25 @@
-"""Scores of heads and what masking a head costs an encoder, by three outcomes; recorded."""
+"""Scores of heads and what masking a head costs an encoder, by four outcomes; recorded."""
 
 from typing import ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
-from scipy.stats import t as student
 
 from attention_book import plotting, results
 from attention_book.experiments import encoded_reading as reading
-from attention_book.measures import half_interval
+from attention_book.measures import half_interval, student
 from attention_book.notebooks.tables import signed, table, with_error
 from attention_book.pruning.random_orders import unit_ranks
 from statmech_attention.plotting.style import MUTED
 
 NETWORKS = {"probe": "as it is", "tuned": "fine-tuned"}
-OUTCOMES = {"log loss": "loss_rise", "margin": "margin_fall", "accuracy": "accuracy_drop"}  # as adopted
+TEMPERED = "log loss, refitted $T$"
+OUTCOMES = {  # as adopted
+    "log loss": "loss_rise",
+    "margin": "margin_fall",
+    "accuracy": "accuracy_drop",
+    TEMPERED: "tempered_rise",
+}
 LOOKS = {
     "both": (plotting.COLOURS["theory"], "o-"),
     "either": ("0.35", "^-"),
@@ -103,7 +108,7 @@ class Masked:
     def rank_figure(self) -> None:
         """Rank correlation of every score with every outcome in both encoders."""
         marks = dict(zip(reading.NAMES, "os^DP", strict=True))
-        figure, panels = plotting.new_figure(3, 2, figsize=(5.6, 6.4), sharey=True, sharex=True)
+        figure, panels = plotting.new_figure(len(OUTCOMES), 2, figsize=(5.6, 8.2), sharey=True, sharex=True)
         for column, (network, said) in zip(panels.T, NETWORKS.items(), strict=True):
             for panel, outcome in zip(column, OUTCOMES, strict=True):
                 null = max(self.cost[network, score, outcome][3] for score in SCORES)
@@ -195,7 +200,7 @@ class Masked:
 
     def beyond(self) -> list[tuple[str, int]]:
         """Orders and numbers of heads kept whose accuracy differs from random by more than 95 % of its error."""
-        quantile = student.ppf(0.975, len(self.found) - 1)
+        quantile = student(len(self.found))
         return [
             (name, size)
             for name, of in self.ORDERS.items()
@@ -253,8 +258,9 @@ class Masked:
         facts["gain_least"] = float(np.sort(gains["attention"])[1])
         own = "Taylor in the encoder"
         for name, key in {"both": ("probe", "both"), "own": ("probe", own), "own_tuned": ("tuned", own)}.items():
-            value, _, p, *_ = self.cost[*key, "accuracy"]
-            facts[f"{name}_accuracy"] = f"{signed(value, 2)} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
+            for outcome, said in {"accuracy": "accuracy", TEMPERED: "tempered"}.items():
+                value, _, p, *_ = self.cost[*key, outcome]
+                facts[f"{name}_{said}"] = f"{signed(value, 2)} (p {'< 0.001' if p < 0.001 else f'= {p:.3f}'})"
         facts["own_tuned_verdict"] = "holds" if self.cost["tuned", own, "accuracy"][2] < 0.05 else "fails"
         for order in ("both", "random", "Taylor in the encoder"):
             facts[f"few_a_{order.replace(' ', '_')}"] = self.few("a", order)
@@ -280,6 +286,9 @@ class Masked:
         assert value["tuned", "both", "accuracy"] > 0 and self.cost["tuned", "both", "accuracy"][2] < 0.01
         assert abs(value["tuned", "both", "margin"]) < 0.1 and self.alike() < 0.25
         assert all(self.repeated(network, "accuracy") < 0.35 for network in NETWORKS)
+        assert all(self.repeated(network, TEMPERED) > self.repeated(network, "accuracy") + 0.2 for network in NETWORKS)
+        for score in SCORES:
+            assert self.cost["tuned", score, TEMPERED][2] > 0.01 or value["tuned", score, TEMPERED] > 0
         for case in "ac":
             both, random = self.few(case, "both"), self.few(case, "random")
             assert self.few(case, "Taylor in the encoder") > max(both, random)
