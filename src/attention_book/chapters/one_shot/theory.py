@@ -181,7 +181,7 @@ def by_ratio(swept) -> dict[str, dict]:
 
 def ratios(swept, found):
     """Figure: gain and departure of U against P/N, one line per P."""
-    figure, axes = plotting.new_figure(2, len(found), figsize=(2 + 2.2 * len(found), 5.2), sharex="col", sharey="row")
+    figure, axes = plotting.new_figure(2, len(found), figsize=(0.6 + 2 * len(found), 5.2), sharex="col", sharey="row")
     for (upper, lower), (name, one) in zip(axes.T, found.items(), strict=True):
         for P, shade in zip(swept[name]["examples"].values, _SHADES, strict=False):
             across = P / swept[name]["width"].values
@@ -190,7 +190,7 @@ def ratios(swept, found):
             upper.errorbar(across, mean, error, **style)
             mean, error = plotting.mean_and_error(per_network(swept[name], 10 ** one["departure"].sel(examples=P)))
             lower.errorbar(across, mean, error, label=f"$P$ = {P}", **style)
-        upper.set(title=name, xscale="log")
+        upper.set(title=name.split(",")[0], xscale="log")
         upper.axhline(0, color="0.7", linewidth=0.8, zorder=0)
         lower.set(xlabel="$P/N$", yscale="log", yticks=(0.1, 0.3, 1, 3), yticklabels=("0.1", "0.3", "1", "3"))
         lower.yaxis.set_minor_locator(NullLocator())
