@@ -2,8 +2,9 @@
 
 Leave the machine alone meanwhile. Every case is a process of its own without a cache of compiled
 programs. The call is made cold; with other numbers (prior variances, widths, temperature, key),
-which must find everything compiled; and warm. The example of the README is timed as the process
-that it is for a newcomer.
+which must find everything compiled; and warm. A second process makes the first call beside a
+process that keeps one core busy. The example of the README is timed as the process that it is for a
+newcomer.
 """
 
 import argparse
@@ -26,6 +27,7 @@ RECORDED = table.RESULTS / "benchmarks_calls.nc"
 README = "the README's lines, as a process"
 UNITS = {
     "cold": ("s", "the first call in its process; of the README's lines the whole process, imports included"),
+    "cold_beside": ("s", "the same beside a process that keeps one core busy"),
     "other": ("s", "the same with other numbers of the same shapes"),
     "warm": ("s", "the fastest of three more calls"),
     "compilations": ("", "programs compiled by the first call"),
@@ -108,14 +110,23 @@ def measure(name: str) -> dict:
     return {**found, "warm": min(_timed(call, 1) for _ in range(3))}
 
 
+def twice(name: str) -> dict:
+    """Return the row of a call from two processes, one of them beside other work."""
+    row = table.alone("benchmarks.calls", name)
+    with table.other_work():
+        return {**row, "cold_beside": table.alone("benchmarks.calls", name)["cold"]}
+
+
 def newcomer() -> dict:
     """Return the row of the README's first Python block, run as a process."""
     example = (table.ROOT / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     count = "from statmech_attention.compiling import compilations"
     compiled = int(_run(f"{count}\ncompilations()\n{example}\nprint(compilations())").split()[-1])
     cold, never = min(_timed(_run, example) for _ in range(3)), float("nan")
+    with table.other_work():
+        beside = min(_timed(_run, example) for _ in range(3))
     counts = {"compilations": compiled, "compilations_other": 0}
-    return {"what": README, "cold": cold, "other": never, "warm": never, **counts}
+    return {"what": README, "cold": cold, "cold_beside": beside, "other": never, "warm": never, **counts}
 
 
 def main() -> None:
@@ -128,7 +139,7 @@ def main() -> None:
         return
     sma.enable_x64()  # for the checksum
     began = time.monotonic()
-    rows = [newcomer(), *(table.alone("benchmarks.calls", name) for name in tqdm(calls(), unit="call"))]
+    rows = [newcomer(), *(twice(name) for name in tqdm(calls(), unit="call"))]
     about = {"maker": "benchmark of the first calls", "checksum": problems.checksum(), "began": began}
     table.show(table.write(RECORDED, rows, UNITS, **about), ["what", *UNITS])
 

@@ -2,8 +2,9 @@
 
 A case is sampled twice: the first time compiles, the second is what a user waits for at the next
 width. A case of more than a minute is sampled once, unless it is to be compared: trajectories of
-other random numbers have other lengths. The table is written after every case, and a run that was
-interrupted continues.
+other random numbers have other lengths. A short case is sampled once more, with the numbers of the
+second time, while another process keeps one core busy. The table is written after every case, and a
+run that was interrupted continues.
 """
 
 import json
@@ -28,6 +29,7 @@ WAYS = {"threads": "parallel", "one program": "vectorized"}
 SHORT = 60.0  # seconds; compilation is a small part of what takes longer
 UNITS = {
     "seconds": ("s", "wall time of all chains, warm-up included, after compilation"),
+    "seconds_beside": ("s", "the same draws beside a process that keeps one core busy; nan if not measured"),
     "seconds_first": ("s", "the same for the first call at this shape, with compilation"),
     "compilations": ("", "programs compiled by the first call; none where an earlier case had the same shapes"),
     "steps": ("", "leapfrog steps per draw; of Gibbs sampling, sweeps"),
@@ -85,13 +87,21 @@ def measure(case: dict) -> dict:
     problem = sma.Problem(inputs, labels, width=case["width"], temperature=case["temperature"])
     method = WAYS[case["chains_in"]]
     chains = sma.Chains(warmup=case["warmup"], draws=case["draws"], method=method, warn=False)
-    seconds, compiled = [], []
-    while len(seconds) < 2 and (sum(seconds) < SHORT or case["group"] == "ways"):
-        key, before = jax.random.key(len(seconds)), compilations()
+    seconds, compiled, beside = [], [], float("nan")
+
+    def sample(number):
         start = time.perf_counter()
-        draws = SAMPLERS[case["sampler"]](problem, key=key, chains=chains)
-        seconds.append(time.perf_counter() - start)
+        draws = SAMPLERS[case["sampler"]](problem, key=jax.random.key(number), chains=chains)
+        return draws, time.perf_counter() - start
+
+    while len(seconds) < 2 and (sum(seconds) < SHORT or case["group"] == "ways"):
+        before = compilations()
+        draws, took = sample(len(seconds))
+        seconds.append(took)
         compiled.append(compilations() - before)
+    if len(seconds) == 2 and case["group"] == "samplers":
+        with table.other_work():
+            beside = sample(1)[1]
     effective = float(draws["order_parameter_effective_size"].min())
     return {
         **{name: value for name, value in case.items() if name != "heads"},
@@ -99,6 +109,7 @@ def measure(case: dict) -> dict:
         "chains": draws.sizes["chain"],
         "seconds_first": seconds[0],
         "seconds": seconds[-1],
+        "seconds_beside": beside,
         "compilations": compiled[0],
         "steps": float(draws["steps"].mean()) if "steps" in draws else 1.0,
         "effective_size": effective,
