@@ -37,7 +37,9 @@ HARDNESSES = (2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0)  # of all heads; the paper
 HARDNESS_TEMPERATURE = 0.01
 DECAYS = (1.0, 0.0)  # of gradient descent, in units of the prior's
 _DESCENT_TEMPERATURE, _DESCENT_STEPS, _DESCENT_RATE = 0.2, 300, 0.03
-_LOG_HARDNESS, _DEVIATION = np.log(10.0), 2.0  # of the prior of one hardness per head
+_LOG_HARDNESS, _DEVIATION = np.log(10.0), 2.0  # of the prior of learned hardnesses
+HEADS = {"one": (), "layer": (2, 1), "head": (2, 2)}  # shapes of learned hardnesses: layers, heads
+SHARES = (8, 4, 2, 1)  # posterior samples are drawn with an eighth of the labels, and so on
 _SHAPES = {"positions": (2, 2, 7), "same": (2, 2), "empty": (2, 2)}  # layers, heads
 
 
@@ -96,7 +98,7 @@ def short_problem_at(width: float):
 
 @functools.cache
 def hardness_problem_at(width: float):
-    """The problem as a function of the logarithms of inverse temperatures, one for all heads or one per head."""
+    """The problem as a function of the logarithms of inverse temperatures, of any shape that `HEADS` has."""
 
     def problem_of(theta, logits, inputs, labels):
         return Problem(_at_hardness(theta, logits, inputs), labels, width=width, temperature=HARDNESS_TEMPERATURE)
@@ -137,13 +139,13 @@ class Learned(Experiment):
     Over `draw`, `start`, `examples`, `width`: `accuracy`, `log_posterior`, and `theta`, all numbers
     of the end in the order of `ravel_pytree`; over `draw`, `examples`, `width` and `temperature` of
     designed heads: `designed_accuracy` and `designed_evidence`; of gradient descent on all weights,
-    over `descent`, `examples`, `decay` and `half` of the test chains: `descent_accuracy`; of the
-    paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`, `hardness_evidence`; at
-    learned inverse temperatures, one for all heads or `each` its own: `each_hardness`, over layers
-    and heads, `each_accuracy`, `each_evidence`. Of short chains over `family` and `chain`:
-    `sampled_accuracy`, `sampled_score` (log density per test label), `sampled_density`,
-    `sampled_heat`; at the end of a climb: `maximum_accuracy`, `maximum_score`, `maximum_heat`, and
-    `maximum_evidence` at its start and end.
+    over `descent`, `start`, `examples`, `decay` and `half` of the test chains: `descent_accuracy`;
+    of the paper's chains over `draw`, `hardness` and `width`: `hardness_accuracy`,
+    `hardness_evidence`; at learned inverse temperatures, one for `each` of `HEADS`:
+    `each_hardness`, over layers and heads, `each_accuracy`, `each_evidence`. Of short chains over
+    `family`, `labels` and `chain`: `sampled_accuracy`, `sampled_score` (log density per test
+    label), `sampled_density`, `sampled_heat`; at the end of a climb: `maximum_accuracy`,
+    `maximum_score`, `maximum_heat`, and `maximum_evidence` at its start and end.
     """
 
     seed: int = parameter("seed of data and starts")
@@ -154,7 +156,9 @@ class Learned(Experiment):
     steps: int = parameter("steps of a climb", ge=1)
     test_examples: int = parameter("test chains", ge=2)
     descents: int = parameter("draws with gradient descent; 0 for climbs with nothing beside them", ge=0)
-    hardness_examples: int = parameter("$P$ of the chains whose heads differ in hardness", ge=2)
+    hardness_examples: int = parameter(
+        "$P$ of the chains whose heads differ in hardness; 0 for neither these nor posterior samples", ge=0
+    )
 
     name: ClassVar[str] = "learned"
     revision: ClassVar[int] = 1  # 1: as first recorded
@@ -163,8 +167,13 @@ class Learned(Experiment):
 
     @property
     def total(self) -> int:
-        beside = 2 * len(self.examples) + self.draws + len(FAMILIES) if self.descents else 0
-        return len(self.examples) * len(self.all_widths) + beside
+        climbs = len(self.examples) * len(self.all_widths)
+        beside = 2 * len(self.examples) if self.descents else 0
+        return climbs + beside + (self.draws + len(FAMILIES) * len(SHARES) if self._has_hardness else 0)
+
+    @property
+    def _has_hardness(self) -> bool:
+        return bool(self.descents and self.hardness_examples)
 
     @property
     def all_widths(self) -> list[float]:
@@ -183,15 +192,18 @@ class Learned(Experiment):
                 found.append((yield Part.once(f"descent{examples}", self.descent, examples)))
             by_examples.append(xr.merge(found))
         together = [xr.concat(by_examples, axis("examples", self.examples))]
-        if self.descents:
+        if self._has_hardness:
             rows = []
             for draw in range(self.draws):
                 rows.append((yield Part.once(f"hardness{draw}", self.hardness_and_each, draw)))
             together.append(xr.concat(rows, "draw"))
-            rows = []
+            families = []
             for family in FAMILIES:
-                rows.append((yield Part.once(f"sampled-{family[0]}", self.samples, family)))
-            together.append(xr.concat(rows, axis("family", FAMILIES)))
+                counts, rows = [self.examples[0] // share for share in SHARES], []
+                for count in counts:
+                    rows.append((yield Part.once(f"sampled-{family[0]}{count}", self.samples, family, count)))
+                families.append(xr.concat(rows, axis("labels", counts)))
+            together.append(xr.concat(families, axis("family", FAMILIES)))
         return xr.merge(together)
 
     def recheck(self) -> Recheck:
@@ -200,7 +212,7 @@ class Learned(Experiment):
         first = recorded.isel(draw=0, start=0, examples=0, width=0)
         again = self.end(self.sets(0, self.examples[0]), self.all_widths[0], restored(first["theta"].values))
         differences = [largest_difference(again, first)]
-        if self.descents:
+        if self._has_hardness:
             hardness = self.hardness(0, HARDNESSES[:1])
             differences.append(largest_difference(hardness, recorded.isel(draw=0, hardness=[0])))
         return Recheck("the end of a climb, and a hardness", max(differences), 1e-6)
@@ -262,13 +274,13 @@ class Learned(Experiment):
         return sets, [[_logits(one.inputs, products) for products in heads] for one in sets]
 
     def each_hardness(self, draw: int) -> xr.Dataset:
-        """Learned inverse temperatures, one for all heads and one per head."""
+        """Learned inverse temperatures: one for all heads, one per layer, one per head."""
         (train, test), logits = self.paper_chains(draw)
         data, by_width = (logits[0], train.inputs, train.labels), []
         for width in self.all_widths:
             rows = []
-            for each in (False, True):
-                start = jnp.full((2, 2) if each else (), _LOG_HARDNESS)
+            for shape in HEADS.values():
+                start = jnp.full(shape, _LOG_HARDNESS)
                 learned = learn_attention(
                     hardness_problem_at(width), start, data=data, log_prior=hardness_prior, steps=self.steps
                 )
@@ -279,15 +291,15 @@ class Learned(Experiment):
                     "each_hardness": (("layer", "head"), np.exp(np.broadcast_to(learned.theta, (2, 2)))),
                 }
                 rows.append(xr.Dataset(found))
-            by_width.append(xr.concat(rows, axis("each", [0, 1])))
+            by_width.append(xr.concat(rows, axis("each", list(HEADS))))
         return xr.concat(by_width, axis("width", self.all_widths))
 
-    def samples(self, family: str) -> xr.Dataset:
-        """Posterior samples of attention on short chains, and the maximum beside them."""
+    def samples(self, family: str, count: int) -> xr.Dataset:
+        """Posterior samples of attention on the first `count` short chains, and the maximum beside them."""
         key = jax.random.fold_in(jax.random.key(self.seed + 4), 0)
         train_key, test_key, start_key, chain_key = jax.random.split(key, 4)
         train, test = SHORT.sample(train_key, self.examples[0]), SHORT.sample(test_key, self.test_examples)
-        data, width = (train.inputs, train.labels), float(self.widths[0])
+        data, width = (train.inputs[:count], train.labels[:count]), float(self.widths[0])
         first, *starts = (short_start(one, family) for one in jax.random.split(start_key, 1 + _CHAINS))
         problem_of = short_problem_at(width)
         learned = learn_attention(problem_of, first, data=data, log_prior=short_prior, steps=self.steps)
@@ -337,15 +349,18 @@ class Learned(Experiment):
         rows = []
         for draw in range(self.descents):
             train, test = self.sets(draw, examples)
-            key = jax.random.fold_in(jax.random.key(self.seed + 1), draw)
-            theta = random_start(jax.random.fold_in(key, 0))
-            del theta["heat"]
-            weights = sample_weights(key, layers=(2, 2), width=self.widths[0], features=TASK.features)
-            right = []
-            for decay in DECAYS:
-                outputs = _descended((theta, weights), train.inputs, train.labels, test.inputs, decay)
-                right.append([np.mean(half) for half in np.array_split(np.asarray(outputs * test.labels > 0), 2)])
-            rows.append(xr.Dataset({"descent_accuracy": (("decay", "half"), np.array(right))}))
+            key, right = jax.random.fold_in(jax.random.key(self.seed + 1), draw), []
+            for start in range(self.starts):
+                own = jax.random.fold_in(key, start)
+                theta = random_start(own)  # that of the climbs
+                del theta["heat"]
+                weights_key = jax.random.fold_in(own, 1)
+                weights = sample_weights(weights_key, layers=(2, 2), width=self.widths[0], features=TASK.features)
+                for decay in DECAYS:
+                    outputs = _descended((theta, weights), train.inputs, train.labels, test.inputs, decay)
+                    right.append([np.mean(half) for half in np.array_split(np.asarray(outputs * test.labels > 0), 2)])
+            halves = np.reshape(right, (self.starts, len(DECAYS), 2))
+            rows.append(xr.Dataset({"descent_accuracy": (("start", "decay", "half"), halves)}))
         return xr.concat(rows, "descent").assign_coords(decay=list(DECAYS))
 
 

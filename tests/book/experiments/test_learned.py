@@ -8,7 +8,7 @@ import xarray as xr
 
 import statmech_attention as sma
 from attention_book import results
-from attention_book.chapters.finite_width.learned import thresholds
+from attention_book.chapters.finite_width.learned import favoured, thresholds
 from attention_book.experiments import learned
 
 from .shared import *  # noqa: F403
@@ -49,17 +49,20 @@ def test_the_record_has_the_ends_of_the_climbs(found, make, tmp_path):
     assert float(one.log_posterior) == pytest.approx(float(solution.log_evidence() + learned.log_prior(theta)))
 
 
-def test_climbs_with_nothing_beside_them_are_the_same(found, make, tmp_path):
+def test_climbs_with_less_beside_them_are_the_same(found, make, tmp_path):
+    climbs = {"accuracy", "log_posterior", "theta"}
     alone = results.load(make(tmp_path, descents=0).run(progress=False))
-    assert {*alone} == {"accuracy", "log_posterior", "theta"}
+    assert {*alone} == climbs
     np.testing.assert_allclose(alone.theta, found.theta, rtol=1e-9, atol=1e-9)
+    compared = results.load(make(tmp_path / "compared", hardness_examples=0).run(progress=False))
+    assert {*compared} == climbs | {"designed_accuracy", "designed_evidence", "descent_accuracy"}
 
 
 def test_one_hardness_per_head_is_that_of_scaled_heads(found, make, tmp_path):
     task = sma.tasks.HiddenMarkov(hardness=1)
     train, test, key = jax.random.split(jax.random.fold_in(jax.random.key(SETTINGS["seed"] + 3), 1), 3)
     sets, heads = (task.sample(train, 10), task.sample(test, 20)), task.heads(key)
-    one = found.isel(draw=1, width=0, each=1)
+    one = found.isel(draw=1, width=0).sel(each="head")
     scaled = [
         np.asarray(head) * scale[:, None, None] for head, scale in zip(heads, one.each_hardness.values, strict=True)
     ]
@@ -69,12 +72,14 @@ def test_one_hardness_per_head_is_that_of_scaled_heads(found, make, tmp_path):
     assert float(one.each_accuracy) == pytest.approx(
         float(sma.accuracy(solution.predict(along[1]).mean, sets[1].labels))
     )
-    common = found.each_hardness.isel(draw=1, width=0, each=0).values
+    common, layers = (found.each_hardness.isel(draw=1, width=0).sel(each=each).values for each in ("one", "layer"))
     assert np.ptp(common) == 0 < np.ptp(one.each_hardness.values)
+    assert np.ptp(layers[0]) == np.ptp(layers[1]) == 0 < np.ptp(layers[:, 0])
 
 
 def test_samples_have_normal_scores_and_both_families(found):
-    assert found.sampled_score.sizes == {"family": 2, "chain": 2}
+    assert found.sampled_score.sizes == {"family": 2, "labels": 4, "chain": 2}
+    assert [*found.labels.values] == [2, 5, 10, 20]
     residual, variance = np.array([0.3, -1.0]), np.array([0.5, 2.0])
     wanted = scipy.stats.norm.logpdf(residual, scale=np.sqrt(variance))
     np.testing.assert_allclose(learned._log_density(residual, np.zeros(2), variance), wanted)
@@ -87,3 +92,13 @@ def test_a_threshold_is_where_lasting_success_of_the_kept_start_begins():
     values = {"accuracy": accuracy, "log_posterior": np.broadcast_to([-2.0, -1.0], accuracy.shape)}
     found = xr.Dataset({name: (("width", "examples", "draw", "start"), one) for name, one in values.items()}, axes)
     np.testing.assert_array_equal(thresholds(found, 10.0), [200, 500, 1000])
+
+
+def test_a_difference_of_scores_adds_up_to_evidence():
+    dims, scores = ("family", "labels", "chain"), np.array([[[-1.0, -9], [-1.5, -9]], [[-0.9, -9], [-1.0, -9]]])
+    values = {f"sampled_{name}": (dims, scores) for name in ("score", "accuracy", "heat", "density")}
+    values |= {f"maximum_{name}": (dims[:2], scores[..., 0]) for name in ("score", "accuracy", "heat")}
+    values["maximum_evidence"] = (("family", "labels", "end"), scores)
+    found = xr.Dataset(values, {"family": [*learned.FAMILIES], "labels": [100, 200]})
+    total, apart = favoured(found)
+    assert total == pytest.approx(100 * (0.1 + 0.5) / 2) and apart == pytest.approx({100: 0.1, 200: 0.5})

@@ -68,8 +68,8 @@ def designed(found: xr.Dataset, width: float) -> np.ndarray:
 
 
 def descended(found: xr.Dataset) -> np.ndarray:
-    """Accuracy of gradient descent in each draw, on the half that did not choose the decay."""
-    accuracy = found.descent_accuracy.transpose("descent", "half", "decay").values
+    """Accuracy of gradient descent in each draw, on the half that did not choose start and decay."""
+    accuracy = found.descent_accuracy.stack(choice=("start", "decay")).transpose("descent", "half", "choice").values
     chosen = accuracy[:, ::-1].argmax(axis=-1)
     return np.take_along_axis(accuracy, chosen[..., None], axis=-1)[..., 0].mean(axis=1)
 
@@ -147,6 +147,38 @@ def missed(found: xr.Dataset) -> tuple[int, int]:
     """Draws at all P and widths whose kept start fails although another one succeeds, and draws with a success."""
     some = (found.accuracy >= SUCCESS).any("start")
     return int((some & (kept(found) < SUCCESS)).sum()), int(some.sum())
+
+
+def over_descent(found: xr.Dataset) -> tuple[dict[int, Difference], str]:
+    """Accuracy of kept starts minus gradient descent's at the narrowest width, by P, and the outcome of claim 4."""
+    width, draws = found.width.values[0], found.sizes["descent"]
+    accuracy = kept(found).sel(width=width).isel(draw=slice(draws))
+    apart = {
+        int(one): difference(accuracy.sel(examples=one).values, descended(found.sel(examples=one)))
+        for one in found.examples.values
+    }
+    if any(one.mean < -one.within for one in apart.values()):
+        return apart, "fails"
+    return apart, "holds" if any(one.mean > one.within for one in apart.values()) else "stays open"
+
+
+def beside_table(found: xr.Dataset):
+    """Markdown table of mean accuracies by P: learned attention, designed heads, gradient descent and its distance."""
+    narrow, limit = found.width.values[[0, -1]]
+    heads = [
+        "$P$",
+        *(f"learned, {_name(one)}" for one in (narrow, limit)),
+        "designed",
+        "descent",
+        "learned minus descent",
+    ]
+    rows = []
+    for examples, apart in over_descent(found)[0].items():
+        one, accuracy = found.sel(examples=examples), kept(found).sel(examples=examples)
+        means = [accuracy.sel(width=width).mean() for width in (narrow, limit)]
+        means += [designed(one, narrow).mean(), descended(one).mean()]
+        rows.append((examples, *(f"{float(mean):.3f}" for mean in means), str(apart)))
+    return tables.table(heads, rows)
 
 
 def examples_figure(found: xr.Dataset):
@@ -245,11 +277,11 @@ def table(found: xr.Dataset):
     return tables.table(heads, rows)
 
 
-def hardness_gains(found: xr.Dataset) -> dict[float, dict[str, Difference]]:
-    """Gains in log evidence and accuracy of one hardness per head over one for all, by width."""
+def hardness_gains(found: xr.Dataset, each: str) -> dict[float, dict[str, Difference]]:
+    """Gains in log evidence and accuracy of one hardness per layer or head over one for all, by width."""
     return {
         width: {
-            name: difference(*(found[f"each_{name}"].sel(width=width, each=each).values for each in (1, 0)))
+            name: difference(*(found[f"each_{name}"].sel(width=width, each=one).values for one in (each, "one")))
             for name in ("evidence", "accuracy")
         }
         for width in found.width.values
@@ -257,7 +289,7 @@ def hardness_gains(found: xr.Dataset) -> dict[float, dict[str, Difference]]:
 
 
 def hardness_verdict(gain: Difference) -> str:
-    """Outcome of the claim that heads need hardnesses of their own, from the gain in accuracy."""
+    """Outcome of the claim that layers or heads need hardnesses of their own, from the gain in accuracy."""
     if gain.mean > gain.within:
         return "holds"
     return "fails" if abs(gain.mean) + gain.within < 0.01 or gain.mean < -gain.within else "stays open"
@@ -265,21 +297,25 @@ def hardness_verdict(gain: Difference) -> str:
 
 def hardness_table(found: xr.Dataset):
     """Markdown table of learned hardnesses, means of logarithms, and of gains, by width."""
-    heads = ["", "all heads", "designed head", "random, layer 1", "random, layer 2", "gain, nats", "gain in accuracy"]
+    heads = ["", "one for", "designed head", "random, layer 1", "random, layer 2", "gain, nats", "gain in accuracy"]
     rows = []
-    for width, gain in hardness_gains(found).items():
-        common, each = (
-            np.exp(np.log(found.each_hardness.sel(width=width)).mean("draw")).transpose("each", "layer", "head").values
-        )
-        shown = common[0, 0], each[0, 0], each[0, 1], each[1, 1]
-        nats = f"{gain['evidence'].mean:+.1f} ± {gain['evidence'].within:.1f}".replace("-", "−")
-        rows.append((_name(width), *(f"{one:.3g}" for one in shown), nats, str(gain["accuracy"])))
+    for width in found.width.values:
+        means = np.exp(np.log(found.each_hardness.sel(width=width)).mean("draw"))
+        for each in found.each.values:
+            layers = means.sel(each=each).transpose("layer", "head").values
+            cells = [f"{one:.3g}" for one in (layers[0, 0], layers[0, 1], layers[1, 1])]
+            if each == "one":
+                rows.append((_name(width), "all", *cells, "", ""))
+                continue
+            gain = hardness_gains(found, each)[width]
+            nats = f"{gain['evidence'].mean:+.1f} ± {gain['evidence'].within:.1f}".replace("-", "−")
+            rows.append((_name(width), f"each {each}", *cells, nats, str(gain["accuracy"])))
     return tables.table(heads, rows)
 
 
-def sampled(found: xr.Dataset, family: str) -> dict[str, float]:
+def sampled(found: xr.Dataset, family: str, labels: int) -> dict[str, float]:
     """Accuracy, score and temperature of the kept chain and of the maximum, and its log evidence before and after."""
-    one = found.sel(family=family)
+    one = found.sel(family=family, labels=labels)
     best = one.isel(chain=int(one.sampled_density.argmax("chain")))
     values = {name: float(best[f"sampled_{name}"]) for name in ("accuracy", "score", "heat")}
     values |= {f"maximum_{name}": float(one[f"maximum_{name}"]) for name in ("accuracy", "score", "heat")}
@@ -300,11 +336,24 @@ def sampled_table(found: xr.Dataset):
     names = {FAMILIES[0]: "queries and keys, 640", FAMILIES[1]: "positions and states, 36"}
     rows = []
     for family, name in names.items():
-        one = sampled(found, family)
+        one = sampled(found, family, found.labels.values[-1])
         kinds = {"accuracy": ".3f", "score": ".3f", "heat": ".2g"}
         cells = (f"{one[which + kind]:{digits}}" for kind, digits in kinds.items() for which in ("maximum_", ""))
         rows.append((name, *(cell.replace("-", "−") for cell in cells)))
     return tables.table(heads, rows)
+
+
+def favoured(found: xr.Dataset) -> tuple[float, dict[int, float]]:
+    """Log evidence of positions minus that of queries and keys, of all labels given the first of `labels`.
+
+    By the chain rule it adds up the scores of the next label, here averaged over test labels and
+    interpolated between the numbers of labels; also returns the difference of scores at each.
+    """
+    counts = found.labels.values
+    apart = {
+        int(one): np.subtract(*(sampled(found, family, one)["score"] for family in FAMILIES[::-1])) for one in counts
+    }
+    return float(np.trapezoid([*apart.values()], counts)), apart
 
 
 def _name(width: float) -> str:
