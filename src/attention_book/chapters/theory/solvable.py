@@ -557,10 +557,11 @@ class Useless:
         self.limit = {depth: one[1][0].max(axis=-1) for depth, one in found.items()}
         self.alone = float(self.solve[1](0.0, 1.0, 1.0, self.heats)[1].max())
         self.data, self.exact = {}, None
-        for H in (2, 8):
-            heat = float(self.heats[found[1][0][1, list(self.heads).index(H)].argmax()])
+        for depth, H in ((1, 2), (1, 8), (2, 2), (2, 4)):
+            heat = float(self.heats[found[depth][0][1, list(self.heads).index(H)].argmax()])
             numbers = {"examples": 100, "features": 100, "width": 10.0, "temperature": heat}
-            model, rows = SolvableModel(np.eye(H), 2.0 * np.eye(H)[0], **numbers), []
+            paths = np.eye(H**depth)
+            model, rows = SolvableModel(paths, 2.0 * paths[0], layers=(H,) * depth, **numbers), []
             for draw in range(6):
                 problem, test, labels = model.sample(next(keys), 2000)
                 rows.append(float(sma.accuracy(sma.solve(problem).predict(test).mean, labels)))
@@ -568,7 +569,7 @@ class Useless:
                     chains = sma.Chains(draws=200, count=2, warmup=200, warn=False)
                     samples = sampling.posterior(problem, key=next(keys), test=test, chains=chains)
                     self.exact = float(sma.accuracy(sampling.prediction(samples).mean, labels)), rows[-1]
-            self.data[H] = plotting.mean_and_error(np.array(rows))
+            self.data[depth, H] = plotting.mean_and_error(np.array(rows))
 
     def draw(self) -> None:
         """Draw accuracies against the number of heads."""
@@ -582,8 +583,8 @@ class Useless:
             panel.set(xscale="log", xlabel="heads per layer $H$", title=title)
             panel.set_xticks([2, 4, 8, 16, 32, 64], [2, 4, 8, 16, 32, 64])
             panel.minorticks_off()
-        values = np.array(list(self.data.values())).T
-        panels[0].errorbar(list(self.data), *values, fmt="o", color=shades[1], capsize=2, markersize=5)
+        for (depth, H), one in self.data.items():
+            panels[depth - 1].errorbar(H, *one, fmt="o", color=shades[1], capsize=2, markersize=5)
         panels[0].plot(8, self.exact[0], "x", color="black", markersize=7, zorder=5)
         panels[0].set_ylabel("test accuracy")
         panels[1].legend()
@@ -631,6 +632,6 @@ class Useless:
         assert abs(action / value - 1) < 1e-8
         most = [self.most(curve) for curve in (self.limit[1], *self.network[1])]
         assert all(a < b for a, b in zip(most, most[1:], strict=False))
-        for H, (mean, error) in self.data.items():
-            assert abs(mean - self.network[1][1, list(self.heads).index(H)]) < 0.01 + 3 * error
+        for (depth, H), (mean, error) in self.data.items():
+            assert abs(mean - self.network[depth][1, list(self.heads).index(H)]) < 0.01 + 3 * error
         assert abs(self.exact[0] - self.exact[1]) < 0.02
