@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import statmech_attention as sma
 from statmech_attention import sampling
@@ -305,3 +306,16 @@ def test_examples_shared_by_four_devices_give_the_same_numbers():
     }
     done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_lines_of_the_page_read_chunks_from_netcdf(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "book" / "use" / "scale.md").read_text(encoding="utf-8")
+    lines = page.split("```python\ndef chunks(")[1].split("```")[0].replace("10_000", "30")
+    data = {"attentioned": (("example", "path", "feature"), VALUES), "labels": ("example", LABELS)}
+    monkeypatch.chdir(tmp_path)
+    xr.Dataset(data).to_netcdf("examples.nc", engine="h5netcdf")
+    found = {"xarray": xr, "sma": sma}
+    exec(f"def chunks({lines}", found)
+    assert found["problem"].examples == EXAMPLES and Path("sum.nc").exists()
+    problem, at_once = found["problem"].replace(temperature=0.3), whole(variance=1.0)
+    equal(sma.theory.energy(problem, np.eye(4)), sma.theory.energy(at_once, np.eye(4)))

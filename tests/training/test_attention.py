@@ -86,23 +86,26 @@ def test_refuses_single_precision():
 
 
 @pytest.mark.usefixtures("optimised")
-def test_the_posterior_is_that_of_all_weights_with_queries_and_keys():
-    width = 4
+@pytest.mark.parametrize("layers, width", [(1, 4), (2, 50)], ids=str)
+def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(layers, width):
     (inputs, labels), (test_inputs, _) = task(6), task(2, seed=5)
 
+    def outputs(weights, inputs):
+        attention = sma.attention_from_queries_and_keys([weights["queries"]] * layers, [weights["keys"]] * layers)
+        network = sma.model.Weights(weights["projection"], tuple(weights["values"]), weights["readout"])
+        return sma.model.forward(network, inputs, attention, readout="mean")
+
     def potential(weights):
-        attention = sma.attention_from_queries_and_keys([weights["queries"]], [weights["keys"]])
-        network = sma.model.Weights(weights["projection"], (weights["values"],), weights["readout"])
-        misfit = sma.model.forward(network, inputs, attention, readout="mean") - labels
+        misfit = outputs(weights, inputs) - labels
         return 0.5 * jnp.sum(misfit**2) / 0.3 - log_prior(weights)
 
     rng = np.random.default_rng(7)
-    shapes = {"projection": (width, FEATURES), "values": (HEADS, width, width), "readout": (width,)}
+    shapes = {"projection": (width, FEATURES), "values": (layers, HEADS, width, width), "readout": (width,)}
     begin = start(8, 4) | {name: jnp.asarray(0.3 * rng.normal(size=(4, *shape))) for name, shape in shapes.items()}
     chains = MCMC(
         NUTS(potential_fn=potential),
-        num_warmup=300,
-        num_samples=500,
+        num_warmup=200,
+        num_samples=250,
         num_chains=4,
         progress_bar=False,
         chain_method="vectorized",
@@ -113,23 +116,23 @@ def test_the_posterior_is_that_of_all_weights_with_queries_and_keys():
     def seen(queries, keys):
         return sma.attention_from_queries_and_keys([queries], [keys])(test_inputs)[0]
 
-    def outputs(weights):
-        attention = sma.attention_from_queries_and_keys([weights["queries"]], [weights["keys"]])
-        network = sma.model.Weights(weights["projection"], (weights["values"],), weights["readout"])
-        return sma.model.forward(network, test_inputs, attention, readout="mean")
-
     def test_of(theta):
-        attention = sma.attention_from_queries_and_keys([theta["queries"]], [theta["keys"]])
+        attention = sma.attention_from_queries_and_keys([theta["queries"]] * layers, [theta["keys"]] * layers)
         return sma.attentioned_inputs(test_inputs, attention, readout="mean")
 
     ours = attention_posterior(
-        network(inputs, labels, width), start(8, 4), log_prior=log_prior, key=jax.random.key(10), test_of=test_of,
+        network(inputs, labels, width, layers),
+        start(8, 4),
+        log_prior=log_prior,
+        key=jax.random.key(10),
+        test_of=test_of,
         chains=sma.Chains(draws=700, warmup=300, warn=False),
-    )  # fmt: skip
+    )
     every = jax.jit(jax.vmap(jax.vmap(seen)))
     attention = [every(*(jnp.asarray(one[name]) for name in ("queries", "keys"))) for one in (drawn, ours)]
     squares = [np.asarray(one) ** 2 for one in attention]  # heads are alike, and so is a mean of a permutation
-    output = jax.jit(jax.vmap(jax.vmap(outputs)))(drawn), ours["output"].values
+    test = jax.jit(jax.vmap(jax.vmap(lambda weights: outputs(weights, test_inputs))))
+    output = test(drawn), ours["output"].values
     for first, second in (attention, squares, output):
         one, other = (sma.sampling.estimate(np.asarray(values)) for values in (first, second))
         np.testing.assert_array_less(np.abs(one.mean - other.mean), 4 * np.hypot(one.error, other.error))
