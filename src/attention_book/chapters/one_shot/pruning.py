@@ -212,6 +212,21 @@ def keep_criteria(heads: Heads) -> None:
     pages.glue("prune_widest", f"{heads.widest:,.0f}")
 
 
+def keep_fewer(folder: str, published: bool) -> None:
+    """Glue the accuracy of three heads per layer from scratch minus that of four, and the cost of a pair of these."""
+    fewer, whole = (importances.recorded_seeds(folder, layers=(heads,) * 2) for heads in (3, 4))
+    records = [[one[seed][0].pruned.isel(test_set=0) for one in (fewer, whole)] for seed in fewer]
+    few, all_heads = 100 * np.array([[float(one.accuracy) for one in pair] for pair in records]).T
+    cost = (all_heads - [100 * float(one.choice_accuracy.mean()) for _, one in records]).mean()
+    apart = importances.pooled(few - all_heads, bounds=(-np.inf, np.inf))
+    outcome = "holds" if max(-apart.low, apart.high) < 3 else "fails" if apart.high < 0 else "stays open"
+    facts = {"": interval(few - all_heads, 1), "_pair": cost, "_seeds": len(records), "_outcome": outcome}
+    for name, value in facts.items():
+        pages.glue(f"prune_fewer{name}", value)
+    if published:
+        assert outcome == "fails" and -apart.value < cost / 2
+
+
 def differences(heads: Heads) -> dict:
     """Paired differences of scores by name and group: of rank correlations, and of costs."""
     either, fitted, limit = f"theory, either, {heads.at}", *(f"own drop, fitted, {n}" for n in (heads.at, heads.limit))
