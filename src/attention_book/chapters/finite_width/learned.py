@@ -349,11 +349,11 @@ def favoured(found: xr.Dataset) -> tuple[float, dict[int, float]]:
     By the chain rule it adds up the scores of the next label, here averaged over test labels and
     interpolated between the numbers of labels; also returns the difference of scores at each.
     """
-    counts = found.labels.values
-    apart = {
-        int(one): np.subtract(*(sampled(found, family, one)["score"] for family in FAMILIES[::-1])) for one in counts
-    }
-    return float(np.trapezoid([*apart.values()], counts)), apart
+    apart = {}
+    for count in found.labels.values:
+        many, few = (sampled(found, family, count)["score"] for family in FAMILIES)
+        apart[int(count)] = few - many
+    return float(np.trapezoid([*apart.values()], found.labels.values)), apart
 
 
 def _name(width: float) -> str:
