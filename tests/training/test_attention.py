@@ -107,8 +107,8 @@ def test_refuses_single_precision():
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("layers, width", [(1, 4), (2, 50)], ids=str)
-def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(layers, width):
+@pytest.mark.parametrize("layers, width, warmup, draws", [(1, 4, 300, 500), (2, 50, 200, 250)], ids=str)
+def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(layers, width, warmup, draws):
     (inputs, labels), (test_inputs, _) = task(6), task(2, seed=5)
 
     def outputs(weights, inputs):
@@ -125,8 +125,8 @@ def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(layers, widt
     begin = start(8, 4) | {name: jnp.asarray(0.3 * rng.normal(size=(4, *shape))) for name, shape in shapes.items()}
     chains = MCMC(
         NUTS(potential_fn=potential),
-        num_warmup=200,
-        num_samples=250,
+        num_warmup=warmup,
+        num_samples=draws,
         num_chains=4,
         progress_bar=False,
         chain_method="vectorized",
