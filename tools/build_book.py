@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 from compiled import cores, share, share_cores
+from downloads import offer
 from lighter import MATHJAX, lighten, mathjax
 from page_notebooks import address, export, launch
 from tqdm import tqdm
@@ -86,6 +87,7 @@ def _build(build: Path, jobs: int, log) -> list[str]:
     branch = settings["repository"]["branch"]
     launch(settings, where)
     status, complaints = _watch(_command(settings, pages.folder), environment, log)
+    offer(build / "html", {name: pages.executed(name) for name in pages.notebooks})
     lighten(build / "html")
     export(ROOT, list(pages.notebooks), build, where, branch)
     return complaints or [f"Sphinx ended with status {status}."] if status else []
