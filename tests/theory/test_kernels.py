@@ -11,6 +11,7 @@ import reference
 import statmech_attention as sma
 from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
 from attention_book.pruning import predictor_contributions, predictor_vectors
+from statmech_attention.theory.kernels import compressed
 
 
 @pytest.mark.parametrize("heads", [(1,), (2, 1, 3)])
@@ -68,6 +69,17 @@ def test_a_constant_kernel_aligns_with_nothing(constant):
     assert centred_alignment(np.full((7, 7), constant), labels) == 0.0
     barely = np.full((7, 7), constant) + 1e-9 * np.outer(labels, labels)
     assert centred_alignment(barely, labels) == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(("dead", "features"), [(0, 16), (1, 16), (9, 7)])
+def test_rotated_inputs_have_the_same_products_and_shapes_that_are_compiled_already(dead, features):
+    values = np.random.default_rng(36).normal(size=(6, 4, 16))
+    values[..., :dead] = 0
+    rotated = compressed(jnp.asarray(values))
+    assert rotated.shape == (6, 4, features)
+    np.testing.assert_allclose(
+        jnp.einsum("iaf,jbf->iajb", rotated, rotated), np.einsum("iaf,jbf->iajb", values, values), atol=1e-12
+    )
 
 
 XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))

@@ -4,6 +4,8 @@ Small problems take Newton steps with the exact Hessian, large ones conjugate gr
 Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
+from __future__ import annotations  # help() then shows types by their names
+
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
