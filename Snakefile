@@ -70,7 +70,7 @@ rule all:
     localrule: True
 
 
-for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "refitted", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "ratio", "learning_curve", "encoder", "points", "selection", "masked", "removed", "many_paths", "learned", "learned_images", "dynamics"):
+for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "refitted", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "ratio", "learning_curve", "encoder", "points", "selection", "masked", "removed", "tuned", "many_paths", "learned", "learned_images", "dynamics"):
 
     rule:
         name:

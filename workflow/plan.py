@@ -41,6 +41,7 @@ STAGES = {
     "selection": experiments.EncodedSelection,
     "masked": experiments.MaskedEncoder,
     "removed": experiments.RemovedHeads,
+    "tuned": experiments.TunedHeads,
     "many_paths": experiments.ManyPaths,
     "learned": experiments.Learned,
     "learned_images": experiments.LearnedImages,

@@ -25,6 +25,7 @@ from attention_book.experiments.samples import Samples
 from attention_book.experiments.skips import Skips
 from attention_book.experiments.theory import NarrowHeads, Theory
 from attention_book.experiments.trained import Trained
+from attention_book.experiments.tuned_heads import TunedHeads
 from attention_book.experiments.weights import HiddenMarkovWeights, recorded_sampling, sampling_trial
 
 

@@ -114,10 +114,11 @@ class FineTuned(NamedTuple):
     losses: Float[np.ndarray, " epochs"]  # mean log loss of the training sentences as they were met, by epoch
 
 
-def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int) -> FineTuned:
-    """Train an encoder further by Adam on the mean log loss, without dropout."""
+def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int, gates=None) -> FineTuned:
+    """Train an encoder further by Adam on the mean log loss, without dropout; heads of gate 0 stay out."""
     random, count = np.random.default_rng(seed), len(words.labels)
     kind = words.encoder.words.dtype
+    gates = gates if gates is None else jnp.asarray(gates, kind)
     readout = jnp.asarray(_SPREAD * random.normal(size=words.encoder.words.shape[1]), kind)
     parameters = words.encoder, readout, jnp.zeros((), kind)
     steps = epochs * (count // batch)
@@ -132,7 +133,7 @@ def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int)
             rows = order[start : start + batch]
             part = words.tokens[rows].trimmed(_PADDED_STEPS)
             given = jnp.asarray(part.ids), jnp.asarray(part.mask), jnp.asarray(words.labels[rows], kind)
-            parameters, internal, value = step(parameters, internal, *given)
+            parameters, internal, value = step(parameters, internal, *given, gates)
             met.append(float(value))
         losses.append(np.mean(met))
     encoder, readout, intercept = parameters
@@ -140,10 +141,10 @@ def fine_tuned(words: Words, *, seed: int, epochs: int, rate: float, batch: int)
     return FineTuned(Classifier(encoder, FIRST, probe), np.array(losses))
 
 
-def _step(optimiser, parameters, internal, ids, mask, labels):
+def _step(optimiser, parameters, internal, ids, mask, labels, gates):
     def loss(parameters):
         encoder, readout, intercept = parameters
-        hidden, *_ = through_layers(encoder, embedded(encoder, ids), mask)
+        hidden, *_ = through_layers(encoder, embedded(encoder, ids), mask, head_gates=gates)
         return jnp.mean(jnp.logaddexp(0.0, -labels * (hidden[-1, :, 0] @ readout + intercept)))
 
     value, slopes = jax.value_and_grad(loss)(parameters)

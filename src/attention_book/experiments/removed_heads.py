@@ -28,7 +28,7 @@ from attention_book.experiments.encoded_theory import swept
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.linear_probes import logistic
 from attention_book.experiments.masked_heads import POOLED, Classifier, alike, features, taylor_in_encoder
-from attention_book.tasks import encode
+from attention_book.tasks import Encoder, encode
 from attention_book.tasks._encoder_layers import mean_token, sentence_embeddings, without_heads
 from statmech_attention import Problem, checks, head_scores
 from statmech_attention.model.accuracy import right
@@ -138,9 +138,9 @@ class RemovedHeads(OnEncoder):
         probe = logistic(features(words.encoder, learned, POOLED, whole)[0], labels)
         return taylor_in_encoder(Classifier(words.encoder, POOLED, probe), learned, labels)
 
-    def _gates(self, words: Words, orders, kept) -> Float[np.ndarray, "networks layers heads"]:
+    def gates(self, encoder: Encoder, orders, kept) -> Float[np.ndarray, "networks layers heads"]:
         """Gates of each order's heads, for each number kept in turn."""
-        shape = words.encoder.depth, words.encoder.heads
+        shape = encoder.depth, encoder.heads
         gates = np.zeros((len(orders), len(kept), shape[0] * shape[1]))
         for row, values in zip(gates, orders.values(), strict=True):
             order = np.append(removal_order(values, layers=(len(values),)), np.argmax(values))
@@ -150,7 +150,7 @@ class RemovedHeads(OnEncoder):
 
     def _features(self, words: Words, orders, kept) -> Float[np.ndarray, "networks sentences width"]:
         """Embeddings of the whole encoder, then of those with each order's heads."""
-        gates = self._gates(words, orders, kept)
+        gates = self.gates(words.encoder, orders, kept)
         return features(words.encoder, words.tokens, POOLED, np.concatenate([np.ones_like(gates[:1]), gates]))
 
     def _refitted(self, words: Words, seen) -> Float[np.ndarray, "networks test"]:
@@ -185,7 +185,7 @@ class RemovedHeads(OnEncoder):
         """Seconds of the processor per sentence, of encoders that take turns; sentences of middle length."""
         data, layers = words(), (words().encoder.depth, words().encoder.heads)
         orders = {name: one for name, one in self.orders(scores).items() if name in (*SCORES, "random 0")}
-        gates = [np.ones(layers), *self._gates(data, orders, self.kept)]
+        gates = [np.ones(layers), *self.gates(data.encoder, orders, self.kept)]
         gates += [np.ones((-(-size // layers[1]), layers[1])) for size in self.kept]
         encoders = [without_heads(data.encoder, gate) for gate in gates]
         rows = np.argsort(data.tokens.lengths, kind="stable")[(len(data.labels) - BATCHES[-1]) // 2 :][: BATCHES[-1]]
