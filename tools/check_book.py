@@ -26,6 +26,8 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
+FOLDED, VISIBLE = 4500, 15  # lines of code at most: folded or hidden in the book, shown in a cell of a page to read
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?:---\n(.*?)^---\n|((?::[^\n]*\n)*))(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEAVY, INTERACTIVE = 2.0, 4.0  # at most: megabytes of a page, and of one with sliders
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
@@ -60,7 +62,7 @@ def check(root: Path) -> tuple[int, int, list[str]]:
             problems.append(f"{name}: the page was not built")
     if not (html / "index.html").is_file():
         problems.append("index.html: not there, though it is where a reader starts")
-    read = reading(root)
+    read, folded = reading(root), 0
     if len(read) > PAGES:
         problems.append(f"_toc.yml: {len(read)} pages to read, at most {PAGES}")
     for path, page in built.items():
@@ -71,6 +73,13 @@ def check(root: Path) -> tuple[int, int, list[str]]:
         found += _heavy(path, page)
         found += [*_stilted(article), *(_long(article) if name in read else ())]
         problems += [f"{name}: {problem}" for problem in found]
+    for name in names:
+        hidden, longest = _code(root / f"{name}.md")
+        folded += hidden
+        if name in read and longest > VISIBLE:
+            problems.append(f"{name}: a visible cell of {longest} lines, at most {VISIBLE}")
+    if folded > FOLDED:
+        problems.append(f"_toc.yml: {folded} lines of folded and hidden code, at most {FOLDED}")
     return len(names), figures, problems
 
 
@@ -125,6 +134,18 @@ def _long(article: Tag):
         yield f"{figures} figures, at most {FIGURES}"
     for tag in article.select(".tag_remove-input .cell_output pre, .tag_hide-input .cell_output pre"):
         yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
+
+
+def _code(source: Path) -> tuple[int, int]:
+    """Return the lines of folded and hidden code of a page, and of its longest visible cell."""
+    folded, longest = 0, 0
+    for block, options, code in CELL.findall(source.read_text(encoding="utf-8") if source.is_file() else ""):
+        lines = sum(bool(line.strip()) for line in code.splitlines())
+        if re.search(r"hide-input|remove-input|remove-cell", block + options):
+            folded += lines
+        else:
+            longest = max(longest, lines)
+    return folded, longest
 
 
 def _heavy(path: Path, page: BeautifulSoup):

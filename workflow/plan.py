@@ -6,6 +6,7 @@ Run by the Snakefile, and in another process than Snakemake's, which may have an
     python workflow/plan.py data < CONFIGURATION             looks whether all images are there, before any job
 """
 
+import functools
 import itertools
 import json
 import sys
@@ -105,7 +106,7 @@ def jobs(configuration: Mapping[str, Any]) -> list[Job]:
                 given = {**(configuration.get(stage) or {}), **(own.get(stage) or {})}
                 add(_job(folder, stage, common, given, found), "networks", "network and seed")
     for stage in ALONE:
-        for run in configuration.get(stage) or ():
+        for run in itertools.chain.from_iterable(_each(stage, run) for run in configuration.get(stage) or ()):
             for job in _jobs_alone(stage, run, found):
                 add(job, stage, "run and width")
     return list(found.values())
@@ -120,7 +121,7 @@ def _only(entries, allowed, where: str) -> None:
 
 
 def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Job]) -> Job:
-    known = runs.parameters_of(_notebook(stage))
+    known = _known(stage)
     fixed = {"sampler": stage} if stage in SAMPLERS else {}
     _only(own, set(known) - {*_COMMON, *_NOT_RECORDED, *fixed}, stage)
     given = _converted(stage, known, {**common, **own, **fixed})
@@ -130,10 +131,21 @@ def _job(folder: Path, stage: str, common: dict, own: dict, before: dict[str, Jo
     return _planned(stage, experiment, given, needs, experiment.reason or reason)
 
 
+def _each(stage: str, run) -> list[Any]:
+    """Runs that one entry stands for: one for each value in a list where the notebook wants one value."""
+    known = _known(stage)
+    _only(run, set(known) - {"progress"}, stage)
+    single = [
+        name for name, value in run.items() if isinstance(value, list) and not known[name].type.startswith("list")
+    ]
+    return [
+        {**run, **dict(zip(single, each, strict=True))} for each in itertools.product(*(run[name] for name in single))
+    ]
+
+
 def _jobs_alone(stage: str, run, before: dict[str, Job]) -> list[Job]:
     """Jobs of a run that needs no network; of samples one for every width, made by itself."""
-    known = runs.parameters_of(_notebook(stage))
-    _only(run, set(known) - {"progress"}, stage)
+    known = _known(stage)
     if not set(NEEDED[stage]) <= set(run):
         raise Wrong(f"{stage}: wanted {' and '.join(NEEDED[stage])} of each run, got {run!r}.")
     given = _converted(stage, known, run)
@@ -162,6 +174,11 @@ def _planned(stage: str, experiment, given: Mapping[str, Any], needs: list[str],
 
 def _notebook(stage: str) -> Path:
     return RUNS / f"{'one_shot_sampling' if stage in SAMPLERS else stage}.md"
+
+
+@functools.cache
+def _known(stage: str) -> Mapping[str, Any]:
+    return runs.parameters_of(_notebook(stage))
 
 
 def _converted(stage: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

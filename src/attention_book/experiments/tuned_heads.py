@@ -47,7 +47,7 @@ class TunedHeads(Experiment):
         """The experiment that scored the heads, here with this one's test sentences."""
         asked = results.record(self.sources["removed"])["parameters"]
         counts = {"test_examples": self.test_examples, "random": self.random}
-        return RemovedHeads.of({**asked, **counts, "folder": self.folder})
+        return RemovedHeads(folder=self.folder, **{**asked, **counts})
 
     @property
     def missing(self) -> str:
@@ -85,8 +85,8 @@ class TunedHeads(Experiment):
         if layers_alone:
             encoder = replace(encoder, layers=jax.tree.map(lambda one: one[: len(gates)], encoder.layers))
         learned = Words(encoder, data.tokens[:count], data.labels[:count])
-        settings = {"seed": self.seed, "epochs": self.epochs, "rate": self.rate, "batch": self.batch}
-        classifier = fine_tuned(learned, gates=gates, **settings).classifier
+        tuned = fine_tuned(learned, seed=self.seed, epochs=self.epochs, rate=self.rate, batch=self.batch, gates=gates)
+        classifier = tuned.classifier
         seen = features(classifier.encoder, data.tokens[count:], classifier.readout, gates[None])
         return float(right(classifier.probe(seen)[0], data.labels[count:]).mean())
 

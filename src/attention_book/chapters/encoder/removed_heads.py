@@ -18,21 +18,82 @@ WAYS = {
 }
 
 
-class Removed:
-    """Records of removed heads."""
+class Accuracies:
+    """Records of encoders with few heads, of the splits of some tasks."""
+
+    def __init__(self, folder, maker: str):
+        self.records = reading.encoder_records(folder, maker)
+        self.found = [results.load(path) for path in self.records]
+        self.asked = [results.record(path)["parameters"] for path in self.records]
+        self.task, self.kept = np.array([each["task"] for each in self.asked]), self.found[0]["kept"].values
+        self.whole = 100 * np.array([float(each["accuracy_whole"]) for each in self.found])
+        self.accuracy = {
+            way: 100 * np.array([reading.of_order(each["accuracy"], way).values for each in self.found]) for way in WAYS
+        }  # (splits of all tasks, numbers of heads)
+
+    def apart(self, first: str, second: str, size: int) -> tuple[float, float, dict[str, tuple[float, float]]]:
+        """First minus second in points with half of Student's interval: all splits, and by task."""
+        place = list(self.kept).index(size)
+        each = (self.accuracy[first] - self.accuracy[second])[:, place]
+        return *_mean_and_half(each), {
+            str(task): _mean_and_half(each[self.task == task]) for task in dict.fromkeys(self.task)
+        }
+
+    def claims_table(self):
+        """The differences of the claims, by task."""
+        few, more = self.kept
+        asked = {
+            f"1. “both” minus random, {few}": (THEORY, reading.RANDOM, few),
+            f"2. encoder's gradient minus “both”, {few}": (TAYLOR, THEORY, few),
+            f"3. lowest layers minus “both”, {more}": (LAYERS, THEORY, more),
+        }
+        lines = []
+        for said, which in asked.items():
+            mean, half, each = self.apart(*which)
+            cells = [_interval(*one) for one in each.values()]
+            lines.append([said, *cells, *([_interval(mean, half)] if len(cells) > 1 else [])])
+        tasks = [reading.NAMES[task] for task in dict.fromkeys(self.task)]
+        return table(["points", *tasks, *(["all splits"] if len(tasks) > 1 else [])], lines)
+
+
+class Tuned(Accuracies):
+    """Records of such encoders, fine-tuned."""
 
     def __init__(self, folder):
-        self.records = reading.encoder_records(folder, "removed")
-        one = [results.load(path) for path in self.records]
-        self.asked = [results.record(path)["parameters"] for path in self.records]
-        self.task, self.kept = np.array([each["task"] for each in self.asked]), one[0]["kept"].values
-        self.whole = 100 * np.array([float(each["accuracy_whole"]) for each in one])
-        self.accuracy = {
-            way: 100 * np.array([reading.of_order(each["accuracy"], way).values for each in one]) for way in WAYS
-        }  # (splits of all tasks, numbers of heads)
-        self.timed = [each for each in one if "sentence_seconds" in each]
-        self.selection = np.median([each["selection_seconds"].values for each in one], axis=0)
-        self.criteria = one[0]["criterion"].values.tolist()
+        super().__init__(folder, "tuned")
+
+    def table(self):
+        """Accuracies after fine-tuning, minus those of all heads and of random heads."""
+        lines = [["all heads", "72", averaged(self.whole), "", ""]]
+        for way, (*_, said) in WAYS.items():
+            for place, size in reversed([*enumerate(self.kept)]):
+                each = self.accuracy[way][:, place]
+                minus = "" if way == reading.RANDOM else _interval(*self.apart(way, reading.RANDOM, size)[:2])
+                lost = _interval(*_mean_and_half(each - self.whole))
+                lines.append([said, str(_heads(way, size)), averaged(each), lost, minus])
+        return table(["kept", "heads", "% accurate", "minus all heads, 95 %", "minus random, 95 %"], lines)
+
+    def facts(self) -> dict:
+        few, more = (int(size) for size in self.kept)
+        facts: dict = {"splits": len(self.records)}
+        pairs = {"random": (THEORY, reading.RANDOM), "gradient": (TAYLOR, THEORY), "layers": (LAYERS, THEORY)}
+        for name, (first, second) in pairs.items():
+            for size in (few, more):
+                facts[f"{name}_{size}"], facts[f"{name}_half_{size}"], _ = self.apart(first, second, size)
+        for way, name in {THEORY: "both", reading.RANDOM: "any", LAYERS: "lowest"}.items():
+            for place, size in enumerate((few, more)):
+                facts[f"{name}_lost_{size}"] = float((self.whole - self.accuracy[way][:, place]).mean())
+        return facts
+
+
+class Removed(Accuracies):
+    """Records of removed heads, a probe refitted, and times."""
+
+    def __init__(self, folder):
+        super().__init__(folder, "removed")
+        self.timed = [each for each in self.found if "sentence_seconds" in each]
+        self.selection = np.median([each["selection_seconds"].values for each in self.found], axis=0)
+        self.criteria = self.found[0]["criterion"].values.tolist()
 
     def milliseconds(self, way: str | None, batch: int):
         """Processor time per sentence by number of heads, mean over the tasks timed."""
@@ -54,17 +115,6 @@ class Removed:
         panels[0].set_ylabel("test accuracy (%)")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
-    def apart(self, first: str, second: str, size: int) -> tuple[float, float, dict[str, tuple[float, float]]]:
-        """First minus second in points with half of Student's interval: all splits, and by task."""
-        place = list(self.kept).index(size)
-        each = (self.accuracy[first] - self.accuracy[second])[:, place]
-
-        def interval(values):
-            error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-            return float(values.mean()), float(student(len(values)) * error)
-
-        return *interval(each), {str(task): interval(each[self.task == task]) for task in dict.fromkeys(self.task)}
-
     def table(self):
         """Accuracies, differences to random heads, and seconds to choose."""
         lines = [["all heads", "72", averaged(self.whole), "", ""]]
@@ -73,24 +123,8 @@ class Removed:
                 mean, half, _ = self.apart(way, reading.RANDOM, size)
                 minus = "" if way == reading.RANDOM else _interval(mean, half)
                 seconds = f"{self.selection[self.criteria.index(way)]:.0f}" if way in self.criteria else ""
-                heads = 12 * -(-size // 12) if way == LAYERS else size
-                lines.append([said, str(heads), averaged(self.accuracy[way][:, place]), minus, seconds])
+                lines.append([said, str(_heads(way, size)), averaged(self.accuracy[way][:, place]), minus, seconds])
         return table(["kept", "heads", "% accurate", "minus random, 95 %", "seconds to choose"], lines)
-
-    def claims_table(self):
-        """The differences of the claims, by task."""
-        few, more = self.kept
-        asked = {
-            f"1. “both” minus random, {few}": (THEORY, reading.RANDOM, few),
-            f"2. encoder's gradient minus “both”, {few}": (TAYLOR, THEORY, few),
-            f"3. lowest layers minus “both”, {more}": (LAYERS, THEORY, more),
-        }
-        lines = []
-        for said, which in asked.items():
-            mean, half, each = self.apart(*which)
-            cells = [_interval(*one) for one in each.values()]
-            lines.append([said, *cells, _interval(mean, half)])
-        return table(["points", *(reading.NAMES[task] for task in dict.fromkeys(self.task)), "all splits"], lines)
 
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
@@ -119,6 +153,16 @@ class Removed:
             assert facts[f"lowest_saved_{more}_{batch}"] > 2 * facts[f"both_saved_{more}_{batch}"] > 0
             assert facts[f"lowest_saved_{few}_{batch}"] > 2 * facts[f"both_saved_{few}_{batch}"]
         assert facts["apart"] < 1e-5
+
+
+def _heads(way: str, size: int) -> int:
+    """Number of heads left: whole layers of twelve have at least as many as asked for."""
+    return 12 * -(-size // 12) if way == LAYERS else size
+
+
+def _mean_and_half(values) -> tuple[float, float]:
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return float(values.mean()), float(student(len(values)) * error)
 
 
 def _interval(mean: float, half: float) -> str:
