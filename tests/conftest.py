@@ -60,6 +60,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: PLACES.get(item.nodeid.partition("::")[0], len(PLACES)))
 
 
+def pytest_collection_finish():
+    """What was imported stays: let no search for garbage go through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _room_for_the_next_module():
     yield
