@@ -52,28 +52,31 @@ def paths(layers):
     return list(itertools.product(*(branches(layer) for layer in layers)))
 
 
-def weights(rng, layers, widths, outputs, variances, features):
-    """Weights from the prior: projection, values of every layer, readout."""
+def weights(rng, layers, widths, outputs, variances, features, draws=()):
+    """Weights from the prior: projection, values of every layer, readout; before all axes those of draws."""
     roots = np.sqrt(variances)
     values = []
+
+    def normal(*shape):
+        return rng.normal(size=(*draws, *shape))
+
     for place, (name, count) in enumerate(layers):
         root, width_out, width_in = roots[place + 1], widths[place + 1], widths[place]
         if name in DIMENSIONS:
             inner = DIMENSIONS[name]
-            one = math.sqrt(root) * rng.normal(size=(count, inner, width_in))
-            values.append(Narrow(one, math.sqrt(root) * rng.normal(size=(count, width_out, inner))))
+            one = math.sqrt(root) * normal(count, inner, width_in)
+            values.append(Narrow(one, math.sqrt(root) * normal(count, width_out, inner)))
         else:
-            values.append(root * rng.normal(size=(count, width_out, width_in)))
-    readout = rng.normal(size=(widths[-1],) if outputs is None else (widths[-1], outputs))
-    return roots[0] * rng.normal(size=(widths[0], features)), values, roots[-1] * readout
+            values.append(root * normal(count, width_out, width_in))
+    readout = normal(widths[-1]) if outputs is None else normal(widths[-1], outputs)
+    return roots[0] * normal(widths[0], features), values, roots[-1] * readout
 
 
 def full(values):
     """The matrices of a layer, those of narrow heads as products."""
     if not isinstance(values, Narrow):
         return values
-    pairs = zip(values.outputs, values.values, strict=True)
-    return np.array([left @ right / math.sqrt(len(right)) for left, right in pairs])
+    return values.outputs @ values.values / math.sqrt(values.values.shape[-2])
 
 
 def attention(rng, layers, examples, tokens):
@@ -101,30 +104,33 @@ def forward(projection, values, readout, inputs, matrices, layers):
 
 
 def partial_weights(values, readout, layers, first):
-    """Effective weights of the partial paths from layer `first` up, path by path and output by output."""
+    """Effective weights of the partial paths from layer `first` up, path by path and output by output.
+
+    Of many draws at once the readout has an axis of outputs also where there is one.
+    """
     columns, values = readout[:, None] if readout.ndim == 1 else readout, [full(value) for value in values]
     rows = []
     for path in paths(layers[first:]):
-        for column in columns.T:
+        for column in np.moveaxis(columns, -1, 0):
             row = column
             for (name, _), value, branch in reversed(list(zip(layers[first:], values[first:], path, strict=True))):
                 if "skip" in name and branch is None:
                     continue
-                row = row @ value[branch or 0] / math.sqrt(value.shape[1])
+                row = np.einsum("...i,...ij->...j", row, value[..., branch or 0, :, :]) / math.sqrt(value.shape[-2])
             rows.append(row)
-    return np.array(rows)
+    return np.stack(rows, axis=-2)
 
 
 def order_parameters(values, readout, layers):
     rows = [partial_weights(values, readout, layers, first) for first in range(len(layers) + 1)]
     overlaps = []
     for place, row in enumerate(rows):
-        overlaps.append(row @ row.T / row.shape[1])
+        overlaps.append(row @ row.swapaxes(-1, -2) / row.shape[-1])
         if place < len(layers) and layers[place][0] in DIMENSIONS:
-            above = rows[place + 1]
-            inner = [above @ one / math.sqrt(len(one)) for one in values[place].outputs]
-            overlaps.append(np.array([one @ one.T / one.shape[1] for one in inner]))
-    return (*overlaps[:-1], overlaps[-1] if readout.ndim == 2 else overlaps[-1][0, 0])
+            above = values[place].outputs
+            inner = rows[place + 1][..., None, :, :] @ above / math.sqrt(above.shape[-2])
+            overlaps.append(inner @ inner.swapaxes(-1, -2) / inner.shape[-1])
+    return (*overlaps[:-1], overlaps[-1][0, 0] if readout.ndim == 1 else overlaps[-1])
 
 
 def coefficient(path, layers):

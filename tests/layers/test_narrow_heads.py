@@ -68,16 +68,20 @@ def test_the_density_is_wisharts():
             [u[..., *np.tril_indices(u.shape[-1])].reshape(-1) for u in map(jnp.atleast_2d, overlaps)]
         )
 
+    @jax.jit
+    def told(point):
+        """In one program, since every operation alone would be compiled, too."""
+        stages = jnp.asarray(architecture.stage_widths, float)
+        terms = _bartlett.chain_potential(point, stages, factors) + coordinates.order_one(point, factors)
+        return coordinates.order_parameters(point, factors), jax.jacfwd(numbers)(point), terms
+
     rests = []
     for seed in range(2):
         point = jnp.asarray(0.3 * np.random.default_rng(seed).normal(size=factors.coordinates))
-        overlaps = coordinates.order_parameters(point, factors)
+        overlaps, jacobian, terms = told(point)
         wanted = density(*map(np.asarray, overlaps))
-        jacobian = np.linalg.slogdet(np.asarray(jax.jacfwd(numbers)(point)))[1]
-        stages = jnp.asarray(architecture.stage_widths, float)
-        found = _bartlett.chain_potential(point, stages, factors) + coordinates.order_one(point, factors)
-        found += _bartlett.prior_constant(architecture.stage_widths, factors)
-        assert -float(found) == pytest.approx(wanted + jacobian, rel=1e-9)
+        found = float(terms) + _bartlett.prior_constant(architecture.stage_widths, factors)
+        assert -float(found) == pytest.approx(wanted + np.linalg.slogdet(np.asarray(jacobian))[1], rel=1e-9)
         # -2 ln p is N_max times the entropy, (size + 1) ln det of every matrix, and a constant.
         entropy = float(sma.theory.entropy(overlaps, layers=heads, width=widths, variance=variances))
         sizes = [(u.shape[-1] + 1) * np.linalg.slogdet(u)[1].sum() for u in map(np.atleast_2d, overlaps)]

@@ -4,7 +4,6 @@ import itertools
 from functools import cache, partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -40,23 +39,25 @@ def drawn(name):
 @cache
 def truth(name):
     """Means of U and of the test outputs over the posterior of all weights, with their errors: weighted prior draws."""
-    problem, test = drawn(name)
-    xi = sma.AttentionedInputs(jnp.concatenate([problem.attentioned.values, test]), problem.layers)
-    size = {"layers": problem.layers, "width": problem.width, "variance": problem.variance}
+    (problem, test), (layers, widths, outputs), rng = drawn(name), CHAINS[name], np.random.default_rng(12)
+    inputs = np.concatenate([problem.attentioned.values, test])
+    paths = brute_force.paths(layers)
+    inputs *= np.array([brute_force.coefficient(path, layers) for path in paths])[:, None]
 
-    def one(key):
-        weights = sma.sample_weights(key, features=FEATURES, **size)
-        outputs = sma.model.forward_paths(weights, xi)
-        misfit = jnp.sum((outputs[:EXAMPLES] - problem.labels) ** 2) / (2 * TEMPERATURE)
-        overlap = sma.model.weights_order_parameters(weights, layers=problem.layers)[0]
-        return jnp.exp(-misfit), {"order_parameter": overlap, "output": outputs[EXAMPLES:]}
+    def block():
+        projection, values, readout = brute_force.weights(
+            rng, layers, widths, outputs, problem.variance, FEATURES, (DRAWS,)
+        )
+        rows = brute_force.partial_weights(values, readout.reshape(DRAWS, widths[-1], -1), layers, 0)
+        vectors = (rows @ projection).reshape(DRAWS, len(paths), -1, FEATURES) / np.sqrt(widths[0] * FEATURES)
+        found = np.einsum("dpcf,epf->dec", vectors, inputs, optimize=True).reshape(DRAWS, -1, *problem.labels.shape[1:])
+        misfit = np.sum((found[:, :EXAMPLES] - np.asarray(problem.labels)) ** 2, axis=tuple(range(1, found.ndim)))
+        weights = np.exp(-misfit / (2 * TEMPERATURE))
+        overlap = rows @ rows.swapaxes(1, 2) / widths[0]
+        sides = {"order_parameter": overlap, "output": found[:, EXAMPLES:]}
+        return weights.mean(), {side: np.tensordot(weights, value, 1) / DRAWS for side, value in sides.items()}
 
-    @jax.jit
-    def block(key):
-        weights, found = jax.vmap(one)(jax.random.split(key, DRAWS))
-        return weights.mean(), jax.tree.map(lambda value: jnp.tensordot(weights, value, 1) / DRAWS, found)
-
-    sums = [block(key) for key in jax.random.split(jax.random.key(12), BLOCKS)]
+    sums = [block() for _ in range(BLOCKS)]
     weight = np.array([one for one, _ in sums])
     result = {}
     for quantity in ("order_parameter", "output"):
@@ -111,9 +112,8 @@ def test_kept_weights_are_those_of_the_chain():
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")
     one = found.isel(chain=1, draw=2)
-    values = tuple(jnp.asarray(one[f"values_{layer}"].values) for layer in (1, 2))
-    weights = sma.model.Weights(jnp.asarray(one["projection"].values), values, jnp.asarray(one["readout"].values))
-    overlaps = sma.model.weights_order_parameters(weights, layers=problem.layers)
+    values = [one[f"values_{layer}"].values for layer in (1, 2)]
+    overlaps = brute_force.order_parameters(values, one["readout"].values, CHAINS["heads, skip, two outputs"][0])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
     again = sampling.gibbs_posterior(problem, key=jax.random.key(16), start=found, **options)

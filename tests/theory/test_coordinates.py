@@ -23,17 +23,11 @@ def entries(overlaps):
     return jnp.concatenate([u[..., *np.tril_indices(u.shape[-1])].reshape(-1) for u in matrices])
 
 
-def averaged(draw, keys):
-    """Means and squared errors of the entries and of their products."""
-
-    @jax.jit
-    def block(keys):
-        rows = jax.vmap(lambda key: entries(draw(key)))(keys)
-        squares = rows**2
-        return rows.mean(axis=0), squares.mean(axis=0), rows.T @ rows / AT_ONCE, squares.T @ squares / AT_ONCE
-
-    blocks = [block(keys[start : start + AT_ONCE]) for start in range(0, DRAWS, AT_ONCE)]
-    first, second, product, square = (np.mean([one[place] for one in blocks], axis=0) for place in range(4))
+def averaged(blocks):
+    """Means and squared errors of the entries, a row per draw, and of their products."""
+    sums = [(one.mean(axis=0), (one**2).mean(axis=0), one.T @ one, (one**2).T @ one**2) for one in blocks]
+    first, second, product, square = (np.mean(one, axis=0) for one in zip(*sums, strict=True))
+    product, square = product / AT_ONCE, square / AT_ONCE
     return (first, (second - first**2) / DRAWS), (product, (square - product**2) / DRAWS)
 
 
@@ -44,6 +38,8 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
     architecture = Architecture.of(brute_force.spelled(layers, outputs), widths, variances)
     factors = _bartlett.bartlett(architecture)
 
+    @jax.jit
+    @jax.vmap
     def bartlett(key):
         pieces = []
         shapes = zip(whole_widths(architecture), factors.places, factors.counts, strict=True)
@@ -53,14 +49,16 @@ def test_the_law_of_the_factors_is_that_of_networks_from_the_prior(name):
             freedom = np.arange(width) < (width - places)[:, None]
             chi_square = jnp.sum(freedom * jax.random.normal(one, freedom.shape) ** 2, axis=1)
             pieces += [0.5 * jnp.log(chi_square / width), jax.random.normal(two, (below,)) / np.sqrt(width)]
-        return coordinates.order_parameters(jnp.concatenate(pieces), factors)
+        return entries(coordinates.order_parameters(jnp.concatenate(pieces), factors))
 
-    def network(key):
-        weights = sma.sample_weights(key, layers=architecture.layers, width=widths, features=1, variance=variances)
-        return sma.model.weights_order_parameters(weights, layers=architecture.layers)
+    def networks(rng):
+        _, values, readout = brute_force.weights(rng, layers, widths, outputs, variances, 1, (AT_ONCE,))
+        overlaps = brute_force.order_parameters(values, readout.reshape(AT_ONCE, widths[-1], -1), layers)
+        return np.concatenate([u[..., *np.tril_indices(u.shape[-1])].reshape(AT_ONCE, -1) for u in overlaps], axis=1)
 
-    keys = jax.random.split(jax.random.key(5), (2, DRAWS))
-    for (one, error), (other, its_error) in zip(averaged(bartlett, keys[0]), averaged(network, keys[1]), strict=True):
+    keys, rng = jax.random.split(jax.random.key(5), (DRAWS // AT_ONCE, AT_ONCE)), np.random.default_rng(5)
+    ours, theirs = (np.asarray(bartlett(some)) for some in keys), (networks(rng) for _ in keys)
+    for (one, error), (other, its_error) in zip(averaged(ours), averaged(theirs), strict=True):
         gap, scale = np.abs(one - other), np.sqrt(error + its_error)
         assert np.all(scale > 0)
         assert np.max(gap / scale) < 4.5  # of up to 2500 products; of the means alone 4 would do
@@ -89,14 +87,19 @@ def test_the_density_of_a_skip_layer_is_that_of_its_blocks():
         schur = lower[2:, 2:] - cross.T @ jnp.linalg.solve(upper, cross)
         return jnp.concatenate([upper[np.tril_indices(2)], cross.reshape(-1), schur[np.tril_indices(4)]])
 
+    @jax.jit
+    def told(point):
+        """In one program, since every operation alone would be compiled, too."""
+        terms = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
+        terms += coordinates.order_one(point, factors)
+        return coordinates.order_parameters(point, factors), jax.jacfwd(blocks)(point), terms
+
     point = 0.4 * jnp.asarray(np.random.default_rng(3).normal(size=factors.coordinates))
-    lower, upper = map(np.asarray, coordinates.order_parameters(point, factors))
+    (lower, upper), jacobian, terms = jax.tree.map(np.asarray, told(point))
     cross, columns = lower[:2, 2:], variances[1] * np.kron(np.eye(2), upper) / 7
     schur = lower[2:, 2:] - cross.T @ np.linalg.solve(upper, cross)
     wanted = wishart(7, variances[2] * np.eye(2) / 7).logpdf(upper)
     wanted += matrix_normal(rowcov=upper, colcov=columns).logpdf(cross)
     wanted += wishart(5, columns).logpdf(schur)
-    wanted += np.linalg.slogdet(np.asarray(jax.jacfwd(blocks)(point)))[1]
-    found = _bartlett.chain_potential(point, jnp.asarray(architecture.widths), factors)
-    found += coordinates.order_one(point, factors)
-    assert -float(found) - _bartlett.prior_constant(widths, factors) == pytest.approx(float(wanted), rel=1e-9)
+    wanted += np.linalg.slogdet(jacobian)[1]
+    assert -float(terms) - _bartlett.prior_constant(widths, factors) == pytest.approx(float(wanted), rel=1e-9)
