@@ -1,6 +1,7 @@
 """The chain of heavy runs: what is out of date, what follows from it, and the whole of it on drawn glyphs."""
 
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -26,10 +27,12 @@ NAMES = ["network-1x2-seed0", "theory-1x2-seed0", "pruning-1x2-seed0"]
 def plan():
     specification = importlib.util.spec_from_file_location("plan", ROOT / "workflow" / "plan.py")
     module = importlib.util.module_from_spec(specification)
-    sys.modules["plan"] = module  # where dataclasses look for it
-    specification.loader.exec_module(module)
-    yield module
-    del sys.modules["plan"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "plan", module)  # where dataclasses look for it
+        # A plan reads a notebook again for each of its jobs.
+        patch.setattr(runs, "parameters_of", functools.cache(runs.parameters_of))
+        specification.loader.exec_module(module)
+        yield module
 
 
 def configured(place, **changes):
@@ -206,7 +209,6 @@ def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_pa
         ({"dynamics": [{"folder": "x", "diagram": "maps"}]}, "dynamics: diagram"),
         ({"skips": [{"seed": 1}]}, "skips: wanted folder of each run"),
         ({"sampling": [{"folder": "x"}]}, "sampling: wanted folder and widths"),
-        ({"sampling": [{"folder": "x", "widths": [10, 10]}]}, "there twice"),
         ({"sampling": [{"folder": "x", "widths": [0]}]}, "sampling: widths"),
         ({"sampling": [{"folder": "x", "widths": [10], "drawz": 1}]}, "sampling: unknown: drawz"),
         (
@@ -214,7 +216,6 @@ def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_pa
             "unknown: sampler",
         ),
         ({"folder": ""}, "folder: not in the configuration"),
-        ({"networks": []}, "networks: not in the configuration"),
         ({"nets": []}, "unknown: nets"),
         ({"networks": [{"layers": 1, "seeds": [0]}]}, "wanted layers, heads and seeds"),
         ({"networks": [{"layers": 1, "heads": 2, "seeds": [0, 0]}]}, "there twice"),
@@ -234,7 +235,12 @@ def test_a_wrong_configuration_is_refused(plan, tmp_path, change, message):
 def test_the_configurations_in_the_repository_are_right(plan, tmp_path, name):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / f"{name}.yaml").read_text())
-    found = plan.jobs({**configuration, "folder": str(tmp_path)})
+    places = {
+        stage: [{**run, "folder": str(tmp_path / run["folder"])} for run in configuration[stage]]  # not those recorded
+        for stage in plan.ALONE
+        if stage in configuration
+    }
+    found = plan.jobs({**configuration, "folder": str(tmp_path), **places})
     stages = [3 + sum(stage in network for stage in plan.NAMED) for network in configuration["networks"]]
     of_networks = sum(
         count * len(network["seeds"]) for count, network in zip(stages, configuration["networks"], strict=True)

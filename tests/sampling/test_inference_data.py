@@ -39,10 +39,9 @@ def test_groups_hold_what_belongs_to_them(draws, tree):
     assert tree["posterior"].attrs["temperature"] == TEMPERATURE
 
 
-def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there():
-    train, labels, _ = inputs(2)
-    drawn = sampling.gibbs_posterior(sma.Problem(train, labels, **NUMBERS), keep_weights=True, **FEW)
-    tree = sampling.inference_data(drawn)
+def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there(draws):
+    kept = {name: draws["order_parameter"].rename(path=f"{name}_row") for name in ("projection", "values_1", "readout")}
+    tree = sampling.inference_data(draws[["order_parameter"]].assign(kept))
     assert set(tree.children) == {"posterior"}
     assert {"projection", "values_1", "readout", "order_parameter"} <= set(tree["posterior"].data_vars)
 

@@ -37,6 +37,7 @@ def within(found, values, bias=0.0):
     return abs(float(found) - np.mean(values)) < 4 * error + bias
 
 
+@pytest.mark.usefixtures("optimised")
 def test_energy_and_outputs_are_those_of_data(model):
     overlap = np.array([[1.3, -0.5], [-0.5, 0.9]])
     rows = []
