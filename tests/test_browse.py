@@ -55,14 +55,3 @@ def test_what_is_wrong_with_a_page_is_found(tmp_path):
     ]
     assert [part for part in wanted if not any(problem.startswith(part) for problem in found)] == []
     assert not any(problem.startswith("1400 pixels, light") for problem in found)
-
-
-def test_without_a_browser_or_a_book_the_reason_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["browse", "--html", str(tmp_path)])
-    assert browse.main() == 0
-    assert capsys.readouterr().out == "browse: skipped, the book is not built: make book\n"
-    (tmp_path / "index.html").write_text("")
-    monkeypatch.setattr(browse, "NAMES", ("no-such-browser",))
-    monkeypatch.delenv("CHROMIUM", raising=False)
-    assert browse.main() == 0
-    assert capsys.readouterr().out.startswith("browse: skipped, no Chromium: wanted one of no-such-browser")

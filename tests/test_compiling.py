@@ -75,14 +75,6 @@ def test_quick_jit_may_stand_within_any_transformation(effort):
     np.testing.assert_allclose(jax.jit(lambda x: x + quick(0.3, 1))(1.0), 1 + np.sin(0.3), rtol=1e-14)  # nothing traced
 
 
-def test_an_error_of_the_function_comes_through():
-    def refuse(x):
-        raise ValueError("x: wanted another one.")
-
-    with pytest.raises(ValueError, match="x: wanted another one"):
-        quick_jit()(refuse)(1.0)
-
-
 def test_batches_of_factorisations_as_on_an_accelerator_give_the_same_numbers(monkeypatch, request):
     train, labels, test = problem.inputs(4)
     found = sma.Problem(train, labels, layers=(2, 2), width=5, temperature=problem.TEMPERATURE)

@@ -11,7 +11,6 @@ from layers import brute_force
 import statmech_attention as sma
 from attention_book.pruning import masked_outputs, path_contributions
 from statmech_attention import pruning
-from statmech_attention.layers.chains import layers_from_json, layers_to_json
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.action import smallest_entropy
@@ -50,11 +49,6 @@ def test_layers_paths_and_loops_give_the_same_network(chain):
     close(sma.model.effective_weights(weights, layers=chain.heads), jnp.asarray(rows))
     overlaps = brute_force.order_parameters(*plain[1:], chain.layers)
     close(sma.model.weights_order_parameters(weights, layers=chain.heads), overlaps)
-
-
-@on_chains(2)
-def test_layers_are_read_as_they_were_written(chain):
-    assert layers_from_json(layers_to_json(chain.heads)) == sma.layers.chain(chain.heads).spelled
 
 
 @on_chains(2)

@@ -47,12 +47,6 @@ def test_the_spectrum_is_its_sum():
         np.testing.assert_allclose(power[:, place], wanted, rtol=1e-9)
 
 
-def test_a_single_way_is_refused():
-    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=np.ones(2), gamma=1.0, epsilon=0.1)
-    with pytest.raises(ValueError, match="model: wanted networks in an array"):
-        continuation(model, dmft.initial_window(model), attractors)
-
-
 @pytest.fixture(scope="module")
 def pair():
     """Two values of beta and a start."""

@@ -24,13 +24,6 @@ def test_one_of_a_batch_goes_on_as_it_did_in_the_batch(model):
             np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-15)
 
 
-def test_smaller_batches(model):
-    window = dmft.initial_window(model)
-    assert model[1].shape == (3,) and model[:, 1:].shape == (2, 2) and window[:, [0, 2]].keys.shape[:2] == (2, 2)
-    np.testing.assert_array_equal(model[1].gamma, [5.0, 5.0, 5.0])
-    assert float(model[1, 2].beta) == 3.0 and float(model[1, 2].epsilon) == 0.1
-
-
 @pytest.mark.parametrize("index", [2, (0, 3), "a", (0, 0, 0)])
 def test_what_there_is_not(model, index):
     for batch, name in ((model, "model"), (dmft.initial_window(model), "window")):

@@ -195,8 +195,3 @@ def test_bad_windows_and_steps_are_refused(published, call, message):
     model = dmft.dynamics(published, **GOOD)
     with pytest.raises(ValueError, match=message):
         call(model, dmft.initial_window(model))
-
-
-def test_tables_are_not_taken_for_patterns():
-    with pytest.raises(ValueError, match="patterns: wanted Patterns, as from segment_patterns, got str"):
-        dmft.dynamics.__wrapped__("segments", **GOOD)

@@ -65,10 +65,3 @@ def test_nothing_is_told_after_the_first_window(pair):
     )
     np.testing.assert_allclose(found[:, 2:], found[:, 1:2] + np.zeros((1, 6)), rtol=0, atol=1e-12)
     assert np.all(np.abs(found[:, 0] - found[:, 1]).max() > 1e-3)
-
-
-def test_windows_have_to_go_on_alike(pair):
-    _, model, histories, windows = pair
-    other = dmft.window_from_words(model, histories[1], slot=1)
-    with pytest.raises(ValueError, match="second: wanted a window with slot 1, as in first, got 0"):
-        log_likelihood_ratios(model, key=jax.random.key(0), steps=2, first=windows[0], second=other)

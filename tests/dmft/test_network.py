@@ -131,13 +131,6 @@ def test_simulations_go_on_where_they_stopped():
     np.testing.assert_allclose(rest.overlaps.attention, whole.overlaps.attention[:, 5:], rtol=0, atol=1e-13)
 
 
-def test_the_same_key_gives_the_same_tokens():
-    model = model_of(random_network(35))
-    one, other, new = (dmft.simulate(model, key=jax.random.key(k), steps=5, keep="words").words for k in (0, 0, 1))
-    np.testing.assert_array_equal(one, other)
-    assert not np.array_equal(one, new)
-
-
 def test_a_batch_is_refused():
     model = model_of(random_network(36)).at(beta=np.ones(2))
     with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):

@@ -84,8 +84,6 @@ def test_the_forced_orbit_loses_its_stability_where_it_was_measured(published):
             lambda m, w: floquet_multipliers(m, w, 4),
             "window: wanted a point of an orbit of period 4, got one that",
         ),
-        (lambda m, w: dmft.period(m, w, longest=0), "longest: wanted a whole number of at least 1"),
-        (lambda m, w: dmft.period(m, w, tolerance=0.0), "tolerance: wanted a positive finite number"),
         (
             lambda m, w: periodic_orbit(m, w, 4, max_steps=1),
             "window: wanted a point close to an orbit of period 4",

@@ -59,11 +59,6 @@ def test_a_key_gives_fair_signs_that_depend_on_the_key(ensemble):
     assert abs(mean) < 4 / np.sqrt(draws)
 
 
-def test_segments_are_constant_on_blocks():
-    words = dmft.segment_patterns(jax.random.key(2), segments=4, sites=12).value.words
-    np.testing.assert_array_equal(words, np.repeat(words[:, ::3], 3, axis=1))
-
-
 @given(bits=st.integers(1, 7))
 def test_positional_code_is_binary(bits):
     found = dmft.positional_code(2**bits)

@@ -34,11 +34,6 @@ def test_paths_run_over_branches_with_the_first_layer_slowest():
     np.testing.assert_allclose(chain(heads).path_gains, [1, 0.5**0.5, 0.5**0.5] * 2)
 
 
-def test_partial_paths_count_the_branches_from_each_layer_up():
-    assert chain((2, 3, 4)).partial_paths == (24, 12, 4, 1)
-    assert chain((2, sma.SkipHeads(2), sma.Outputs(3))).partial_paths == (18, 9, 3)
-
-
 def test_a_layer_without_heads_takes_no_attention():
     rng = np.random.default_rng(2)
     inputs, matrices = rng.normal(size=(2, 3, 4)), [rng.normal(size=(2, 2, 3, 3))]

@@ -121,8 +121,6 @@ def test_a_subset_of_paths_keeps_all_outputs():
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-11)
-    with pytest.raises(ValueError, match=r"paths: wanted different indices out of 0\.\.3, .* got \[4\]"):
-        sma.predict(problem, test, overlap, paths=[4])
 
 
 def test_accuracy_of_several_outputs_counts_the_largest():

@@ -88,17 +88,11 @@ def test_a_relative_bias_depends_on_the_clipped_distance_alone():
             assert found[head, key, query] == table[head, min(max(key - query, -1), 1) + 1]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_queries_before_keys_are_refused(dtype):
+def test_columns_and_rows_may_both_sum_to_one_or_neither_and_rows_that_are_meant_to():
+    """What is refused is in `test_layouts.py`."""
     rng = np.random.default_rng(5)
-    ours = jax.nn.softmax(rng.normal(size=(3, 2, 4, 4)), axis=-2).astype(dtype)
-    inputs = rng.normal(size=(3, 4, 5))
-    sma.attentioned_inputs(inputs, (ours, ours))
-    theirs = jnp.swapaxes(ours, -1, -2)
-    for give in (sma.model.attention_matrices, sma.attentioned_inputs):
-        with pytest.raises(ValueError, match="attention of layer 2: wanted .*keys, queries.*layout='query_key'"):
-            give(inputs, (ours, theirs))
-    # Both may sum to one, neither, and rows that are meant to.
+    ours = jax.nn.softmax(rng.normal(size=(3, 2, 4, 4)), axis=-2)
+    inputs, theirs = rng.normal(size=(3, 4, 5)), jnp.swapaxes(ours, -1, -2)
     for fine in ((ours, np.full((3, 2, 4, 4), 0.25)), (ours, np.asarray(theirs) + 1), lambda _: (theirs,)):
         sma.attentioned_inputs(inputs, fine)
     jax.vmap(lambda one: sma.attentioned_inputs(inputs, (one,)).values)(theirs[None])

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -173,11 +172,6 @@ def test_what_contradicts_itself_is_refused(layer, message):
     with pytest.raises(ValueError, match=message) as caught:
         sma.model.check_layer(layer)
     assert caught.type is ValueError
-
-
-def test_single_precision_is_refused():
-    with jax.enable_x64(False), pytest.raises(ValueError, match="JAX runs in single precision"):
-        sma.model.check_layer(sma.Heads(1))
 
 
 def test_pruned_values_are_those_of_the_smaller_layer():

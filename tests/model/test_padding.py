@@ -116,13 +116,6 @@ def test_sequences_are_padded_at_the_end():
     inputs, mask = sma.model.pad_sequences([first, second])
     np.testing.assert_array_equal(inputs, [first, [[0, 1], [0, 0]]])
     np.testing.assert_array_equal(mask, [[True, True], [True, False]])
-    attention = sma.attention_from_products([np.eye(2)[None]])
-    for matrix, wanted in zip(
-        attention(inputs, mask=mask)[0], (attention(first[None]), attention(second[None])), strict=True
-    ):
-        size = wanted[0].shape[2]
-        np.testing.assert_allclose(matrix[:, :size, :size], wanted[0][0], rtol=1e-14)
-        assert np.all(np.asarray(matrix)[:, size:] == 0) and np.all(np.asarray(matrix)[:, :, size:] == 0)
 
 
 def test_what_does_not_fit_the_mask_is_refused(inputs):

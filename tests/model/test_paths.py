@@ -9,7 +9,7 @@ import statmech_attention as sma
 EXAMPLES, TOKENS, FEATURES = 2, 3, 4
 
 
-@pytest.mark.parametrize("heads", [(1,), (3,), (2, 2), (3, 2), (3, 1, 2), (2, 1, 2, 2)])
+@pytest.mark.parametrize("heads", [(3,), (2, 1, 2, 2)])
 @pytest.mark.parametrize("readout", ["last", "first", "mean", 1])
 def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
     rng = np.random.default_rng(20)

@@ -142,11 +142,10 @@ def test_two_layers_and_several_classes():
     assert 0.6 < found.accuracy.mean <= 1
 
 
-def test_the_same_seed_gives_the_same_and_the_order_of_heads_does_not_matter():
+def test_the_order_of_heads_does_not_matter():
     inputs, attention, labels = made(0, EXAMPLES)
     options = {"keep": 2, "directions": FEATURES}
-    first, again = (sma.select_heads(posed(inputs, attention, labels), **options) for _ in range(2))
-    assert first.accuracy == again.accuracy and first.kept.tolist() == again.kept.tolist()
+    first = sma.select_heads(posed(inputs, attention, labels), **options)
     order = np.array([5, 3, 1, 0, 2, 4])
     turned = sma.select_heads(posed(inputs, [attention[0][:, order]], labels), **options)
     np.testing.assert_allclose(turned.scores, first.scores[order], rtol=1e-5)
@@ -163,8 +162,6 @@ def test_what_cannot_be_is_refused():
         sma.select_heads(good, keep=2, folds=7)
     with pytest.raises(ValueError, match="labels: wanted"):
         sma.select_heads(good.replace(labels=3 * labels), keep=2)
-    with pytest.raises(ValueError, match="method: wanted"):
-        sma.select_heads(good, keep=2, method="weights")
     causal = np.triu(np.full((12, HEADS, TOKENS, TOKENS), 1.0))
     causal /= causal.sum(axis=2, keepdims=True)
     with pytest.raises(ValueError, match="got the same through all heads.*readout='last'"):
@@ -174,7 +171,3 @@ def test_what_cannot_be_is_refused():
     blind[:, 2] = np.eye(TOKENS)  # a head that attends to the same token in every example
     with pytest.raises(ValueError, match=r"got the same in all examples through heads \[2\]"):
         sma.select_heads(posed(inputs, [blind], labels), keep=2)
-    with pytest.raises(ValueError, match="permutations: wanted"):
-        sma.select_heads(good, keep=2, permutations=-1)
-    with pytest.raises(ValueError, match="problem: wanted a Problem"):
-        sma.select_heads(good.attentioned, keep=2)

@@ -12,7 +12,6 @@ from attention_book.training.path_form import initial
 from .networks import forward_with_heads_silenced, network_of
 
 HEADS, REMOVED = (3, 1, 2), [1, 5]
-SKIPS = (sma.SkipHeads(2), sma.SkipHeads(3))
 
 
 def test_smaller_network_equals_the_masked_one():
@@ -59,27 +58,6 @@ def test_smaller_trained_network_equals_the_masked_one_and_can_be_stored(tmp_pat
         np.testing.assert_allclose(norms, np.linalg.norm(values, axis=(1, 2)))
     contributions = path_contributions(smaller, attentioned)
     np.testing.assert_allclose(contributions.sum(axis=1), wanted, rtol=1e-10, atol=1e-12)
-
-
-def test_removal_of_heads_beside_skips_is_masking_and_a_network_without_them():
-    removed = [0, 1, 3]  # of the first layer all
-    parameters, inputs, _ = network_of(SKIPS)
-    network = trained_network(parameters, layers=SKIPS)
-    attentioned = sma.attentioned_inputs(inputs, network.attention, readout="mean", layers=SKIPS)
-    kept = np.isin(np.arange(5), removed, invert=True)
-    masked = masked_outputs(path_contributions(network, attentioned), kept[None], layers=SKIPS)[0]
-    smaller = sma.prune(network, removed)
-    left = (kept[:2].sum(), kept[2:].sum())
-    assert smaller.layers == tuple(sma.SkipHeads(int(count)) for count in left)
-    again = sma.attentioned_inputs(inputs, smaller.attention, readout="mean", layers=smaller.layers)
-    np.testing.assert_allclose(smaller.outputs(again), masked, rtol=1e-9, atol=1e-11)
-    weights = sma.prune(parameters.weights(), removed, layers=SKIPS)
-    by_layers = sma.forward(weights, inputs, smaller.attention, readout="mean", layers=smaller.layers)
-    np.testing.assert_allclose(masked, by_layers, rtol=1e-9, atol=1e-11)
-    for found, overlap in zip(
-        smaller.order_parameters, sma.model.weights_order_parameters(weights, layers=smaller.layers), strict=True
-    ):
-        np.testing.assert_allclose(found, overlap, rtol=1e-9, atol=1e-11)
 
 
 def test_biases_stay_and_offsets_go_with_their_paths():

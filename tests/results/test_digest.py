@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from attention_book import experiments, results
+from attention_book import results
 from attention_book.results import digest
 
 
@@ -24,12 +24,3 @@ def test_what_a_clock_measured_and_the_record_do_not_count(tmp_path):
 @pytest.mark.parametrize("change", [{"values": (1.0, np.nextafter(2, 3))}, {"names": ("a", "c")}])
 def test_a_number_or_a_text_counts(tmp_path, change):
     assert digest(save(tmp_path / "one.nc")) != digest(save(tmp_path / "two.nc", **change))
-
-
-def test_the_files_of_a_network_lie_side_by_side(tmp_path):
-    paths = [
-        experiments.experiment_file(kind, tmp_path, layers=3, heads=2, seed=7)
-        for kind in ("network", "theory", "pruning")
-    ]
-    assert [path.name for path in paths] == ["network-3x2-seed7.nc", "theory-3x2-seed7.nc", "pruning-3x2-seed7.nc"]
-    assert {path.parent for path in paths} == {tmp_path}

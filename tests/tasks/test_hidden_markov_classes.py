@@ -166,10 +166,3 @@ def test_a_step_head_looks_one_step_back_where_its_step_was_taken(step):
                 assert matrix[query - 1, query] > back
             else:
                 assert matrix[0, query] > empty
-
-
-def test_data_heads_and_paths_of_a_trial():
-    trial = TASK.trial(jax.random.key(101), 5, 4)
-    assert trial.train.layers == (3, 2)
-    assert (trial.train.values.shape, trial.test.values.shape) == ((5, 6, 13), (4, 6, 13))
-    assert (trial.labels.shape, trial.test_labels.shape) == ((5, 3), (4, 3))

@@ -109,9 +109,8 @@ def test_one_kind_of_number_may_stay_as_given_and_a_range_may_end_the_search(cha
 
 
 def test_nonsense_is_refused(chains):
-    for options, message in (({"chosen": ["width"]}, "chosen: wanted one of temperature, variance, got 'width'"),):
-        with pytest.raises(ValueError, match=message):
-            sma.fit(sma.Problem(*chains, width=6), **options)
+    with pytest.raises(ValueError, match="chosen: wanted one of temperature, variance, got 'width'"):
+        sma.fit(sma.Problem(*chains, width=6), chosen=["width"])
     with pytest.raises(ValueError, match="temperature: wanted a start between 0.0001 and 100, got 1e-05"):
         sma.fit(sma.Problem(*chains, width=6, temperature=1e-5))
     with pytest.raises(ValueError, match=r"wanted known numbers, got traced ones.*log_evidence\(\) there"):

@@ -85,10 +85,11 @@ def test_rotated_inputs_have_the_same_products_and_shapes_that_are_compiled_alre
 XI = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(37).normal(size=(5, 4, 3))), (2, 2))
 LABELS = np.array([1.0, -1, 1, 1, -1])
 UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
-# What takes an order parameter; `predict` is in `test_predictor.py`.
+# What takes an order parameter.
 TAKE = {
     "kernel": lambda u: sma.kernel(XI, XI, u),
     "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
+    "predict": lambda u: sma.predict(sma.Problem(XI, LABELS, temperature=0.3), XI, u).mean,
     "predictor_vectors": lambda u: predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
     "predictor_contributions": lambda u: predictor_contributions(sma.Problem(XI, LABELS, temperature=0.3), XI, u),
     "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),

@@ -113,23 +113,6 @@ def test_accuracy_counts_signs_and_half_of_the_ties(mean, labels, wanted):
     assert sma.accuracy(mean, labels) == wanted
 
 
-def test_an_order_parameter_of_no_weights_is_refused():
-    train, labels, test, order_parameter = draw(90)
-    for wrong, message in (
-        (-order_parameter, "a positive semi-definite matrix, got one with negative eigenvalues"),
-        (
-            order_parameter + np.triu(np.ones((6, 6)), 1),
-            r"a symmetric matrix, got one that is not. Take 0.5 \* \(U \+ U.T\)",
-        ),
-    ):
-        with pytest.raises(ValueError, match=f"order_parameter: wanted {message}"):
-            predict(train, labels, test, wrong)
-    # Singular ones are those of narrow networks; single precision leaves negative eigenvalues of its rounding.
-    rows = np.random.default_rng(91).normal(size=(6, 2)).astype("float32")
-    for fine in (np.zeros((6, 6)), np.asarray(rows @ rows.T, float)):
-        assert np.all(np.isfinite(predict(train, labels, test, fine).mean))
-
-
 def test_variances_are_never_negative():
     train, labels, _, order_parameter = draw(92)
     found = predict(1e6 * train, labels, 1e6 * train, order_parameter, temperature=1e-6)

@@ -78,10 +78,6 @@ def test_a_single_solution_stands_for_its_problem():
         (lambda: sma.solve(problem(width=None)), "^width: not set in this problem"),
         (lambda: sma.solve(problem(temperature=None)), "^temperature: not set in this problem"),
         (lambda: sma.fit(problem(width=None)), "^width: not set in this problem"),
-        (lambda: sma.Problem("abc", LABELS, **NUMBERS), "^attentioned: wanted real numbers"),
-        (lambda: sma.Problem(None, LABELS, width=3), "^attentioned: wanted"),
-        (lambda: problem(width=-1), "^width: wanted a positive number"),
-        (lambda: problem(variance=(1.0, 2.0)), "^variance: wanted one number or 4"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book import results
 from statmech_attention import pruning
 from statmech_attention.layers import Linear
 
@@ -92,13 +91,7 @@ def test_scores_of_every_solution_of_a_batch(sweep):
         sweep.head_scores(definition="all")
 
 
-def test_another_record_is_not_taken_for_a_solution(tmp_path, sweep):
-    with pytest.raises(FileNotFoundError, match="no recorded result"):
-        sma.Solution.load(tmp_path / "none.nc")
-    short = sweep.to_xarray().drop_vars(["energy", "labels"])
-    path = results.save(short, tmp_path / "short.nc", parameters={})
-    with pytest.raises(ValueError, match=r"short\.nc: wanted a solution, got a result without energy, labels"):
-        sma.Solution.load(path)
+def test_traced_numbers_are_not_written(sweep):
     with pytest.raises(ValueError, match="solution: wanted known numbers, got traced ones"):
         jax.jit(lambda found: found.to_xarray().action.values)(sweep)
 

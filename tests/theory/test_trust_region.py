@@ -109,12 +109,6 @@ def test_a_start_without_a_value_is_said_so():
     assert found.steps == 0
 
 
-def test_steps_run_out():
-    found = run(rosenbrock, "exact", jnp.array([-1.2, 1.0]), 1e-9, 3)
-    assert found.outcome == Outcome.MAX_STEPS
-    assert found.steps == 3
-
-
 def test_a_tolerance_below_rounding_is_said_to_be_out_of_reach():
     # No floating-point number is the square root of two: the gradient never vanishes.
     found = run(roots_of_two, "exact", jnp.array([1.0, 2.0]), 1e-300, 2000)

@@ -34,11 +34,6 @@ def test_a_checked_equation_is_one_line_or_an_error():
             pages.check("(D16)", wrong, 1e-12)
 
 
-def test_numbers_are_spelled_in_powers_of_ten():
-    assert pages.in_powers(0.00055) == "5.5 × 10⁻⁴" and pages.in_powers(1e-4, 1) == "10⁻⁴"
-    assert pages.in_powers(3.04e12) == "3.0 × 10¹²" and pages.in_powers(-2e-10, 1) == "-2 × 10⁻¹⁰"
-
-
 def test_a_mean_is_glued_with_its_error(monkeypatch):
     kept = {}
     monkeypatch.setattr(pages, "glue", kept.__setitem__)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attention_book.tasks import _installed, encode, pretrained_encoder, random_encoder
-from attention_book.tasks.encoder import encoded_batches
 from attention_book.tasks.tokens import Tokens, _tokeniser, tokenise
 
 from . import bert
@@ -66,12 +65,6 @@ def test_the_encoder_is_bert(encoder, tokens, encoding):
 def test_batches_do_not_matter(encoder, tokens, encoding, batch):
     found = encode(encoder, tokens, batch=batch)
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-12), found, encoding)
-
-
-def test_batches_come_in_order(encoder, tokens, encoding):
-    parts = list(encoded_batches(encoder, tokens, (1,), batch=2))
-    assert [len(part.pooled) for part in parts] == [2, 2, 1]
-    np.testing.assert_allclose(np.concatenate([part.pooled for part in parts]), encoding.pooled, rtol=1e-11)
 
 
 def test_padding_does_not_matter(encoder, tokens, encoding):

@@ -13,7 +13,7 @@ import pytest
 
 from attention_book.tasks import images as module
 from attention_book.tasks import one_shot_suite
-from attention_book.tasks.images import VARIABLE, ImageSet, NotPacked, data_root, load, omniglot_split
+from attention_book.tasks.images import VARIABLE, ImageSet, NotPacked, load, omniglot_split
 
 ROOT = os.environ.get(VARIABLE, "")
 FILES = {
@@ -112,18 +112,6 @@ def test_a_damaged_pack_is_named_and_not_used(alone, monkeypatch, damage):
         path.write_bytes(path.read_bytes()[:1000] if damage == "truncated" else b"")
     with pytest.raises(ValueError, match=f"mnist: (not read|wanted other pixels).*from {alone}.*Restore the file"):
         load("mnist")
-
-
-def test_root_is_that_of_the_variable_or_a_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    assert data_root() == tmp_path
-    monkeypatch.delenv(VARIABLE)
-    assert data_root().name == "statmech_attention"
-
-
-def test_unknown_name_is_refused():
-    with pytest.raises(ValueError, match="omniglot, mnist, fashion_mnist, got 'cifar'"):
-        load("cifar")
 
 
 def test_images_need_boundaries_that_fit(small):

@@ -112,12 +112,6 @@ def test_stopping_before_the_first_validation_gives_the_initial_parameters(task,
     assert done.best_step == 0 and done.curve.shape == (0, 5)
 
 
-def test_seeds_matter(task, split, whole_run):
-    other = train(task, split, epochs=1, **{**TINY, "seed": 4}, stop_after=10)
-    assert np.any(other.parameters.readout != whole_run.parameters.readout)
-    assert other.curve[0, 1] != whole_run.curve[0, 1]
-
-
 def test_checkpoints_of_other_runs_and_damaged_ones_are_refused(task, split, tmp_path):
     path = tmp_path / "state.npz"
     train(task, split, epochs=1, **TINY, checkpoint=path, stop_after=10)
