@@ -119,6 +119,17 @@ BAD = [
     (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
     (lambda: sma.forward(weights()._replace(readout=None), INPUTS, MATRICES), "weights: .*got NoneType in `readout`"),
+    (lambda: problem(labels=np.ma.masked_array(LABELS, [0, 0, 1])), "labels: wanted real numbers .* got masked values"),
+    (lambda: problem(XI.astype(np.longdouble)), "attentioned: wanted real numbers .*, got float128 values"),
+    (lambda: solve(tolerance="1e-8"), "tolerance: wanted one positive number"),
+    (lambda: problem().standing_for(2), "count: wanted a whole number of at least 3, got 2"),
+    (lambda: sma.Chains(checkpoint=3), "checkpoint: wanted a path"),
+    (lambda: sma.plotting.path_name(["a"]), "path: wanted a whole number of at least -1, got 'a'"),
+    (
+        lambda: sma.plotting.against_width([1], [[1]], label="", colour="redd"),
+        "colour: wanted one of theory, .* got 'redd'",
+    ),
+    (lambda: sma.plotting.groups([[1]], ["a"], axes=3), "axes: wanted Axes, got int"),
     (lambda: sma.model.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
     (lambda: weights(width=2.5), "width: wanted whole numbers to draw weights"),
 ]

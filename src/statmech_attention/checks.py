@@ -20,6 +20,9 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, UInt32
 
 Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or the old
+# Types of numbers that JAX computes with.
+_NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64)}
+_NUMBERS |= {"bool", "bfloat16", "complex128"}
 
 
 def concrete(*arrays) -> bool:
@@ -35,10 +38,9 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
             value = np.asarray(value)
         except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that keeps its gradient
             raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got no array ({error}).") from None
-    if getattr(value.dtype, "kind", "O") in "OSUmM" or not (  # a key's has none
-        jnp.issubdtype(value.dtype, jnp.number) or jnp.issubdtype(value.dtype, jnp.bool_)
-    ):
-        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
+    if str(value.dtype) not in _NUMBERS or np.ma.is_masked(value):
+        got = "masked" if np.ma.is_masked(value) else value.dtype
+        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {got} values.")
     if not truth and value.dtype == bool:
         raise ValueError(f"{name}: wanted numbers, got truth values. Two classes are +-1: np.where({name}, 1.0, -1.0).")
     if jnp.issubdtype(value.dtype, jnp.complexfloating):
@@ -141,7 +143,8 @@ def key(name: str, value) -> Any:
 
 def path(name: str, value) -> Path:
     """`value` as a path."""
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
         raise ValueError(f"{name}: wanted a path, a text or a pathlib.Path, got {value!r}.")
     return Path(value)
 
@@ -214,7 +217,7 @@ def known(name: str, value, axes: str, dtype: type = float, *, finite: bool = Tr
     """
     wanted, kinds = ("booleans", "biu") if dtype is bool else ("real numbers", "biuf")
     try:
-        found = np.asarray(value)
+        found = np.asarray(None if np.ma.is_masked(value) else value)
     except (TypeError, ValueError):
         found = np.asarray(None)
     if found.dtype.kind not in kinds or found.ndim != len(axes.split()) or not found.size:
@@ -235,7 +238,8 @@ def index(name: str, value, shape: tuple[int, ...]) -> None:
     if concrete(*jax.tree.leaves(value)):
         try:
             np.empty(shape)[value]
-        except IndexError as error:
+            jax.eval_shape(lambda batch: batch[value], jax.ShapeDtypeStruct(shape, float))
+        except Exception as error:
             raise IndexError(
                 f"{name}: wanted an index into a batch of shape {shape}, got {value!r} ({error})."
             ) from None
@@ -258,8 +262,8 @@ def choices(name: str, value, known) -> tuple[str, ...]:
 
 
 def objects(function):
-    """Decorator: refuse arguments that are not of their annotated class, of this package or xarray's; `flags` too."""
-    own = (__name__.split(".")[0], function.__module__.split(".")[0], "xarray")
+    """Decorator: refuse arguments that are not of their annotated class, of this package or a library; `flags` too."""
+    own = (__name__.split(".")[0], function.__module__.split(".")[0], "xarray", "matplotlib")
     classes = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kinds = typing.get_args(parameter.annotation) or (parameter.annotation,)
@@ -282,7 +286,7 @@ def flags(function):
     """Decorator: refuse anything but True and False for arguments that are annotated as `bool`."""
     kinds = {name: parameter.annotation for name, parameter in inspect.signature(function).parameters.items()}
     found = {name: flag for name, kind in kinds.items() if kind is bool}
-    found |= {name: _flag_or_none for name, kind in kinds.items() if kind == bool | None}
+    found |= {one: lambda name, value: value is None or flag(name, value) for one in kinds if kinds[one] == bool | None}
     return _checked(function, found) if found else function
 
 
@@ -298,11 +302,6 @@ def _checked(function, each: dict[str, Callable]):
         return function(*arguments, **options)
 
     return checked
-
-
-def _flag_or_none(name: str, value) -> None:
-    if value is not None:
-        flag(name, value)
 
 
 def same(what: str, first: str, size: int, second: str, other: int) -> None:

@@ -37,6 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
         ValueError: a folder of that name.
         OSError: `path` cannot be written, as on a full disk; what was there stays.
     """
+    path = checks.path("path", path)
     checks.refuse_folder(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,6 +95,8 @@ def write_netcdf(dataset, path: str | os.PathLike) -> Path:
     path = checks.path("path", path)
     if path.suffix != ".nc":
         raise ValueError(f"path: wanted a file name ending in .nc, got {path.name!r}.")
+    if not hasattr(dataset, "dump_to_store"):
+        raise ValueError(f"dataset: wanted a Dataset of xarray, got {type(dataset).__name__}.")
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -139,9 +142,10 @@ def unreadable(path: Path, error: Exception) -> ValueError:
 
 def save_state(path: Path, state: Any, settings: Mapping[str, Any]) -> None:
     """Write a pytree of arrays and numbers, and the settings of its run, as JSON can hold them."""
+    settings = checks.mapping("settings", settings)
     leaves: dict[str, Any] = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
     with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **leaves | {_SETTINGS: np.array(json.dumps(dict(settings), sort_keys=True))})
+        np.savez(file, **leaves | {_SETTINGS: np.array(json.dumps(settings, sort_keys=True))})
 
 
 def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
@@ -150,6 +154,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
     Raises:
         ValueError: a damaged file, or one of a run with other settings, which are named.
     """
+    path, settings = checks.path("path", path), checks.mapping("settings", settings)
     checks.refuse_folder(path)
     try:
         # Opened here, since NumPy leaves a file open that it cannot read.
@@ -158,7 +163,7 @@ def load_state(path: Path, like: Any, settings: Mapping[str, Any]) -> Any:
             leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{path}: a damaged checkpoint ({error}). Remove this file and start again.") from error
-    wanted = json.loads(json.dumps(dict(settings)))
+    wanted = json.loads(json.dumps(settings))
     differing = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
     if differing:
         change = ", ".join(f"{name} {found.get(name)!r} there and {wanted.get(name)!r} here" for name in differing)

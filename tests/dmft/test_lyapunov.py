@@ -160,7 +160,7 @@ def test_published_regimes(published):
 
 def test_more_exponents_than_numbers_and_regimes_of_one_are_refused():
     model = model_of(MILD)
-    with pytest.raises(ValueError, match="count: wanted at most 8, as many as numbers in the state, got 9"):
+    with pytest.raises(ValueError, match="count: wanted a whole number of at least 1 and at most 8, got 9"):
         dmft.lyapunov_spectrum(model, dmft.initial_window(model), steps=3, count=9)
     one = _spectrum([0.1], [0.0])
     with pytest.raises(ValueError, match="spectrum: wanted two exponents at least, got one"):

@@ -181,7 +181,7 @@ def test_bad_parameters_are_refused(published, change, message):
         (lambda m, w: dmft.window_from_words(m, np.full((1, 99), 2.0)), r"words: wanted bits \+1 and -1"),
         (
             lambda m, w: dmft.window_from_words(m, np.ones((1, 99)), slot=4),
-            r"slot: wanted a whole number in 0..3, got 4",
+            r"slot: wanted a whole number of at least 0 and at most 3, got 4",
         ),
         (lambda m, w: dmft.window_from_attention(m, np.ones((3, 3)), slot=0), r"attention: wanted shape \(4, 3\)"),
         (lambda m, w: dmft.trajectory(m, w, steps=2, keep="words"), "keep: wanted one of query"),

@@ -163,10 +163,13 @@ def test_padding_without_a_mask_is_refused(inputs, read, layout):
 @pytest.mark.parametrize("read", READ)
 @pytest.mark.parametrize("layout", ["key_query", "query_key"])
 @pytest.mark.parametrize("place", ["behind", "in front"])
-def test_padding_that_attends_is_refused_without_a_mask(inputs, read, layout, place):
-    """As Hugging Face returns it: keys are masked, queries on padding are not."""
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_that_attends_is_refused_without_a_mask(inputs, read, layout, place, causal):
+    """As Hugging Face returns it: keys are masked by a large number, queries on padding are not."""
     logits = np.random.default_rng(2).normal(size=(len(LENGTHS), 2, TOKENS, TOKENS))
-    padded = np.exp(logits) * MASKS[place][:, None, :, None]
+    allowed = MASKS[place][:, None, :, None] & ((not causal) | np.tri(TOKENS, dtype=bool).T)
+    logits = np.where(allowed, logits, -1e30)
+    padded = np.exp(logits - logits.max(axis=2, keepdims=True))
     padded /= padded.sum(axis=2, keepdims=True)
     given, how = turned([padded], layout), {} if read == "head_confidence" else {"readout": "mean"}
     READ[read](inputs, given, layout=layout, mask=MASKS[place], **how)

@@ -92,11 +92,8 @@ def lyapunov_spectrum(
     """
     size = model.window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
-    count, blocks = checks.whole("count", size if count is None else count), checks.whole("blocks", blocks, 2)
-    if count > size:
-        raise ValueError(f"count: wanted at most {size}, as many as numbers in the state, got {count}.")
-    if blocks > steps:
-        raise ValueError(f"blocks: wanted at most steps={steps}, got {blocks}.")
+    count = checks.whole("count", size if count is None else count, 1, size)  # numbers in the state
+    blocks = checks.whole("blocks", blocks, 2, steps)
     run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
     rings, means, rounding = in_pieces(run, model, window, copies=count)
     exponents = jnp.mean(means, axis=0)

@@ -87,7 +87,7 @@ def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""]) -> 
         steps: number of steps, 0 or more; may be traced.
     """
     if checks.concrete(steps):
-        checks.whole("steps", steps, 0)
+        steps = checks.whole("steps", steps, 0)
     return window_of(in_pieces(partial(advance_rings, steps=steps), model, window), model)
 
 

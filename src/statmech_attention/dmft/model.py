@@ -75,6 +75,7 @@ class Dynamics:
         return replace(self, **_parameters(*new))
 
 
+@checks.objects
 def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: ArrayLike) -> Dynamics:
     r"""Combine patterns and parameters.
 
@@ -87,8 +88,6 @@ def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: 
     Raises:
         ValueError: parameters out of range or NaN, arrays that cannot be broadcast, single precision.
     """
-    if not isinstance(patterns, Patterns):
-        raise ValueError(f"patterns: wanted Patterns, as from segment_patterns, got {type(patterns).__name__}.")
     parameters = _parameters(beta, gamma, epsilon)
     code = np.asarray(positional_code(patterns.window))
     codes = np.stack([code @ np.asarray(getattr(patterns, name).positions).T / patterns.bits for name in MATRICES])

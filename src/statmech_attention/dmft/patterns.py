@@ -179,7 +179,7 @@ def positional_code(window: int) -> Float[Array, "slots bits"]:
         ValueError: `window`, $L$, is not a power of two of at least 2.
     """
     bits = _bits(window)
-    digits = (np.arange(window)[:, None] >> np.arange(bits)[::-1]) & 1
+    digits = (np.arange(2**bits)[:, None] >> np.arange(bits)[::-1]) & 1
     return jnp.asarray(2.0 * digits - 1)
 
 

@@ -153,6 +153,4 @@ def after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
 def _slot(slot, window: int) -> Array:
     if checks.concrete(slot) and getattr(slot, "ndim", 1) == 0 and jnp.issubdtype(slot.dtype, np.integer):
         slot = int(slot)
-    if checks.concrete(slot) and not (checks.is_whole(slot, 0) and slot < window):
-        raise ValueError(f"slot: wanted a whole number in 0..{window - 1}, got {slot!r}.")
-    return jnp.asarray(slot)
+    return jnp.asarray(checks.whole("slot", slot, 0, window - 1) if checks.concrete(slot) else slot)

@@ -167,6 +167,7 @@ class Layer(Kind):
 
     def keep(self, heads: Sequence[int]) -> "Part":
         """The rest of the layer with only some of its heads, in the order given."""
+        heads = checks.indices("heads", heads, self.heads, what="heads").tolist()
         beside = [branch for branch, head in enumerate(self.branch_heads) if head < 0]
         branches = (*beside, *(self.branch_heads.index(head) for head in heads))
         own = self.value_matrices == self.heads

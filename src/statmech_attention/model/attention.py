@@ -38,7 +38,7 @@ class ProductAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self.products[0].shape[-1], self.mask, self.bias)
+        _check_inputs(inputs, self, self.products)
         return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -60,7 +60,7 @@ class QueryKeyAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self.queries[0].shape[-1], self.mask, self.bias)
+        _check_inputs(inputs, self, self.queries)
         return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -194,8 +194,7 @@ def _finite(matrices: tuple) -> tuple:
         if checks.concrete(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
             raise ValueError(
                 f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. "
-                "Scale inputs, "
-                "queries or keys down."
+                "Scale inputs, queries or keys down."
             )
     return matrices
 
@@ -242,9 +241,9 @@ def _bias(bias, heads: list[int]):
     return bias
 
 
-def _check_inputs(inputs, features: int, mask, bias) -> None:
-    checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", features)
-    if bias is not None:
-        checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", bias[0].shape[-1])
-    if mask is not None:
-        checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", mask.shape[0])
+def _check_inputs(inputs, attention, queries) -> None:
+    checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", queries[0].shape[-1])
+    if attention.bias is not None:
+        checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", attention.bias[0].shape[-1])
+    if attention.mask is not None:
+        checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", attention.mask.shape[0])

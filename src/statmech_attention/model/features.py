@@ -34,6 +34,7 @@ class Features(NamedTuple):
     scale: float
     variance_lost: float
 
+    @checks.objects
     def of(self, attentioned: AttentionedInputs) -> AttentionedInputs:
         """Return attentioned inputs, training or other ones, with these features in double precision.
 

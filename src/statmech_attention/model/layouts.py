@@ -98,9 +98,8 @@ def _layers(name: str, values, axes: str) -> list:
 def _check_columns(where: str, matrix, layout: str, mask, softmax: bool) -> None:
     """Refuse matrices that are turned, and with `softmax` all whose columns do not sum to one."""
     tokens = np.s_[...] if mask is None else np.broadcast_to(mask[:, None], matrix.shape[:3])
-    sums = [
-        matrix.sum(axis=axis, dtype=float)[tokens] for axis in (2, 3)
-    ]  # not in bfloat16, whose sums stop short of one
+    # Sums in bfloat16 would stop short of one.
+    sums = [matrix.sum(axis=axis, dtype=float)[tokens] for axis in (2, 3)]
     # Lines of zeros, as padding has them, show nothing of the order.
     columns, rows = (np.allclose(one[one != 0], 1, rtol=0, atol=_sum_error(matrix)) for one in sums)
     order, other, mend = _ORDERS[layout]
@@ -128,19 +127,21 @@ def check_attending(where: str, matrix, counts: Bool[np.ndarray, "examples queri
         example, token = np.argwhere(padding)[0]
         raise ValueError(
             f"{where}: wanted attention from every token that counts, got zeros alone from token {token} of "
-            f"example {example}, as "
-            f"on padding. Pass mask=, false on padding.{let}"
+            f"example {example}, as on padding. Pass mask=, false on padding.{let}"
         )
 
 
 def check_unmasked(name: str, layers, counts: Bool[np.ndarray, "examples tokens"]) -> None:
-    """Refuse padding that counts: at one end, of other length by example, attending but never attended to.
+    """Refuse padding that counts: at one end, of other length by example, not attended to by other tokens.
 
-    So it is in a padded batch of a softmax: its keys are masked, its queries are not.
+    Keys of padding are masked in a padded batch. Its queries attend to all other tokens; where
+    these are masked too, as in a causal model padded on the left, to all keys alike.
     """
     if any(one.shape[0] != layers[0].shape[0] or one.shape[2:] != layers[0].shape[2:] for one in layers):
         return  # refused elsewhere, by their shapes
-    read = np.any([np.any(one != 0, axis=(1, 3)) for one in layers], axis=0)
+    even = [np.all((one == 0) | (one == one.max(axis=2, keepdims=True)), axis=(1, 2)) for one in layers]
+    blank = np.all(even, axis=0) & layers[-1].any(axis=(1, 2))  # queries that attend to some keys, all alike
+    read = np.any([np.any((one != 0) & ~blank[:, None, None], axis=(1, 3)) for one in layers], axis=0)
     lengths = read.sum(axis=1)
     if np.all(lengths == lengths[0]) or not np.any(counts & ~read):
         return
@@ -151,7 +152,8 @@ def check_unmasked(name: str, layers, counts: Bool[np.ndarray, "examples tokens"
     for example, token in np.argwhere(~read):
         columns = [one[example, :, read[example], token] for one in layers]  # keys that are read, and heads
         # Heads that are sparse by design may leave tokens out; a softmax attends to all that it is let to.
-        if any(np.mean(column != 0) < 0.5 or not np.allclose(column.sum(axis=0), 1, atol=2e-2) for column in columns):
+        whole = blank[example, token] or all(np.allclose(column.sum(axis=0), 1, atol=2e-2) for column in columns)
+        if not whole or any(np.mean(column != 0) < 0.5 for column in columns):
             return
     example = int(np.argmin(lengths))
     raise ValueError(
@@ -167,6 +169,5 @@ def _check_padding(where: str, matrix, mask) -> None:
         example = int(np.argmax(leaked.max(axis=(1, 2, 3))))
         raise ValueError(
             f"{where}: wanted no attention from a token to padding, got {leaked[example].max():.3g} in "
-            f"example {example}. "
-            "Compute the attention with the mask; without one, padding counts as tokens: leave mask out."
+            f"example {example}. Compute it with the mask; without one, padding counts as tokens: leave mask out."
         )

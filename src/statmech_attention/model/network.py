@@ -247,8 +247,7 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
         raise ValueError(
             "weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, "
-            f"{'(N, outputs)' if axes else '(N,)'}, "
-            f"got axes {ranks}."
+            f"{'(N, outputs)' if axes else '(N,)'}, got axes {ranks}."
         )
     wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)
     if got != wanted or weights.projection.shape[1] != features:
@@ -261,8 +260,7 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
         if inner != (layer.inner, layer.inner):
             raise ValueError(
                 f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got "
-                f"{inner[0]} into {inner[1]} "
-                "(None: full matrices). Say it in layers, as in Heads(2, values=8)."
+                f"{inner[0]} into {inner[1]} (None: full matrices). Say it in layers, as in Heads(2, values=8)."
             )
     if weights.readout.shape[1:] != axes:
         raise ValueError(f"weights: wanted {axes[0]} outputs, got {weights.readout.shape[1]}.")

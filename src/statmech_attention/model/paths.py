@@ -101,7 +101,10 @@ def attentioned_inputs(
             are left out.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
             before the heads, beside the skip, as in GPT-2.
-        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
+        mask: `(examples, tokens)`, true for a token; see `attention_matrices`. Without it padding
+            that is read out is refused if it attends to nothing, or has other lengths by example and
+            no other token attends to it. Padding of one length in all examples, or computed as
+            tokens are, cannot be seen.
 
     Returns:
         `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the
@@ -156,7 +159,7 @@ def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
     """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
     own = value.layers if isinstance(value, AttentionedInputs) else None
-    if own is not None and value.values.dtype == jnp.float32 and jax.config.read("jax_enable_x64"):
+    if own is not None and getattr(value.values, "dtype", None) == jnp.float32 and jax.config.read("jax_enable_x64"):
         raise ValueError(
             f"{name}: wanted float64, got float32. Convert inputs and attention before attentioned_inputs: "
             "np.asarray(.., float)."

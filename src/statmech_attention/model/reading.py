@@ -75,8 +75,7 @@ def attention_from_torch(
     if not heard.calls:
         raise ValueError(
             f"model: wanted a network that uses torch.nn.MultiheadAttention, got {type(model).__name__}, "
-            "which does not. Its own "
-            "attention goes to attentioned_inputs, with layout='query_key'."
+            "which does not. Its own attention goes to attentioned_inputs, with layout='query_key'."
         )
     tokens, padding = heard.calls[0].query, heard.calls[0].padding
     if heard.entered is not None:
@@ -120,9 +119,8 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
         )
     mask = batch.get("attention_mask")
-    mask = None if mask is None else _array(mask) != 0
-    if mask is not None and mask.ndim != 2:
-        raise ValueError(f"attention_mask: wanted (examples, tokens), got {mask.shape}.")
+    if mask is not None:
+        mask = checks.known("attention_mask", getattr(mask, "cpu", lambda: mask)(), "examples tokens") != 0
     return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
 
 

@@ -87,8 +87,7 @@ def skips(layer: Layer) -> Bool[np.ndarray, " branches"]:
     if (beside & through).any():
         raise ValueError(
             f"norm: {layer} has branches that mix its skip with value matrices, and 'pre' scales the input "
-            "of the one alone. "
-            "Take norm='post'."
+            "of the one alone. Take norm='post'."
         )
     return beside
 
@@ -104,7 +103,6 @@ def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | No
     if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
         raise ValueError(
             f"scales of layer {number}: wanted positive numbers, got {float(scale.min())}. A scale is one "
-            "over a token's "
-            "standard deviation, as from normalisation_scales; a layer without a norm has None."
+            "over a token's standard deviation, as from normalisation_scales; a layer without a norm has None."
         )
     return scale.astype(inputs.dtype)

@@ -6,9 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from statmech_attention.plotting.style import COLOURS, axes_or_new, powers_of_ten
+from statmech_attention import checks
+from statmech_attention.plotting.style import axes_or_new, colour_of, powers_of_ten
 
 
+@checks.objects
 def against_width(
     widths: ArrayLike,
     values: ArrayLike,
@@ -34,10 +36,11 @@ def against_width(
     Raises:
         ValueError: values whose shape does not fit the widths.
     """
-    widths, values = np.asarray(widths, float), np.asarray(values)
-    if values.ndim != 2 or values.shape[1] != len(widths):
+    widths, colour = checks.known("widths", widths, "widths"), colour_of("colour", colour)
+    values = checks.known("values", values, "draws widths", finite=False)
+    if values.shape[1] != len(widths):
         raise ValueError(f"values: wanted shape (draws, {len(widths)}), got {values.shape}.")
-    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
+    axes = axes_or_new(axes)
     mean, error = mean_and_error(values)
     order = np.argsort(widths)
     axes.plot(widths[order], mean[order], style, color=colour, label=label)
@@ -47,6 +50,7 @@ def against_width(
     return axes
 
 
+@checks.objects
 def groups(
     values: ArrayLike,
     names: Sequence[str],
@@ -68,16 +72,16 @@ def groups(
     Raises:
         ValueError: values, names and colours that do not fit each other.
     """
-    values = np.asarray(values, float)
-    colours = ["neutral"] * len(names) if colours is None else colours
-    if values.ndim != 2 or values.shape[1] != len(names) or len(colours) != len(names):
+    values, names = checks.known("values", values, "draws groups", finite=False), checks.listed("names", names, "texts")
+    colours = checks.listed("colours", ["neutral"] * len(names) if colours is None else colours, "colours")
+    if values.shape[1] != len(names) or len(colours) != len(names):
         raise ValueError(
             f"groups: wanted values of shape (draws, groups) and one name and colour a group, "
             f"got values {values.shape}, {len(names)} names, {len(colours)} colours."
         )
-    axes = axes_or_new(axes)
+    colours, axes = [colour_of("colours", colour) for colour in colours], axes_or_new(axes)
     mean, error = mean_and_error(values)
-    for place, colour in enumerate(COLOURS.get(colour, colour) for colour in colours):
+    for place, colour in enumerate(colours):
         axes.plot(
             place + np.linspace(-0.2, 0.2, len(values)), values[:, place], "o", markersize=4, color=colour, alpha=0.45
         )
@@ -90,7 +94,7 @@ def groups(
 
 def mean_and_error(values: ArrayLike):
     """Return the mean over draws, the first axis, and its standard error, zero for a single draw."""
-    values = np.asarray(values, float)
+    values = checks.known("values", values, " ".join(["draws", *["entries"] * (checks.axes(values) - 1)]), finite=False)
     draws = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.zeros(values.shape[1:])
     return values.mean(axis=0), error

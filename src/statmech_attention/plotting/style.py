@@ -5,7 +5,10 @@ from importlib import resources
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import is_color_like
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from statmech_attention import checks
 
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); a quantity has the same colour
 # in all figures: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, four paths.
@@ -47,6 +50,14 @@ def axes_or_new(axes, **size):
     return plt.subplots(**size)[1] if axes is None else axes
 
 
+def colour_of(name: str, value):
+    """Return a colour by its name in `COLOURS`, or a colour of Matplotlib as it is."""
+    found = COLOURS.get(value, value) if isinstance(value, str) else value
+    if not is_color_like(found):
+        raise ValueError(f"{name}: wanted one of {', '.join(COLOURS)} or a colour of Matplotlib, got {value!r:.60}.")
+    return found
+
+
 def powers_of_ten(axis) -> None:
     """Put ticks at 1 and 3 times the powers of ten of a logarithmic axis, written out."""
     axis.set_major_locator(LogLocator(subs=(1, 3)))
@@ -62,4 +73,4 @@ def without_frame(axes) -> None:
 
 def path_name(path: Sequence[int] | np.ndarray) -> str:
     """Return a path's name, its heads counted from 1: "(1,2)" for heads (0, 1)."""
-    return f"({','.join(str(int(head) + 1) for head in path)})"
+    return f"({','.join(str(checks.whole('path', head, -1) + 1) for head in checks.listed('path', path, 'heads'))})"

@@ -52,6 +52,8 @@ class Chains:
             if not checks.is_whole(value, least) and not (name == "warmup" and value is None):
                 raise ValueError(f"{name}: wanted a whole number of at least {least}{why}, got {value!r}.")
         checks.choice("method", self.method, ("auto", "parallel", "vectorized"))
+        if self.checkpoint is not None:
+            checks.path("checkpoint", self.checkpoint)
         for name in ("progress", "warn"):
             if getattr(self, name) is not None or name == "warn":
                 checks.flag(name, getattr(self, name))
@@ -70,8 +72,7 @@ def whole_widths(architecture: Architecture) -> tuple[int, ...]:
         if not checks.concrete(width) or not checks.is_whole(width, 1):
             raise ValueError(
                 f"width: wanted whole numbers of at least 1 to sample, got {width}. At infinite width there "
-                "is nothing to "
-                "sample: use statmech_attention.solve and predict."
+                "is nothing to sample: use statmech_attention.solve and predict."
             )
     for stage in architecture.chain.stages:
         if stage.inner and not checks.is_whole(stage.kind.inner, 1):

@@ -14,7 +14,7 @@ from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import check_semi_definite, kernel_inputs, kernel_scale
 from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.problem import Problem, need_problem
 
@@ -89,7 +89,9 @@ def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draw
         **{name: draws.attrs[name] for name in ("width", "temperature", "variance")}
     )
     inputs, data = sampled.attentioned, posterior_density(sampled)
-    overlaps = jnp.asarray(draws["order_parameter"].values)
+    overlaps = checks.array("draws", draws["order_parameter"].values, "chains draws paths other_paths", double=True)
+    checks.same("draws", "their paths", overlaps.shape[2], "the problem", inputs.chain.partial_paths[0])
+    check_semi_definite("draws", overlaps)
     found = _predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernel_inputs(inputs))
     return (kernel_scale(inputs, sampled.variance) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
 

@@ -50,7 +50,7 @@ def effective_size(draws: ArrayLike | xr.DataArray) -> np.ndarray:
 
     Returns:
         One number per remaining axis, at most $n \log_{10} n$ for $n$ draws; NaN if all draws are
-        equal: a chain that never moves shows nothing.
+        equal, since a chain that never moves shows nothing, or one of them is NaN.
 
     Source: Vehtari et al. (2021), equations (10) to (13) and the bound below them.
     """
@@ -70,7 +70,7 @@ def r_hat(draws: ArrayLike | xr.DataArray) -> np.ndarray:
         draws: `(chain, draw, ..)`, at least two chains.
 
     Returns:
-        One number per remaining axis; NaN if all draws are equal.
+        One number per remaining axis; NaN if all draws are equal, or one of them is NaN.
 
     Raises:
         ValueError: one chain, or fewer than four draws.
@@ -102,8 +102,8 @@ def prediction(draws: xr.Dataset) -> Prediction:
     Raises:
         ValueError: draws without test inputs.
     """
-    if "output" not in draws:
-        raise ValueError("draws: wanted outputs, got none. Give the sampler test inputs with test=.")
+    if "output" not in draws or not {"chain", "draw"} <= set(draws["output"].dims):
+        raise ValueError("draws: wanted drawn outputs, got none. Give the sampler test inputs with test=.")
     axes = ("chain", "draw")
     variance = draws["output"].var(axes)
     if "output_variance" in draws:

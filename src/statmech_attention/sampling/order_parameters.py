@@ -9,8 +9,6 @@ set with distant parts, which these chains do not all visit. There chains run on
 numbers, as many as effective weights, and on a ladder from the prior to the posterior.
 """
 
-from __future__ import annotations  # help() then shows types by their names
-
 import math
 from functools import lru_cache
 

@@ -185,9 +185,8 @@ class HiddenMarkov:
         Raises:
             ValueError: no step in 0 .. C - 1.
         """
-        if not checks.is_whole(step, 0) or step >= self.classes:
-            raise ValueError(f"step: wanted a whole number in 0..{self.classes - 1}, got {step!r}.")
-        came = np.roll(np.eye(self.classes), int(step), axis=1)  # from the state of the row
+        step = checks.whole("step", step, 0, self.classes - 1)
+        came = np.roll(np.eye(self.classes), step, axis=1)  # from the state of the row
         fit = (self.classes * came - 1) / (self.classes - 1)
         whole = self.states.sum(axis=0)
         dual = self.states / (whole @ whole / self.classes)

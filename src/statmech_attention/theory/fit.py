@@ -102,7 +102,7 @@ def fit(
     from scipy.optimize import minimize  # takes longer to import than the whole theory
 
     names = checks.choices("chosen", chosen, CHOSEN)
-    checks.positive("tolerance", tolerance)
+    tolerance = checks.positive("tolerance", tolerance)
     checks.whole("max_steps", max_steps)
     places = _free_variances(architecture) if "variance" in names else ()
     labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]

@@ -125,7 +125,9 @@ def compressed(values):
     if not checks.concrete(values):
         return values
     flat = np.asarray(values).reshape(-1, values.shape[-1])
-    eigenvalues, directions = np.linalg.eigh(flat.T @ flat)
+    if not np.all(np.isfinite(products := flat.T @ flat)):  # too large for a solve, too
+        return values
+    eigenvalues, directions = np.linalg.eigh(products)
     rank = max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]))
     # Where little is missing, as in data with a dead feature, it stays: another shape is compiled again.
     generic = min(flat.shape)
@@ -142,8 +144,12 @@ def flat_kernel(
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
     """$U$ as a float64 array whose size fits the paths, and that some weights have."""
-    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=True)
-    paths = attentioned.values.shape[1] * attentioned.chain.outputs
+    return order_parameter_of(order_parameter, attentioned.chain.partial_paths[0])
+
+
+def order_parameter_of(order_parameter, paths: int, *, double: bool = True) -> Float[Array, "paths paths"]:
+    """The same for a number of paths, each output one of its own."""
+    order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=double)
     if order_parameter.shape != (paths, paths):
         raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
     check_semi_definite("order_parameter", order_parameter)
@@ -156,7 +162,8 @@ def check_semi_definite(name: str, matrix) -> None:
     if checks.concrete(matrix):
         known = np.asarray(matrix)
         try:
-            np.linalg.cholesky(known.astype(float) + (_rounding(known) + np.finfo(float).tiny) * np.eye(len(known)))
+            shift = _rounding(known) + np.finfo(float).tiny
+            np.linalg.cholesky(known.astype(float) + shift * np.eye(known.shape[-1]))
         except np.linalg.LinAlgError:
             raise ValueError(
                 f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."

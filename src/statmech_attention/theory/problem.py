@@ -255,7 +255,7 @@ class Problem:
     def standing_for(self, count) -> "Problem":
         """The reduced problem of `count` examples that has these rows."""
         # A leaf of the pytree like the temperature, which can be differentiated in.
-        count = float(count) if checks.concrete(count) else count
+        count = float(checks.whole("count", count, len(self.labels))) if checks.concrete(count) else count
         return Problem.tree_unflatten(None, (*(getattr(self, name) for name in _NAMES), count))
 
     def __repr__(self) -> str:

@@ -4,8 +4,6 @@ Small problems take Newton steps with the exact Hessian, large ones conjugate gr
 Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
-from __future__ import annotations  # help() then shows types by their names
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -67,8 +65,8 @@ def solve(
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps
     are ours.
     """
-    problem = need_problem(problem, "width", "temperature")
-    _check_options(tolerance, max_steps, method)
+    problem, tolerance = need_problem(problem, "width", "temperature"), checks.positive("tolerance", tolerance)
+    _check_options(max_steps, method)
     factors = full_rank(problem.architecture)
     point = _start(start, factors)
     action, dense = action_problem(problem, method)
@@ -111,7 +109,8 @@ def solve_sweep(
     problem = need_problem(problem)
     widths = checks.listed("widths", widths, "widths")
     temperatures = checks.listed("temperatures", temperatures, "temperatures")
-    _check_options(tolerance, max_steps, method)
+    tolerance = checks.positive("tolerance", tolerance)
+    _check_options(max_steps, method)
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
@@ -186,8 +185,7 @@ def _extrapolated(track: list, width, points):
     return point + (point - other) * (np.log(near / width) / np.log(far / near))
 
 
-def _check_options(tolerance, max_steps, method) -> None:
-    checks.positive("tolerance", tolerance)
+def _check_options(max_steps, method) -> None:
     if checks.concrete(max_steps):
         checks.whole("max_steps", max_steps)
     checks.choice("method", method, ("auto", "dense", "products"))

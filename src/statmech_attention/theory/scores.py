@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers, chain
-from statmech_attention.theory.kernels import check_semi_definite
+from statmech_attention.theory.kernels import order_parameter_of
 
 DEFINITIONS = ("both", "either")
 
@@ -46,13 +46,7 @@ def head_scores(
     if not any(layers.heads):
         raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.spelled}.")
     through = jnp.asarray(np.repeat(path_heads(layers), layers.outputs, axis=0))
-    order_parameter = checks.array("order_parameter", order_parameter, "paths paths")
-    if order_parameter.shape != (len(through),) * 2:
-        raise ValueError(
-            f"order_parameter: wanted shape {(len(through),) * 2} for heads {layers.spelled}, got "
-            f"{order_parameter.shape}."
-        )
-    check_semi_definite("order_parameter", order_parameter)
+    order_parameter = order_parameter_of(order_parameter, len(through), double=False)
     gains = np.repeat(layers.path_gains, layers.outputs)
     magnitude = jnp.abs(order_parameter) * np.outer(gains, gains)
     if checks.concrete(magnitude) and not np.any(np.asarray(magnitude)):

@@ -29,7 +29,7 @@ from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.derivatives import width_numbers
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import check_semi_definite
+from statmech_attention.theory.kernels import check_semi_definite, order_parameter_of
 from statmech_attention.theory.minimum import ActionMinimum
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import NotConverged
@@ -171,7 +171,7 @@ class SolvableModel:
         Raises:
             ValueError: a wrong shape, a $U$ that is not symmetric.
         """
-        return _energy(self, self._checked(order_parameter))
+        return _energy(self, order_parameter_of(order_parameter, len(self.noise)))
 
     def predict(self, order_parameter: ArrayLike) -> SolvablePrediction:
         r"""Law of the outputs on new examples and its accuracy, (I6) to (I8).
@@ -184,7 +184,7 @@ class SolvableModel:
         Raises:
             ValueError: as `energy`.
         """
-        return _predict(self, self._checked(order_parameter))
+        return _predict(self, order_parameter_of(order_parameter, len(self.noise)))
 
     @checks.flags
     def solve(
@@ -214,7 +214,7 @@ class SolvableModel:
             ValueError: order parameters that no network of these layers has.
             NotConverged: the tolerance was not reached.
         """
-        checks.positive("tolerance", tolerance)
+        tolerance = checks.positive("tolerance", tolerance)
         if checks.concrete(max_steps):
             checks.whole("max_steps", max_steps)
         factors = coordinates.full_rank(self.architecture)
@@ -265,13 +265,6 @@ class SolvableModel:
     def _set(self, *parts) -> None:
         for name, part in zip(_NAMES, parts, strict=True):
             object.__setattr__(self, name, part)
-
-    def _checked(self, order_parameter):
-        found = checks.array("order_parameter", order_parameter, "paths paths", double=True)
-        if found.shape != self.noise.shape:
-            raise ValueError(f"order_parameter: wanted shape {self.noise.shape}, got {found.shape}.")
-        check_semi_definite("order_parameter", found)
-        return found
 
 
 def _directions(name: str, value):
@@ -366,7 +359,7 @@ def _predict(model, order_parameter) -> SolvablePrediction:
     change = order_parameter @ at.noise @ order_parameter
     fall = jax.jvp(partial(_misfit, model), (order_parameter,), (change,))[1]
     spread = -model.examples / model.features * at.h * fall
-    deviation = jnp.sqrt(spread)
+    deviation = jnp.sqrt(jnp.maximum(spread, jnp.finfo(float).tiny))
     accuracy = 0.5 * (norm.cdf((slope + offset) / deviation) + norm.cdf((slope - offset) / deviation))
     error = (1 - slope) ** 2 + offset**2 + spread
     return SolvablePrediction(slope, offset, spread, 1 / at.g - model.temperature, accuracy, error)

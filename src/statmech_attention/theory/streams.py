@@ -100,7 +100,7 @@ def _others(chunks, done: int, add: Callable) -> Iterable:
     """The chunks after the first `done`, which have to be there; the first of all has to fit the sum."""
     if callable(chunks):
         return chunks(done)
-    if not isinstance(chunks, Iterable):
+    if not isinstance(chunks, Iterable) or not getattr(chunks, "ndim", 1):
         raise ValueError(f"chunks: wanted pairs (attentioned inputs, labels), got {type(chunks).__name__}.")
     others = iter(chunks)
     for number in range(done):
