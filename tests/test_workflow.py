@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -188,16 +189,16 @@ def test_runs_beside_the_networks_are_jobs(plan, recorded, tmp_path_factory, sta
 def test_runs_that_need_no_network_are_a_configuration_of_their_own(plan, tmp_path):
     yaml = pytest.importorskip("yaml")
     configuration = yaml.safe_load((ROOT / "workflow" / "sentences.yaml").read_text())
-    stages = ("encoder", "points", "selection", "masked", "removed")
-    runs = {stage: [{**run, "folder": str(tmp_path)} for run in configuration[stage]] for stage in stages}
+    wanted = {"encoder": 20, "points": 124, "selection": 20, "masked": 8, "removed": 15, "tuned": 15}
+    runs = {stage: [{**run, "folder": str(tmp_path)} for run in configuration[stage]] for stage in wanted}
     found = plan.jobs({**configuration, "folder": str(tmp_path), **runs})
-    assert len(found) == sum(map(len, runs.values())) and {job.reason for job in found} == {"not there"}
-    assert found[-1].name == "removed-reviews-seed4" and found[-1].stage == "removed"
+    assert Counter(job.stage for job in found) == wanted and {job.reason for job in found} == {"not there"}
+    assert found[-1].name == "tuned-reviews-seed4" and found[-1].needs == ["removed-reviews-seed4"]
     selection = next(job for job in found if job.stage == "selection")
     assert selection.needs == ["encoder-description-entity-seed0"]
     assert found[0].name == "encoder-description-entity-seed0" and "stored=true" in found[0].command
     with pytest.raises(plan.Wrong, match="encoder: task"):
-        plan.jobs({**configuration, "encoder": [{"folder": str(tmp_path), "task": "weather"}]})
+        plan.jobs({**configuration, "encoder": [{"folder": str(tmp_path), "task": ["spam", "weather"]}]})
 
 
 @pytest.mark.parametrize(

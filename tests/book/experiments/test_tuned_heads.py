@@ -46,7 +46,7 @@ def test_gates_at_zero_train_the_smaller_encoder(experiment):
     ids, mask = (jnp.asarray(part[30:]) for part in (data.tokens.ids, data.tokens.mask))
     found, wanted = (
         through_layers(one.encoder, embedded(one.encoder, ids), mask, head_gates=on)[0][-1, :, 0] @ one.probe.weights
-        for one, on in ((gated, gates), (alone, None))
+        for one, on in ((gated, jnp.asarray(gates)), (alone, None))
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
 
