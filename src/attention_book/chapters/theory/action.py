@@ -171,6 +171,17 @@ def shares_of_scale(task, draws: int = 8, examples: int = 100, width: float = 10
     return shares
 
 
+def denoising_alone(task, draws: int = 8, examples: int = 100, temperature: float = 0.01) -> list[float]:
+    """Test accuracy of the infinitely wide network of the denoising path, for draws of data and heads."""
+    rights = []
+    for draw in range(draws):
+        trial = task.trial(jax.random.key(100 + draw), examples, 1000)
+        train, test = (one.keep_heads(((1,), (0,))) for one in (trial.train, trial.test))
+        problem = sma.Problem(train, trial.labels, temperature=temperature)
+        rights.append(float(sma.accuracy(sma.predict(problem, test, jnp.eye(1)).mean, trial.test_labels)))
+    return rights
+
+
 def balance(*solutions: sma.Solution) -> float:
     """(A6) at saddle points."""
     pairs = []

@@ -68,6 +68,14 @@ def subset_accuracies(solution: sma.Solution, test, labels) -> np.ndarray:
     return np.array(rows)
 
 
+def denoising_alone(trial, temperature: float = 0.01) -> tuple[float, float]:
+    """Test accuracy of the infinitely wide network of the denoising path, with its standard error over test chains."""
+    train, test = (one.keep_heads(((1,), (0,))) for one in (trial.train, trial.test))
+    problem = sma.Problem(train, trial.labels, temperature=temperature)
+    right = float(sma.accuracy(sma.predict(problem, test, jnp.eye(1)).mean, trial.test_labels))
+    return right, (right * (1 - right) / len(trial.test_labels)) ** 0.5
+
+
 def draw_subsets(accuracies, examples: int) -> None:
     """Draw accuracies of subsets with standard errors over test examples."""
     _, axes = plotting.new_figure(figsize=(5.2, 3.4))
