@@ -83,6 +83,12 @@ class Heads:
         """All records."""
         return [path for place in self.folders for path in sorted(Path(place).glob("pruning-2x4-seed*.nc"))]
 
+    def labelled(self) -> tuple[int, int]:
+        """Numbers of labelled sequences of the theory, and of the validation classes, that scores are taken on."""
+        path = self.files()[0]
+        theory, pruned = (path.with_name(path.name.replace("pruning", kind)) for kind in ("theory", "pruning"))
+        return results.record(theory)["parameters"]["examples"], results.record(pruned)["parameters"]["examples"]
+
     @cached_property
     def costs(self) -> dict:
         """Costs per seed by group and by how the pair is picked."""
@@ -160,6 +166,9 @@ def keep_choices(heads: Heads, published: bool) -> None:
         outside = over(heads.groups[group], heads.picked(name, heads.outside))
         pages.glue(f"prune_{key}_outside", tables.averaged(outside, 0))
     pages.glue("prune_outside", heads.outside)
+    few, many = heads.labelled()
+    pages.glue("prune_few", few)
+    pages.glue("prune_many", f"{many:,}")
     pages.glue("prune_ten_rank_both", heads.either("both")[TEN].in_words)
     pages.glue("prune_ten_gain", interval(heads.costs[TEN, name] - heads.costs[TEN, "any pair"]))
     # The rules of workflow/ten_epochs.yaml.
@@ -183,10 +192,7 @@ def keep_choices(heads: Heads, published: bool) -> None:
 def agreement_text(heads: Heads) -> str:
     """The README's row on two layers of four heads."""
     either = heads.either()
-    return (
-        f"partly on {len(heads.ten)} networks trained as in the paper ({either[TEN].in_words}); "
-        f"yes on {len(heads.short)} seeds of two epochs ({either[SHORT].in_words})"
-    )
+    return f"partly: rank correlation {either[TEN].value:+.2f}; after two epochs yes, {either[SHORT].value:+.2f}"
 
 
 def criteria(heads: Heads):
@@ -412,7 +418,4 @@ def keep_wide(heads: Heads, wide, published: bool) -> str:
         pages.glue(f"prune_wide_{kind}_cost", f"{cost:.0f}")
     if published:
         assert order["either"].p < 0.05 < order["both"].p
-    return (
-        f'partly, on one network: "either" orders the heads ({order["either"].in_words}), '
-        f'"both" does not ({order["both"].in_words})'
-    )
+    return f'partly, one network: "either" orders heads ({order["either"].value:+.2f}), "both" does not'

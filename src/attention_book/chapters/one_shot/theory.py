@@ -93,6 +93,9 @@ def keep_gains(datasets, width: float, published: bool) -> None:
     pages.glue("ost_width", width)
     pages.glue("ost_networks", len(datasets))
     pages.glue("ost_draws", datasets[0].sizes["draw"])
+    pages.glue("ost_examples", datasets[0].attrs["made"]["examples"])
+    for name in ("width", "temperature"):
+        pages.glue(f"ost_grid_{name}", datasets[0].sizes[name])
     pages.glue_mean("ost_limit_0", 100 * over(datasets, lambda one: reading.accuracies(one, limit=True)[:, 0]))
     pages.glue_mean("ost_percent_0", 100 * at(datasets, width, reading.accuracies))
     for place in range(len(test_sets[:2])):
@@ -223,7 +226,11 @@ def ratio_outcomes(swept, found) -> tuple:
 
 
 def keep_ratios(swept, found, outcomes, published: bool) -> None:
-    """Glue slopes at equal P/N, the limit's accuracies, and what the scale alone gains."""
+    """Glue slopes at equal P/N, the limit's accuracies, what the scale alone gains, and the grid."""
+    heat = next(iter(swept.values()))["temperature"].values
+    facts = {"temperatures": len(heat), "coolest": heat.min(), "hottest": heat.max()}
+    for name, value in (facts | {"widest": max(float(one["width"].max()) for one in swept.values())}).items():
+        pages.glue(f"ratio_{name}", value)
     for name, one in found.items():
         key = name.split()[0].strip(",").replace("-", "_")
         limits = 100 * swept[name]["gp_accuracy"].max("temperature").mean("draw").values
@@ -234,6 +241,8 @@ def keep_ratios(swept, found, outcomes, published: bool) -> None:
         pages.glue(f"ratio_{key}_mean", f"{100 * float(one['gain'].mean()):+.1f}")
         steepness = np.mean(per_network(swept[name], reading.slopes_in_examples(one["departure"], at="ratio")))
         pages.glue(f"ratio_{key}_factor", float(10 ** abs(steepness)))
+        pages.glue(f"ratio_{key}_examples", int(swept[name]["examples"][-1]))
+        pages.glue(f"ratio_{key}_diagonal", float(swept[name]["examples"][-1] / swept[name]["width"][2]))
         # On the diagonal of the grid P/N is the same: the largest that three numbers of sequences share.
         size = [one["departure"].isel(examples=place - 3, width=place) for place in range(3)]
         pages.glue(f"ratio_{key}_fall", bracketed((size[-1] - size[0]).values, 2))

@@ -77,9 +77,20 @@ def baselines_table(found):
 
 
 def recorded_accuracies(networks, folder: str) -> dict:
-    """Accuracies on 10,000 test sequences per data set from the records of pruning, by network."""
+    """Accuracies on test sequences of every data set from the records of pruning, by network."""
     paths = {name: Path(folder) / f"pruning-{name}.nc" for name in networks}
     return {name: results.load(path)[["accuracy", "accuracy_error"]] for name, path in paths.items() if path.exists()}
+
+
+def keep_setting(facts, folder: str) -> None:
+    """Glue how the first network was trained, and on how many sequences it is tested."""
+    name, first = next(iter(facts.items()))
+    asked = first["parameters"]
+    rate = pages.in_powers(asked["learning_rate"], 1)
+    tests = results.record(Path(folder) / f"pruning-{name}.nc")["parameters"]["test_examples"]
+    shown = {"width": asked["width"], "epochs": asked["epochs"], "batch": asked["batch"], "rate": rate}
+    for key, value in (shown | {"tests": f"{tests:,}"}).items():
+        pages.glue(f"train_{key}", value)
 
 
 def networks_table(networks, facts, recorded):
@@ -197,6 +208,7 @@ def keep_collapse(collapsed) -> None:
         left = root_mean_square(lost.queries[-1]) / root_mean_square(start.queries[-1])
         assert abs(lost.curve[-1, 1] - 1) < 0.01 and abs(lost.curve[-1, -1] - 0.5) < 0.02 and left < 0.1
     accuracies = [100 * lost.curve[-1, -1] for lost in collapsed.values()]
+    pages.glue("train_decayed", len(collapsed))
     pages.glue("train_collapsed", " and ".join(f"{value:.1f}" for value in accuracies) or "(not recorded)")
 
 
