@@ -152,6 +152,16 @@ def keep_two_samplers(exact, on_all) -> list[int]:
     return common
 
 
+def keep_truncated(on_all) -> None:
+    """Glue the largest number of steps of NUTS, and where it truncates more than nine of ten trajectories."""
+    most = max((int(one.steps.max()) for one in on_all.values()), default=0)
+    shares = {width: 100 * float((one.steps == most).mean()) for width, one in sorted(on_all.items())}
+    often = {width: share for width, share in shares.items() if share > 90}
+    pages.glue("hms_steps", most)
+    pages.glue("hms_truncated_widths", " and ".join(f"{width:g}" for width in often) or "(not recorded)")
+    pages.glue("hms_truncated", min(often.values(), default=float("nan")))
+
+
 def under_noise(trials, widths, temperature: float, seed: int) -> dict:
     """Two paths under strong noise: accuracies `(draws, widths)` of saddle point and exact posterior, and limits."""
     found: dict[str, list] = {"limit": [], "saddle": [], "exact": []}

@@ -102,6 +102,8 @@ def keep_comparison(compared, as_written: bool) -> None:
     cross = compared["all"].gain(CROSS)
     cool, warm = np.searchsorted(compared["all"].temperatures, [0.0099, 0.099])  # T = 0.01 and 0.1
     warmer = difference(*compared["all"].accuracy["theory"].mean(axis=1)[:, [warm, cool]].T)
+    for name, place in (("cool", cool), ("warm", warm)):
+        pages.glue(f"hmc_{name}", f"{compared['all'].temperatures[place]:g}")
     for name, one in (("best_across_gain", across), ("uncrossed", cross), ("warmer", warmer)):
         pages.glue(f"hmc_{name}", str(one))
     pages.glue_mean("hmc_best_all", compared["all"].at_best())
