@@ -208,8 +208,10 @@ def facts(rows, sizes, cases, gaps, multiples) -> dict:
         ("better", "mean output", "corrected"),
     ):
         found[f"exponent_{name}"] = signed(exponents(gaps[kind][what], multiples)[-1], 3)
-    if {30, 100} <= {*rows}:
-        found["growth"] = 100 * rows[100]["f size"] / (30 * rows[30]["f size"])
+    if len(rows) > 2:
+        _, one, other, *_ = sorted(rows)
+        growth = other * rows[other]["f size"] / (one * rows[one]["f size"])
+        found |= dict(growth=growth, growth_from=one, growth_to=other)
     return found
 
 

@@ -74,7 +74,7 @@ def solved_again(seed: int, draws: int, widths, temperatures, *, examples: int, 
 
 
 class ManyPaths:
-    """Recorded cases with 1 to 72 paths: exact evidence, leading order and correction."""
+    """Recorded cases with few and many paths: exact evidence, leading order and correction."""
 
     def __init__(self, records: Mapping[str, xr.Dataset]):
         cases = [one.stack(case=("paths", "width")).reset_index("case") for one in records.values()]
@@ -116,6 +116,7 @@ class ManyPaths:
         facts: dict[str, Any] = {}
         for name, (right, among) in self.claims.items():
             facts |= {name: int(np.sum(right & among)), f"{name}_of": int(np.sum(among))}
+        facts |= dict(fewest=int(self.paths.min()), largest=int(self.paths.max()))
         facts |= dict(most=float(self.before.max()), median=100 * float(np.median(self.removed[self.sure])))
         facts |= {
             f"{paths}_{width}": self.error("theory", paths, width) for paths, width in ((1, 10), (72, 10), (72, 3))

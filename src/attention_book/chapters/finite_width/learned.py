@@ -110,6 +110,14 @@ def thresholds(found: xr.Dataset, width: float) -> np.ndarray:
     return examples[(np.cumprod(right[::-1], axis=0)[::-1] == 0).sum(axis=0)]
 
 
+def transition(found: xr.Dataset) -> tuple[int, int]:
+    """Largest P at which no kept start succeeds, and smallest at which most draws are past their threshold."""
+    widths, counts = found.width.values, found.examples.values
+    none = [P for P in counts if not any(chance_kept(found, width, P)[0] for width in widths)]
+    past = [P for P in counts if all(np.mean(thresholds(found, width) <= P) > 0.5 for width in widths)]
+    return int(max(none)), int(min(past))
+
+
 def needs_examples(found: xr.Dataset, width: float) -> bool:
     """True if the chance of success at the largest P has an interval above that at the smallest: claim 1."""
     (_, _, few), (_, _, many) = (chance_kept(found, width, found.examples.values[place]) for place in (0, -1))
