@@ -331,7 +331,13 @@ class Attention:
     def facts(self) -> dict:
         """Numbers of the text."""
         asked, rows = self.asked, self.further()
-        facts = {name: asked[name] for name in ("examples", "validation_examples", "directions", "head_dimension")}
+        facts = {
+            name: asked[name]
+            for name in ("examples", "validation_examples", "test_examples", "directions", "head_dimension")
+        }
+        heats = asked["temperatures"]
+        facts |= dict(temperatures=len(heats), coolest=min(heats), hottest=max(heats))
+        facts |= dict(hundred=100 * max(one.mean for one in rows["$N$ = 100 minus limit"].values()))
         facts |= dict(narrowest=self.narrow, splits=min(one.sizes["split"] for one in self.found.values()))
         for task in QUESTIONS:
             for name, values in (("adds", self.adds), ("double", self.double)):

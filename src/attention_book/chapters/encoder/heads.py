@@ -176,6 +176,8 @@ class Heads:
         facts = dict(
             narrow=self.narrow, splits=min(one.sizes["split"] for one in self.chosen.values()), tasks=len(self.chosen)
         )
+        facts |= dict(examples=self.asked["examples"], tests=next(iter(self.chosen.values())).sizes["sentence"])
+        facts |= {f"kept_{network}": self.asked[f"kept_{network}"][0] for network in NETWORKS}
         facts["flat_kernel_weights_all"] = self.of_tasks(self.whole["flat", "kernel weights"])
         facts |= {f"flat_{way}": self.of_tasks(self.kept["flat", way]) for way in ("both", "random")}
         facts["sure_1"] = sum(one.sure for one in self.outcome([*self.CLAIMS][0]).values())

@@ -268,6 +268,7 @@ class Masked:
             facts[f"over_{name}"] = ", ".join(with_error(*one, sign=True) for one in self.over_random(*of))
         facts["beyond"] = " and ".join(str(size) for _, size in self.beyond())
         facts["sizes"] = ", ".join(map(str, self.asked["kept"]))
+        facts |= dict(student=student(len(self.found)), differences=len(self.ORDERS) * len(self.asked["kept"]))
         return facts
 
     def assert_as_written(self) -> None:

@@ -128,7 +128,10 @@ class Removed(Accuracies):
 
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
-        facts: dict = dict(splits=len(self.records), few=few)
+        asked = self.asked[0]
+        facts: dict = dict(splits=len(self.records), few=few, more=more)
+        facts |= {name: int(asked[name]) for name in ("examples", "random", "width")}
+        facts |= dict(layers_few=-(-few // 12), layers_more=-(-more // 12))
         pairs = {"random": (THEORY, reading.RANDOM), "weights": (WEIGHTS, reading.RANDOM), "layers": (LAYERS, THEORY)}
         for name, (first, second) in pairs.items():
             for size in (few, more):
