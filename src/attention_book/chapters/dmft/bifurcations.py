@@ -10,6 +10,7 @@ from attention_book import plotting, results
 from attention_book.chapters.dmft.orbits import floquet_multipliers, periodic_orbit
 from attention_book.dynamics import attractors, bifurcation_diagram, power_spectrum
 from attention_book.experiments import marked
+from attention_book.notebooks import pages
 from statmech_attention import dmft
 
 CHAOS = (dmft.Regime.CHAOTIC, dmft.Regime.HYPERCHAOTIC)
@@ -238,6 +239,7 @@ class Lifetimes:
             life_first=float(self.betas[self.mortal].max()), life_boundary=float(self.betas[~self.mortal].min()),
             life_short=float(mortal.min() / 1e5), life_long=float(mortal.max() / 1e5), life_starts=self.starts,
             life_immortal=int(np.sum(~self.mortal)) * self.starts, life_strong=float(self.strong),
+            life_values=len(self.betas), life_block=self.block, life_steps=pages.in_powers(self.block * self.blocks, 1),
         )  # fmt: skip
 
     def assert_as_written(self) -> None:
@@ -282,6 +284,16 @@ def features_of(survey) -> dict[str, np.ndarray]:
         "below": (sizes[:, below] > 0.05).any(axis=(1, 2)),
         "still": survey["frequency"].values < 1e-9,
     }
+
+
+def survey_facts(surveys, folder: Path) -> dict:
+    """Settings of the recorded surveys of other patterns."""
+    if not surveys:
+        return {}
+    asked = results.record(folder / "patterns-seed1-beta0.9-2.4.nc")["parameters"]
+    spaced = {name: f"{asked[name]:,}".replace(",", "\u2009") for name in ("steps", "transient")}
+    plain = {name: asked[name] for name in ("sets", "starts", "gamma")}
+    return {f"survey_{name}": value for name, value in (plain | spaced).items()}
 
 
 def share(values) -> str:

@@ -269,6 +269,15 @@ def size_table(by_size, sites: int):
     return table(["$N$", *(rf"$\beta$ = {beta:g}" for beta in by_size)], rows)
 
 
+def power(values) -> tuple[float, float]:
+    """Power of N with which the mean over histories falls, and its standard error by leaving out one history."""
+    sizes, each = np.log(list(values)), np.array(list(values.values()))  # (sizes, histories)
+    slope = lambda part: float(np.polyfit(sizes, np.log(part.mean(axis=1)), 1)[0])  # noqa: E731
+    count = each.shape[1]
+    without = [slope(np.delete(each, one, axis=1)) for one in range(count)] if count > 1 else [np.nan]
+    return slope(each), float(np.sqrt((count - 1) * np.var(without)))
+
+
 def counted(found) -> str:
     """Numbers of runs in each regime."""
     names, numbers = np.unique(found.regime, return_counts=True)
