@@ -1,5 +1,6 @@
 """The wheel, the library alone without any extra, and versions that stand in several files."""
 
+import functools
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from requirements import requirements
@@ -41,14 +43,17 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel, built from a copy, since building leaves files behind."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    """The wheel, built from the source distribution, which is built from a copy: building leaves files behind."""
+    folder, build = tmp_path_factory.mktemp("wheel"), "from setuptools import build_meta; build_meta.build_{}('dist')"
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "CITATION.cff"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    code = "import sys; from setuptools import build_meta; build_meta.build_wheel('dist')"
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True)
-    (path,) = (folder / "dist").glob("*.whl")
+    run = functools.partial(subprocess.run, check=True, capture_output=True)
+    run([sys.executable, "-c", build.format("sdist")], cwd=folder)
+    shutil.unpack_archive(next((folder / "dist").glob("*.tar.gz")), folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    run([sys.executable, "-c", build.format("wheel")], cwd=unpacked)
+    (path,) = (unpacked / "dist").glob("*.whl")
     return path
 
 
@@ -71,7 +76,9 @@ def test_the_wheel_is_the_library_with_its_licence_and_types(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
-        said = BytesHeaderParser().parsebytes(opened.read(metadata))
+        content = opened.read(metadata)
+    said = BytesHeaderParser().parsebytes(content)
+    assert Metadata.from_email(content, validate=True).description_content_type == "text/markdown"
     kept = [path for pattern in ("*.py", "*.mplstyle", "py.typed") for path in SOURCE.rglob(pattern)]
     assert {name for name in names if ".dist-info/" not in name} == {
         path.relative_to(SOURCE.parent).as_posix() for path in kept
