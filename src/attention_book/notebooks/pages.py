@@ -39,12 +39,13 @@ def _keep_data() -> None:
     from IPython import get_ipython
     from IPython.core.formatters import BaseFormatter
     from matplotlib.figure import Figure
-    from traitlets import Unicode
+    from traitlets import ObjectName, Unicode
 
     from attention_book.plotting.data import data
 
     class Data(BaseFormatter):
         format_type = Unicode(DATA)
+        print_method = ObjectName("_repr_data_")  # that nothing has: figures alone leave numbers
 
     formatter = get_ipython().display_formatter.formatters.setdefault(DATA, Data())
     formatter.for_type(Figure, data)
