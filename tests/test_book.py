@@ -161,20 +161,6 @@ def test_whatever_a_page_may_read_is_in_its_fingerprint(tiny_book):
         assert [one != other for one, other in zip(before, now, strict=True)] == [changes, True], name
 
 
-def test_a_reference_that_leads_nowhere_any_more_breaks_the_build(tiny_book, capfd):
-    import build_book
-
-    more_pages(tiny_book, "other")
-    (tiny_book / "book" / "index.md").write_text("# First\n\nSee [there](there).\n")
-    (tiny_book / "book" / "other.md").write_text("# Other\n\n(there)=\n## There\n")
-    assert build_book.main() == 0
-    # The page with the reference is the same; what it refers to is not.
-    (tiny_book / "book" / "other.md").write_text("# Other\n\n## There\n")
-    for _ in range(2):
-        assert build_book.main() != 0
-        assert "book/index.md" in capfd.readouterr().err
-
-
 def test_compiled_programs_are_kept_apart_by_processor(tmp_path, monkeypatch):
     import compiled
 
@@ -236,6 +222,8 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
 
     monkeypatch.setattr(check_book, "WORDS", 3)
     monkeypatch.setattr(check_book, "PAGES", 1)
+    monkeypatch.setattr(check_book, "FOLDED", 1)
+    monkeypatch.setattr(check_book, "VISIBLE", 0)
 
     html = tmp_path / "_build" / "html" / "book"
     html.mkdir(parents=True)
@@ -243,6 +231,7 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
     (tmp_path / "_toc.yml").write_text(contents)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "index.md").write_text("mystnb:\n  figure:\n    name: fig-curve\n")
+    (tmp_path / "book" / "read.md").write_text(PAGE.format("1") + PAGE.format(":tags: [hide-input]\n2\n\n3"))
     (html / "index.html").write_text(
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
@@ -280,6 +269,8 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
         "'matrix a layer': write 'per'",
         "text of 5.3 pixels on a phone",
         "printed text in place of a table or a sentence: '1 2'",
+        "a visible cell of 1 lines, at most 0",
+        "2 lines of folded and hidden code, at most 1",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)

@@ -97,13 +97,3 @@ def test_the_blocks_are_written_and_the_rest_is_left_alone(book, monkeypatch, ca
     put_out("other", row("2(a), 2(b)", "within 0.7 points"))
     assert run(monkeypatch, root, "--check") == 1
     assert "within 0.7 points" in capsys.readouterr().err
-
-
-def test_a_book_that_is_not_built_or_has_changed_is_named(book, monkeypatch, capsys):
-    root, _ = book
-    (root / "book" / "other.md").write_text(PAGE.replace("a cell", "changed"))
-    assert run(monkeypatch, root) == 1
-    assert "book/other: has changed since the book was built" in capsys.readouterr().err
-    (root / "_build" / ".done").unlink()
-    assert run(monkeypatch, root, "--check") == 1
-    assert "Run `make book` first" in capsys.readouterr().err

@@ -32,17 +32,13 @@ def experiment(recorded):
     return experiments.experiment_of(recorded)
 
 
-def _smaller(encoder, gates):
-    """The encoder of the heads kept, as many in every layer, as one that can be trained."""
-    layers = without_heads(encoder, gates).layers
-    return replace(encoder, layers=jax.tree.map(lambda *each: jnp.stack(each), *layers))
-
-
 def test_gates_at_zero_train_the_smaller_encoder(experiment):
     data, gates = experiment.removed.words(), np.array([[1.0, 0, 0], [0, 0, 1.0]])
     learned = data._replace(tokens=data.tokens[np.arange(30)], labels=data.labels[:30])
     gated = fine_tuned(learned, gates=gates, seed=0, **TRAINING).classifier
-    alone = fine_tuned(learned._replace(encoder=_smaller(data.encoder, gates)), seed=0, **TRAINING).classifier
+    layers = jax.tree.map(lambda *each: jnp.stack(each), *without_heads(data.encoder, gates).layers)
+    smaller = replace(data.encoder, layers=layers)
+    alone = fine_tuned(learned._replace(encoder=smaller), seed=0, **TRAINING).classifier
     ids, mask = (jnp.asarray(part[30:]) for part in (data.tokens.ids, data.tokens.mask))
     found, wanted = (
         through_layers(one.encoder, embedded(one.encoder, ids), mask, head_gates=on)[0][-1, :, 0] @ one.probe.weights

@@ -42,15 +42,6 @@ def test_a_mean_is_glued_with_its_error(monkeypatch):
     assert kept == {"gain": 3.0, "gain_error": pytest.approx(scipy.stats.sem(values))}
 
 
-def test_begin_switches_to_double_precision():
-    jax.config.update("jax_enable_x64", False)
-    try:
-        pages.begin()
-        assert jax.numpy.ones(1).dtype == "float64"
-    finally:
-        jax.config.update("jax_enable_x64", True)
-
-
 def test_versions_name_no_place():
     facts = pages.versions()
     assert facts["jax"] == jax.__version__
