@@ -75,15 +75,23 @@ class Tuned(Accuracies):
 
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
-        facts: dict = {"splits": len(self.records)}
+        facts: dict = {"splits": len(self.records), "epochs": self.asked[0]["epochs"]}
+        facts["test_examples"] = self.asked[0]["test_examples"]
         pairs = {"random": (THEORY, reading.RANDOM), "gradient": (TAYLOR, THEORY), "layers": (LAYERS, THEORY)}
         for name, (first, second) in pairs.items():
             for size in (few, more):
                 facts[f"{name}_{size}"], facts[f"{name}_half_{size}"], _ = self.apart(first, second, size)
         for way, name in {THEORY: "both", reading.RANDOM: "any", LAYERS: "lowest"}.items():
             for place, size in enumerate((few, more)):
-                facts[f"{name}_lost_{size}"] = float((self.whole - self.accuracy[way][:, place]).mean())
+                lost = _mean_and_half(self.whole - self.accuracy[way][:, place])
+                facts[f"{name}_lost_{size}"], facts[f"{name}_lost_half_{size}"] = lost
         return facts
+
+    def assert_as_written(self) -> None:
+        (few, more), facts = self.kept, self.facts()
+        assert facts[f"layers_{more}"] < -facts[f"layers_half_{more}"]
+        assert all(abs(facts[f"{claim}_{few}"]) < facts[f"{claim}_half_{few}"] for claim in ("random", "gradient"))
+        assert facts[f"both_lost_{more}"] < 2
 
 
 class Removed(Accuracies):
