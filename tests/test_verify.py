@@ -75,9 +75,9 @@ def test_what_is_looked_at_quickly_is_there(records):
     assert all((verify.RESULTS / name).is_file() for name in verify.QUICK)
     makers = {made["maker"] for made in records.values()}
     quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
-    # The test sets of a pruning take longer, and so do the samples on images; points and selections
-    # on an encoder's attention need all their sentences encoded; a learning curve needs its streams.
-    assert makers - quick == {"learning_curve", "points", "pruning", "removed", "samples", "selection"}
+    # The test sets of a pruning take longer, and so do samples on images and fine-tuning; points and
+    # selections on an encoder's attention need all sentences encoded; a learning curve its streams.
+    assert makers - quick == {"learning_curve", "points", "pruning", "removed", "samples", "selection", "tuned"}
 
 
 def test_every_record_says_who_made_it_and_of_what(records):
