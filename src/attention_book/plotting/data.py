@@ -30,17 +30,16 @@ def _points(axes: Axes) -> Iterator[tuple]:
     for container in axes.containers:
         if isinstance(container, ErrorbarContainer) and container.lines[0] is not None:
             ends = [bar.get_segments() for bar in container.lines[2]]
-            bounds[container.lines[0]] = container.get_label(), ends[-1] if ends else []
+            bounds[container.lines[0]] = container, ends[-1] if ends else []
         elif isinstance(container, BarContainer):
             for bar in container.patches:
                 yield _name(container), _short(bar.get_x() + bar.get_width() / 2), _short(bar.get_height()), "", "", ""
     for line in axes.lines:
         if line.get_transform() == axes.transData:
-            name, ends = bounds.get(line, (line.get_label(), []))
-            name = "" if str(name).startswith("_") else name
+            named, ends = bounds.get(line, (line, []))
             for i, (x, y) in enumerate(np.asarray(line.get_xydata(), float)):
                 low, high = sorted(ends[i][:, 1]) if i < len(ends) and len(ends[i]) == 2 else (np.nan, np.nan)
-                yield name, _short(x), _short(y), "", _short(low), _short(high)
+                yield _name(named), _short(x), _short(y), "", _short(low), _short(high)
     for collection in axes.collections:
         offsets = _array(collection.get_offsets())
         if collection.get_offset_transform() == axes.transData:
