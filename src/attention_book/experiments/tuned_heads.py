@@ -15,7 +15,7 @@ from attention_book.experiments.encoded_inputs import MADE, TASKS, Words
 from attention_book.experiments.experiment import Experiment, Part, Recheck, parameter
 from attention_book.experiments.masked_heads import features, fine_tuned
 from attention_book.experiments.removed_heads import LAYERS, SCORES, RemovedHeads
-from attention_book.tasks import _installed
+from attention_book.tasks import Encoder, _installed
 from statmech_attention.model.accuracy import right
 
 WHOLE = "all heads"
@@ -59,18 +59,17 @@ class TunedHeads(Experiment):
 
     def make(self, state, progress):
         words, found = functools.cache(self.removed.words), []
-        for order, size, gates in self.networks():
+        for order, size, gates in self.networks(words().encoder):
             compute = functools.partial(self.accuracy, words, gates, order == LAYERS)
             part = yield Part.once(f"{order.replace(' ', '-')}-{size}", self._recorded, compute)
             found.append(part.assign_coords(order=order, kept=size))
         whole, *others = (one.expand_dims(["order", "kept"]) for one in found)
         return xr.combine_by_coords(others).assign(accuracy_whole=whole["accuracy"].values.item())
 
-    def networks(self) -> Iterator[tuple[str, int, np.ndarray]]:
+    def networks(self, encoder: Encoder) -> Iterator[tuple[str, int, np.ndarray]]:
         """Yield an order of heads, the number kept, and the gates of all heads, first those of the whole."""
         removed, there = self.removed, results.load(self.sources["removed"])
         orders, kept = removed.orders(there["score"]), removed.kept
-        encoder = removed.words().encoder
         gates = removed.gates(encoder, orders, kept).reshape(len(orders), len(kept), encoder.depth, encoder.heads)
         yield WHOLE, encoder.depth * encoder.heads, np.ones((encoder.depth, encoder.heads))
         for order, each in zip(orders, gates, strict=True):
@@ -97,8 +96,11 @@ class TunedHeads(Experiment):
     def recheck(self) -> Recheck:
         """Fine-tune the smallest encoder of the theory's order again."""
         there = results.load(self.path)
-        order, size, gates = next(one for one in self.networks() if one[:2] == (SCORES[0], self.removed.kept[0]))
-        again = self.accuracy(functools.cache(self.removed.words), gates, False)
+        words = functools.cache(self.removed.words)
+        order, size, gates = next(
+            one for one in self.networks(words().encoder) if one[:2] == (SCORES[0], self.removed.kept[0])
+        )
+        again = self.accuracy(words, gates, False)
         # Single precision: after training, sentences near the boundary may change sides.
         apart = abs(again - float(there["accuracy"].sel(order=order, kept=size)))
         return Recheck(f"fine-tuning with {size} heads", apart, 0.02)

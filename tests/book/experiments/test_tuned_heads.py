@@ -48,11 +48,11 @@ def test_gates_at_zero_train_the_smaller_encoder(experiment):
 
 
 def test_every_network_has_its_heads(experiment, found):
-    rows = {name[:2]: name[2] for name in experiment.networks()}
+    words = functools.cache(experiment.removed.words)
+    rows = {name[:2]: name[2] for name in experiment.networks(words().encoder)}
     assert len(rows) == experiment.total == 1 + found["accuracy"].size
     assert rows["all heads", 6].all() and rows["lower layers", 2].shape == (1, 3)
     assert all(gates.sum() == size for (order, size), gates in rows.items() if order != "lower layers")
-    words = functools.cache(experiment.removed.words)
     for order in ("kernel weights", "lower layers"):
         again = experiment.accuracy(words, rows[order, 2], order == "lower layers")
         assert again == float(found["accuracy"].sel(order=order, kept=2))
