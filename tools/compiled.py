@@ -16,7 +16,11 @@ _PROCESSOR = re.compile(r"^(?:vendor_id|cpu family|model|model name|flags|Featur
 _ISA = "--xla_cpu_max_isa="
 # Two fifths less work to compile, and programs that run about as fast: the older emitters, which
 # later versions lack, and a program in one piece, since all cores have a process of their own.
-_SOONER = ("--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1")
+_SOONER = (
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_backend_optimization_level=1",
+)
 _HALF_WRITTEN = "ignore:Error reading persistent compilation cache"
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
+from statmech_attention.compiling import normals
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
@@ -76,7 +77,7 @@ def sample_weights(
 
     def drawn(key, shape, scale):
         if not isinstance(shape, Narrow):
-            return scale * jax.random.normal(key, shape)
+            return scale * normals(key, shape)
         return Narrow(*(drawn(own, one, np.sqrt(scale)) for own, one in zip(jax.random.split(key), shape, strict=True)))
 
     values = tuple(
@@ -84,9 +85,9 @@ def sample_weights(
         for place, layer in enumerate(chain.layers)
     )
     return Weights(
-        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
+        scales[0] * normals(keys[0], (widths[0], features)),
         values,
-        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
+        scales[-1] * normals(keys[-1], (widths[-1], *chain.readout.axes)),
     )
 
 

@@ -12,6 +12,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.kind import mixed
 from statmech_attention.theory.coordinates import Factors
 from statmech_attention.theory.kernels import check_symmetric
@@ -30,7 +31,7 @@ def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]
     return point
 
 
-@jax.jit
+@quick_jit()
 def _point_and_factors(overlaps: list, factors: Factors):
     """The point of order parameters, and their triangular factors $F_1, .., F_{L+1}$."""
     relative: list = [None] * len(overlaps)

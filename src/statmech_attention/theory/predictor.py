@@ -1,7 +1,6 @@
 """The predictor: kernel regression with the kernel of the order parameter, equations (9) and (30)."""
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -63,7 +62,7 @@ class JointPrediction(NamedTuple):
         Raises:
             ValueError: no key, or a number of draws that is not whole or below 1.
         """
-        return _samples(self._matrix, self.mean, checks.key("key", key), checks.whole("draws", draws))
+        return _samples(self._matrix, self.mean, checks.key("key", key), draws=checks.whole("draws", draws))
 
     @property
     def _matrix(self) -> Float[Array, "*batch rows rows"]:
@@ -73,7 +72,7 @@ class JointPrediction(NamedTuple):
         return self.covariance.reshape(*self.mean.shape[: self.mean.ndim - axes], rows, rows)
 
 
-@partial(jax.jit, static_argnums=3)
+@quick_jit(static=("draws",))
 def _samples(covariance, mean, key, draws: int):
     # A covariance that is singular to working precision has a root all the same.
     values, vectors = jnp.linalg.eigh(covariance)

@@ -5,7 +5,6 @@ Hessian-vector products; both within a trust region, in the good coordinates.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from statmech_attention import checks
-from statmech_attention.compiling import announced
+from statmech_attention.compiling import announced, quick_jit
 from statmech_attention.installed import progress_bar
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import Factors, full_rank, stacked
@@ -154,7 +153,7 @@ def _minimise_batch(
     return _minimise_together(problem, starts, *options)
 
 
-@partial(jax.jit, static_argnames="dense")
+@quick_jit(static=("dense",))
 def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, dense: bool):
     axes: Any = ActionProblem._make(0 if name == "temperature" else None for name in ActionProblem._fields)
     return jax.vmap(lambda one, start: minimise_action(one, start, tolerance, max_steps, factors, dense), (axes, 0))(

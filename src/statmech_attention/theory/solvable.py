@@ -23,6 +23,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
+from statmech_attention.compiling import normals, quick_jit
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
@@ -239,8 +240,8 @@ class SolvableModel:
         if directions > features:
             raise ValueError(f"features: wanted at least the {directions} directions of the signal, got {features}.")
         labels = jnp.where(jnp.arange(total) % 2 == 0, 1.0, -1.0)
-        normals = jax.random.normal(checks.key("key", key), (total, paths, features))
-        seen = jnp.einsum("ab,ibj->iaj", _root(self.noise), normals)
+        drawn = normals(checks.key("key", key), (total, paths, features))
+        seen = jnp.einsum("ab,ibj->iaj", _root(self.noise), drawn)
         means = labels[:, None, None] * self.signal.T[None] + self.offset.T[None]
         inputs = seen.at[:, :, :directions].add(means)
         numbers = {name: getattr(self, name) for name in ("width", "temperature", "variance")}
@@ -352,7 +353,7 @@ def _energy(model, order_parameter):
     return volume + at.g / (1 + at.q)
 
 
-@jax.jit
+@quick_jit()
 def _predict(model, order_parameter) -> SolvablePrediction:
     at = _response(model, order_parameter)
     slope, offset = at.q / (1 + at.q), at.p / ((1 + at.r) * (1 + at.q))
@@ -365,7 +366,7 @@ def _predict(model, order_parameter) -> SolvablePrediction:
     return SolvablePrediction(slope, offset, spread, 1 / at.g - model.temperature, accuracy, error)
 
 
-@jax.jit
+@quick_jit()
 def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
     factors = coordinates.full_rank(model.architecture)
     minimum = _minimum(model, start, tolerance, max_steps)
