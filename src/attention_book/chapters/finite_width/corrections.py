@@ -200,7 +200,11 @@ def facts(rows, sizes, cases, gaps, multiples) -> dict:
         found[name] = with_error(100 * first[key], 100 * error) + " %"
     for kind in KINDS:
         bar, rest = ratios(cases, kind)
-        found |= {f"bar_{kind}_low": bar.min(), f"bar_{kind}_high": bar.max(), f"rest_{kind}": f"{100 * rest.max():.0f} %"}
+        found |= {
+            f"bar_{kind}_low": bar.min(),
+            f"bar_{kind}_high": bar.max(),
+            f"rest_{kind}": f"{100 * rest.max():.0f} %",
+        }
         found[f"last_{kind}"] = signed(exponents([one[kind] for one in sizes.values()], list(sizes))[-1], 2)
     for name, kind, what in (
         ("U", "order parameter", "saddle"),

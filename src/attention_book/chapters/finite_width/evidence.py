@@ -233,7 +233,7 @@ def lower_table(lower: Solved):
             for t in range(len(lower.temperatures))
         ]
         lines.append([str(width), *(text.replace("-", "−") for pair in cells for text in pair)])
-    heads = [head for heat in lower.temperatures for head in (f"nats, $T$ = {heat:g}", "accuracy, %")]
+    heads = [head for heat in lower.temperatures for head in (f"nats, $T$ = {heat:g}", "% accurate")]
     return table(["$N$", *heads], lines)
 
 
