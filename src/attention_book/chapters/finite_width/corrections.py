@@ -200,7 +200,11 @@ def facts(rows, sizes, cases, gaps, multiples) -> dict:
         found[name] = with_error(100 * first[key], 100 * error) + " %"
     for kind in KINDS:
         bar, rest = ratios(cases, kind)
-        found |= {f"bar_{kind}_low": bar.min(), f"bar_{kind}_high": bar.max(), f"rest_{kind}": f"{rest.max():.0%}"}
+        found |= {
+            f"bar_{kind}_low": bar.min(),
+            f"bar_{kind}_high": bar.max(),
+            f"rest_{kind}": f"{100 * rest.max():.0f} %",
+        }
         found[f"last_{kind}"] = signed(exponents([one[kind] for one in sizes.values()], list(sizes))[-1], 2)
     for name, kind, what in (
         ("U", "order parameter", "saddle"),
@@ -295,7 +299,7 @@ class Coverage:
                 cells += [with_error(*self.at(width, name)), f"{chance:.2f}" if chance >= 0.005 else "< 0.01"]
             lines.append([label, *cells])
         heads = [head for width in self.widths for head in (f"$N$ = {width}", "$p$")]
-        return table(["holds, %", *heads], lines)
+        return table(["within its interval, %", *heads], lines)
 
     def chances(self) -> dict[tuple, list[float]]:
         """p-values of Kolmogorov and Smirnov's test of (Q1), by width and prior."""

@@ -345,7 +345,7 @@ def sampled_table(found: xr.Dataset):
     rows = []
     for family, name in names.items():
         one = sampled(found, family, found.labels.values[-1])
-        kinds = {"accuracy": ".3f", "score": ".3f", "heat": ".2g"}
+        kinds = {"accuracy": ".3f", "score": ".4g", "heat": ".2g"}
         cells = (f"{one[which + kind]:{digits}}" for kind, digits in kinds.items() for which in ("maximum_", ""))
         rows.append((name, *(cell.replace("-", "−") for cell in cells)))
     return tables.table(heads, rows)

@@ -26,10 +26,10 @@ def kernels_of(trial, order_parameter):
 def kernel_matrix(kernel, labels, limits, axes):
     """Draw a training kernel as a matrix of colours, examples sorted by class."""
     order = np.argsort(-labels, kind="stable")
-    axes.imshow(kernel[np.ix_(order, order)], cmap="viridis", vmin=limits[0], vmax=limits[1])
+    axes.imshow(kernel[np.ix_(order, order)], cmap="Greys", vmin=limits[0], vmax=limits[1])
     border = np.sum(labels > 0) - 0.5
     for line in (axes.axhline, axes.axvline):
-        line(border, color="white", linewidth=1.2)
+        line(border, color=plotting.COLOURS["gp"], linewidth=1.2)
     middles = [border / 2, (border + len(labels)) / 2]
     axes.set_xticks(middles, ["$+$", "$-$"])
     axes.set_yticks(middles, ["$+$", "$-$"])

@@ -60,6 +60,10 @@ def accuracies(trial, widths, limits, theory, exact, on_all):
         means = [sampling.Estimate(one.output_mean.mean("chain"), one.output_error) for one in on_all.values()]
         by_nuts = [mean_accuracy(one, trial.test_labels) for one in means]
         plotting.estimates(list(on_all), *np.transpose(by_nuts), label="weights, NUTS", axes=axes)
+        saddle = [theory[list(widths).index(width)] for width in on_all]
+        apart = np.abs(np.transpose(by_nuts)[0] - saddle)
+        assert np.all(apart < 3 * np.transpose(by_nuts)[1] + 0.5 / len(trial.test_labels)), apart
+        pages.glue("hms_nuts_gap", 100 * apart.max())
     axes.set_ylabel("test accuracy")
     plotting.legend_above(axes)
     return np.array(drawn)[:, 0]

@@ -108,11 +108,15 @@ def keep_comparison(compared, as_written: bool) -> None:
         pages.glue(f"hmc_{name}", str(one))
     pages.glue_mean("hmc_best_all", compared["all"].at_best())
     pages.glue_mean("hmc_best_all_gp", compared["all"].at_best(LIMIT))
+    noisy = compared["good"].at_best(LIMIT, "evidence").mean()
+    pages.glue("hmc_good_by_evidence", float(noisy))
+    pages.glue("hmc_good_heat", compared["good"].temperature(LIMIT, "evidence"))
     if as_written:
         assert gains["all"].mean > 0.1 + gains["all"].within and abs(across.mean) + across.within < 0.01
         assert gains["good + denoising"].mean > gains["good + denoising"].within
         assert abs(gains["good"].mean) + gains["good"].within < 0.01
         assert abs(cross.mean) + cross.within < 0.02
+        assert noisy < 0.6 and compared["good"].temperature(LIMIT, "evidence") > 0.5
         assert 0 < warmer.mean < 0.02 and abs(compared["good"].gain("rescaled limit").mean) < 0.001
 
 

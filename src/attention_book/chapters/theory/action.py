@@ -69,7 +69,7 @@ class OnePath:
                 S = self.action(us, width, heat)
                 left.plot(us, S - S.min(), color=colour, label=f"$T = {heat:g}$")
                 right.plot(dial, minima[heat], color=colour)
-            left.set(xscale="log", ylim=(0, 6), xlabel="order parameter $U$", ylabel="above its minimum")
+            left.set(xscale="log", ylim=(0, 6), xlabel="order parameter $U$", ylabel="action above minimum")
             left.set_title(f"$N = {width:g}$")
             right.set(xscale="log", yscale="log", xlabel="width $N$", ylabel="$U$ at the minimum")
             for panel in (left, right):

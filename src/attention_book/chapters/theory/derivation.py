@@ -265,7 +265,7 @@ def rates(found: AgainstWidth, loaded, gaps) -> None:
     left.plot(found.factors, found.theory, color=plotting.COLOURS["theory"], label="theory")
     means, errors = zip(*((one.mean[0], one.error[0]) for one in found.exact), strict=True)
     left.errorbar(found.factors, means, errors, fmt="o", color=plotting.COLOURS["exact"], label="exact")
-    left.set(xscale="log", xlabel="widths over (7, 4, 5)", ylabel="mean output")
+    left.set(xscale="log", xlabel="multiple of the widths (7, 4, 5)", ylabel="mean output")
     left.set_xticks(found.factors, found.factors)
     left.legend()
     right.loglog(loaded, gaps, "o", color=plotting.COLOURS["theory"])

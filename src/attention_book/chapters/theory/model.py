@@ -32,7 +32,7 @@ def attention_panels(by_hand, drawn, masked) -> None:
     figure, axes = plotting.new_figure(2, 2, figsize=(4.9, 4.7), sharex=True, sharey=True)
     for axis, (title, matrix) in zip(axes.flat, panels.items(), strict=True):
         assert jnp.allclose(matrix.sum(axis=0), 1.0, rtol=0, atol=1e-14), title
-        image = axis.imshow(matrix, vmin=0, vmax=1, cmap="viridis")
+        image = axis.imshow(matrix, vmin=0, vmax=1, cmap="Greys")
         axis.set(title=title, xticks=range(0, TOKENS, 2), yticks=range(0, TOKENS, 2))
         axis.label_outer()
     assert jnp.all(jnp.tril(masked[0], -1) == 0) and jnp.abs(masked[0] - drawn[0]).max() > 0.1
