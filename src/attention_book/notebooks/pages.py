@@ -87,7 +87,8 @@ def check(what: str, error, at_most: float) -> "Markdown":
 
     worst = float(np.max(np.abs(error)))
     assert worst <= at_most, f"{what}: wanted an error of at most {at_most:g}, got {worst:g}"
-    return Markdown(f"<small>✓ {what} holds to {in_powers(worst, 1) if worst else 'the last bit'}.</small>")
+    verb = "hold" if re.search(r"\)(?:,| and| to) \(", what) else "holds"
+    return Markdown(f"<small>✓ {what} {verb} to {in_powers(worst, 1) if worst else 'the last bit'}.</small>")
 
 
 def agreement(figure: str, what: str, says: str, *, recorded: bool = False) -> None:

@@ -91,9 +91,9 @@ def distance_against_width(
         error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
         style: dict[str, Any] = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
         axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
-    for slope, values in zip(slopes, distances.values(), strict=False):
+    for slope, values, line in zip(slopes, distances.values(), (":", "--", "-."), strict=False):
         start = np.asarray(values)[order][0]
-        axes.plot(widths, start * (widths / widths[0]) ** slope, ":", color="0.5", label=f"$N^{{{slope:g}}}$")
+        axes.plot(widths, start * (widths / widths[0]) ** slope, line, color="0.5", label=f"$N^{{{slope:g}}}$")
     axes.set(xscale="log", yscale="log", xlabel="width $N$")
     return axes
 

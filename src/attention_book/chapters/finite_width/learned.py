@@ -238,7 +238,7 @@ def climb_figure(learned: LearnedAttention):
     left.set(xlabel="step", ylabel="log posterior")
     for head, colour in enumerate(("good", "adversarial 1")):
         same, empty = (float(learned.theta[name][0, head]) for name in ("same", "empty"))
-        label = f"same state {same:.1f}, empty token {empty:.1f}"
+        label = f"same state ${same:.1f}$, empty token ${empty:.1f}$"
         table = learned.theta["positions"][0][head]
         right.plot(range(-3, 4), table, "o-", color=plotting.COLOURS[colour], label=label)
     right.set(xlabel="key minus query", ylabel="logit")

@@ -244,7 +244,7 @@ class Plane:
             if share.min() < 0.25:
                 top.contour(*place, share, [0.25], colors="black", linestyles=":", linewidths=1.4)
             top.set(title=rf"$\alpha = {load:g}$")
-            gained = bottom.pcolormesh(*place, self.gains[load], cmap="viridis", vmin=0, vmax=0.16, rasterized=True)
+            gained = bottom.pcolormesh(*place, self.gains[load], cmap="Greys", vmin=0, vmax=0.16, rasterized=True)
         figure.colorbar(coloured, ax=rows[0], label="$r$")
         figure.colorbar(gained, ax=rows[1], label="gain in accuracy")
         figure.supxlabel(r"noise correlation $\rho$", fontsize=11)
