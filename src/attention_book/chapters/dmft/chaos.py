@@ -279,6 +279,7 @@ def power(values) -> tuple[float, float]:
 
 
 def counted(found) -> str:
-    """Numbers of runs in each regime."""
+    """Numbers of runs in each regime, as in "23 are periodic, 63 chaotic"."""
     names, numbers = np.unique(found.regime, return_counts=True)
-    return ", ".join(f"{plotting.REGIMES[kind]} {number}" for kind, number in zip(names, numbers, strict=True))
+    said = [f"{number} {plotting.REGIMES[kind]}" for kind, number in zip(names, numbers, strict=True)]
+    return ", ".join(said).replace(" ", " are ", 1)

@@ -120,8 +120,8 @@ class Masked:
                     for task, value in zip(self.found, tasks, strict=True):
                         panel.plot(value, place, marks[task], color=colour, markerfacecolor="none", markersize=4)
                     panel.plot(mean, place, "|", color=colour, markersize=13, markeredgewidth=2.4)
-                panel.set_title(f"{said}: {outcome}")
-                panel.set_xlim(-0.7, 0.85)
+                panel.set_title(f"{said}: {outcome}", fontsize=9)  # the longest beside each other
+                panel.set_xlim(-0.7, 0.95)
         for panel in panels[-1]:
             panel.set_xlabel("rank correlation")
         panels[0, 0].set_yticks(range(len(SCORES)), [_SAID.get(score, score) for score in SCORES])

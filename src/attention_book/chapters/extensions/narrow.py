@@ -224,9 +224,10 @@ def accuracy_drawn(tasks: dict[str, Task]) -> None:
 
 def at_own_temperature(seed: int, draws, size: int, wide: float, temperatures) -> dict:
     """Comparisons over temperature of plain heads of a width, and of heads of that dimension in a wide network."""
+    spaced = f"{wide:,.0f}".replace(",", " ")
     kinds: dict[str, tuple[Any, float]] = {
         f"plain, $N$ = {size}": (2, size),
-        f"$d$ = {size} in $N$ = {wide:.0f}": (sma.Heads(2, values=size), wide),
+        f"$d$ = {size} in $N$ = {spaced}": (sma.Heads(2, values=size), wide),
     }
     found: dict[str, list] = {name: [] for name in kinds}
     for (train, y), (test, y_test) in (markov_draw(seed, number) for number in draws):
