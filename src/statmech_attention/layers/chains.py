@@ -183,7 +183,7 @@ def _listed(layers) -> tuple:
         )
     if (
         not isinstance(layers, (Sequence, np.ndarray))
-        or isinstance(layers, (str, bytes))
+        or isinstance(layers, (str, bytes, bytearray))
         or not getattr(layers, "ndim", 1)
     ):
         raise ValueError(f"layers: wanted one number of heads per layer, as in (2, 2), got {layers!r}.")

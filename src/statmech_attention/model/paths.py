@@ -34,7 +34,7 @@ class AttentionedInputs:
             `(2, SkipHeads(2), Outputs(3))`.
     """
 
-    values: Float[Array, "*batch examples paths features"]
+    values: Float[Array, "*own examples paths features"]
     layers: tuple[int | Kind, ...] = field(metadata={"static": True})
 
     @property

@@ -156,6 +156,7 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
     Raises:
         ValueError: a head that is not there or named twice, a layer left without heads, no network.
     """
+    checks.record("network", network)
     whole: Any = network
     if hasattr(network, "keep_heads"):
         return whole.keep_heads(kept_heads(whole.layers, removed))
