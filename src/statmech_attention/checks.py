@@ -268,8 +268,11 @@ def choices(name: str, value, known) -> tuple[str, ...]:
     return found
 
 
-def record(name: str, value) -> None:
-    """Refuse a record, such as `Weights`, with a field that its annotation does not allow, or with NaN or infinity."""
+def record(name: str, value, again: Callable | None = None) -> None:
+    """Refuse a record, such as `Weights`, with a field that its annotation does not allow, or with NaN or infinity.
+
+    `again` makes further checks of a record whose shapes and types were not seen before.
+    """
     if not _fields(type(value)) or _SEEN.get(id(value)) is value:
         return
     leaves, tree = jax.tree.flatten(value)
@@ -281,6 +284,8 @@ def record(name: str, value) -> None:
     if not known:
         with jaxtyped("context"):  # the same name of an axis is the same length in all fields
             _check(name, "", value, type(value))
+        if again is not None:
+            again()
         if form is not None:
             _FORMS.add(form)
     if type(value).__name__ in _FINITE and concrete(*leaves):
