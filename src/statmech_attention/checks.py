@@ -27,7 +27,16 @@ Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or
 _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64)}
 _NUMBERS |= {"bool", "bfloat16", "complex128"}
 # Records without infinite numbers.
-_FINITE = {"Dynamics", "PatternMatrix", "Patterns", "ProductAttention", "QueryKeyAttention", "Weights", "Window"}
+_FINITE = {
+    "AttentionedInputs",
+    "Dynamics",
+    "PatternMatrix",
+    "Patterns",
+    "ProductAttention",
+    "QueryKeyAttention",
+    "Weights",
+    "Window",
+}
 _SEEN: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # frozen records that were looked at, by their id
 _FORMS: set = set()  # of records, their structure, shapes and types, that agree with the annotations
 
@@ -279,11 +288,14 @@ def record(name: str, value, again: Callable | None = None) -> None:
     try:
         form = (tree, *((type(one), getattr(one, "shape", None), getattr(one, "dtype", None)) for one in leaves))
         known = form in _FORMS
-    except TypeError:  # something that has no hash
+    except (TypeError, ValueError):  # something that has no hash, or that cannot be compared
         form, known = None, False
     if not known:
         with jaxtyped("context"):  # the same name of an axis is the same length in all fields
             _check(name, "", value, type(value))
+        kinds = {str(one.dtype) for one in leaves if jnp.issubdtype(getattr(one, "dtype", int), jnp.floating)}
+        if len(kinds) > 1:
+            raise ValueError(f"{name}: wanted one floating-point type in all fields, got {', '.join(sorted(kinds))}.")
         if again is not None:
             again()
         if form is not None:
@@ -313,7 +325,7 @@ def _check(name: str, field: str, value, kind) -> None:
     for one in kinds:
         several = typing.get_origin(one) is tuple
         known = tuple if several else one if isinstance(one, type) and one is not Any else object
-        if not isinstance(value, known):
+        if not isinstance(value, known) or (several and not value):
             continue
         if several:
             each = typing.get_args(one)[0]
