@@ -280,7 +280,7 @@ def choices(name: str, value, known) -> tuple[str, ...]:
 def record(name: str, value, again: Callable | None = None) -> None:
     """Refuse a record, such as `Weights`, with a field that its annotation does not allow, or with NaN or infinity.
 
-    `again` makes further checks of a record whose shapes and types were not seen before.
+    `again` makes further checks. A frozen record is looked at once.
     """
     if not _fields(type(value)) or _SEEN.get(id(value)) is value:
         return
@@ -296,10 +296,10 @@ def record(name: str, value, again: Callable | None = None) -> None:
         kinds = {str(one.dtype) for one in leaves if jnp.issubdtype(getattr(one, "dtype", int), jnp.floating)}
         if len(kinds) > 1:
             raise ValueError(f"{name}: wanted one floating-point type in all fields, got {', '.join(sorted(kinds))}.")
-        if again is not None:
-            again()
         if form is not None:
             _FORMS.add(form)
+    if again is not None:
+        again()
     if type(value).__name__ in _FINITE and concrete(*leaves):
         # The sum is quicker than a look at every number.
         for leaf in leaves:
