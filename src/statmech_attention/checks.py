@@ -13,7 +13,7 @@ import types
 import typing
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, Union
 
@@ -310,14 +310,13 @@ def record(name: str, value, again: Callable | None = None) -> None:
         _SEEN[id(value)] = value
 
 
-@cache
 def _fields(kind) -> tuple[str, ...]:
     """Names of the fields of a dataclass or NamedTuple of this package; () for anything else."""
     own = isinstance(kind, type) and kind.__module__.split(".")[0] == __name__.split(".")[0]
     return tuple(getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))) if own else ()
 
 
-def _check(name: str, field: str, value, kind) -> None:
+def _check(name: str, field: str, value: Any, kind: Any) -> None:
     """Raise ValueError unless `value`, of this field of the record `name`, agrees with its annotation `kind`."""
     if isinstance(value, np.ndarray) and not np.ma.is_masked(value) and str(value.dtype) in _NUMBERS:
         value = jnp.asarray(value)

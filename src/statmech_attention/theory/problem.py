@@ -58,7 +58,7 @@ class Problem:
 
     attentioned: AttentionedInputs
     labels: Float[Array, "..."]
-    width: tuple | None
+    width: Any
     temperature: Any
     variance: tuple
     count: Any  # number of examples that the rows of a reduced problem stand for; None if every row is an example
