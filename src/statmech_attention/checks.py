@@ -323,7 +323,7 @@ def _check(name: str, field: str, value: Any, kind: Any) -> None:
     kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) or typing.get_origin(kind) is Union else (kind,)
     for one in kinds:
         several = typing.get_origin(one) is tuple
-        known = tuple if several else one if isinstance(one, type) and one is not Any else object
+        known: Any = tuple if several else one if isinstance(one, type) and one is not Any else object
         if not isinstance(value, known) or (several and not value):
             continue
         if several:
