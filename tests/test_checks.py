@@ -118,7 +118,16 @@ BAD = [
     (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted heads \(2,\) .* got heads \(2, 2\)"),
     (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
-    (lambda: sma.forward(weights()._replace(readout=None), INPUTS, MATRICES), "weights: .*got NoneType in `readout`"),
+    (
+        lambda: sma.forward(weights()._replace(readout=jnp.full(3, NAN)), INPUTS, MATRICES),
+        "weights: wanted finite num",
+    ),
+    (
+        lambda: sma.forward(weights()._replace(readout=jnp.ones(3, "float16")), INPUTS, MATRICES),
+        "weights: wanted one floating-point type in all fields, got float16, float64",
+    ),
+    (lambda: sma.log_evidence(sma.solve(jax.tree.map(lambda leaf: -leaf, problem()))), r"wanted a positive.* got -4"),
+    (lambda: sma.forward(weights()._replace(readout=None), INPUTS, MATRICES), "wanted `readout` to be .*got None"),
     (lambda: problem(labels=np.ma.masked_array(LABELS, [0, 0, 1])), "labels: wanted real numbers .* got masked values"),
     (lambda: problem(XI.astype(np.longdouble)), "attentioned: wanted real numbers .*, got float128 values"),
     (lambda: solve(tolerance="1e-8"), "tolerance: wanted one positive number"),

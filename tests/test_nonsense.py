@@ -1,6 +1,8 @@
 """Every public function of the library on nonsense, one argument at a time: an error of the house or a result."""
 
 import contextlib
+import dataclasses
+import functools
 import inspect
 import itertools
 import math
@@ -20,6 +22,7 @@ LONGEST = 20  # seconds that a call may take
 OPEN = {"progress", "warn"}  # switches
 NONSENSE = [None, "35", True, -1, math.nan, 10**400, [], [[1.0], [1.0, 2.0]], {}, object(), np.array(["a"])]
 NONSENSE += [np.full((3, 4, 5), np.nan), np.ones((1,) * 6)]
+WRONG = ["35", np.ones((1,) * 6)]  # in a field of a record made by hand
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no alarm to end a loop that does not")
@@ -81,7 +84,7 @@ def usual(sma):
     found |= {
         "learn_attention.steps": 2,
         "permutations": 2,
-        "method": "theory",
+        "select_heads.method": "theory",
         "noise": np.eye(2),
         "signal": np.ones(2),
     }
@@ -132,6 +135,15 @@ def not_refused(name, maker, given):
             yield maker(**good_arguments(name, maker, given) | {argument: value})
 
 
+def with_wrong_fields(record):
+    """Records like this one, each with one field of another kind."""
+    fields = getattr(record, "_fields", ()) or getattr(record, "__dataclass_fields__", ())
+    change = getattr(record, "_replace", functools.partial(dataclasses.replace, record))
+    for field, value in itertools.product(fields, WRONG):
+        with contextlib.suppress(ValueError, TypeError):  # refused already, or made by a function of its own
+            yield change(**{field: value})
+
+
 def too_long(*_):
     raise TimeoutError(f"not done after {LONGEST} s")
 
@@ -148,6 +160,7 @@ def complaints():
     for name, function in calls(sma):
         parameters, good = inspect.signature(function).parameters, good_arguments(name, function, given)
         trials = [(one, value) for one in open_arguments(function) for value in [*NONSENSE, *made.get(one, ())]]
+        trials += [(one, wrong) for one, value in good.items() for wrong in with_wrong_fields(value)]
         for argument, value in trials:
             if {argument, f"{name}.{argument}"} & OPEN or isinstance(parameters[argument].default, bool):
                 continue  # anything is true or false

@@ -8,21 +8,37 @@ import inspect
 import itertools
 import math
 import os
+import re
+import types
 import typing
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, UInt32
+from jaxtyping import Array, PRNGKeyArray, UInt32, jaxtyped
 
 Key = PRNGKeyArray | UInt32[Array, "2"]  # a JAX random key, of the new style or the old
 # Types of numbers that JAX computes with.
 _NUMBERS = {f"{kind}{bits}" for kind in ("int", "uint", "float", "complex") for bits in (8, 16, 32, 64)}
 _NUMBERS |= {"bool", "bfloat16", "complex128"}
+# Records without infinite numbers.
+_FINITE = {
+    "AttentionedInputs",
+    "Dynamics",
+    "PatternMatrix",
+    "Patterns",
+    "ProductAttention",
+    "QueryKeyAttention",
+    "Weights",
+    "Window",
+}
+_SEEN: weakref.WeakValueDictionary = weakref.WeakValueDictionary()  # frozen records that were looked at, by their id
+_FORMS: set = set()  # of records, their structure, shapes and types, that agree with the annotations
 
 
 def concrete(*arrays) -> bool:
@@ -261,6 +277,69 @@ def choices(name: str, value, known) -> tuple[str, ...]:
     return found
 
 
+def record(name: str, value, again: Callable | None = None) -> None:
+    """Refuse a record, such as `Weights`, with a field that its annotation does not allow, or with NaN or infinity.
+
+    `again` makes further checks. A frozen record is looked at once.
+    """
+    if not _fields(type(value)) or _SEEN.get(id(value)) is value:
+        return
+    leaves, tree = jax.tree.flatten(value)
+    try:
+        form = (tree, *((type(one), getattr(one, "shape", None), getattr(one, "dtype", None)) for one in leaves))
+        known = form in _FORMS
+    except (TypeError, ValueError):  # something that has no hash, or that cannot be compared
+        form, known = None, False
+    if not known:
+        with jaxtyped("context"):  # the same name of an axis is the same length in all fields
+            _check(name, "", value, type(value))
+        kinds = {str(one.dtype) for one in leaves if jnp.issubdtype(getattr(one, "dtype", int), jnp.floating)}
+        if len(kinds) > 1:
+            raise ValueError(f"{name}: wanted one floating-point type in all fields, got {', '.join(sorted(kinds))}.")
+        if form is not None:
+            _FORMS.add(form)
+    if again is not None:
+        again()
+    if type(value).__name__ in _FINITE and concrete(*leaves):
+        # The sum is quicker than a look at every number.
+        for leaf in leaves:
+            one = np.asarray(leaf)
+            if not math.isfinite(np.add.reduce(one, axis=None)) and not np.all(np.isfinite(one)):
+                raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity in this {type(value).__name__}.")
+    if not isinstance(value, tuple):  # which has no weak references
+        _SEEN[id(value)] = value
+
+
+def _fields(kind) -> tuple[str, ...]:
+    """Names of the fields of a dataclass or NamedTuple of this package; () for anything else."""
+    own = isinstance(kind, type) and kind.__module__.split(".")[0] == __name__.split(".")[0]
+    return tuple(getattr(kind, "__dataclass_fields__", getattr(kind, "_fields", ()))) if own else ()
+
+
+def _check(name: str, field: str, value: Any, kind: Any) -> None:
+    """Raise ValueError unless `value`, of this field of the record `name`, agrees with its annotation `kind`."""
+    if isinstance(value, np.ndarray) and not np.ma.is_masked(value) and str(value.dtype) in _NUMBERS:
+        value = jnp.asarray(value)
+    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) or typing.get_origin(kind) is Union else (kind,)
+    for one in kinds:
+        several = typing.get_origin(one) is tuple
+        known: Any = tuple if several else one if isinstance(one, type) and one is not Any else object
+        if not isinstance(value, known) or (several and not value):
+            continue
+        if several:
+            each = typing.get_args(one)[0]
+            for number, part in enumerate(value):
+                _check(name, f"{field}[{number}]", part, each)
+        elif _fields(one):
+            hints = typing.get_type_hints(one)
+            for inner in _fields(one):
+                _check(name, f"{field}.{inner}".removeprefix("."), getattr(value, inner), hints[inner])
+        return
+    wanted = " or ".join(re.sub(r"\b\w[\w.]*\.", "", getattr(one, "__name__", str(one))) for one in kinds)
+    got = f"{value.dtype} of shape {value.shape}" if isinstance(value, (jax.Array, np.ndarray)) else repr(value)
+    raise ValueError(f"{name}: wanted `{field}` to be {wanted}, got {got:.60}.")
+
+
 def objects(function):
     """Decorator: refuse arguments that are not of their annotated class, of this package or a library; `flags` too."""
     own = (__name__.split(".")[0], function.__module__.split(".")[0], "xarray", "matplotlib")
@@ -278,6 +357,7 @@ def objects(function):
             got = type(value).__name__
             let = " Call sma.solve(problem) first." if (wanted, got) == ("Solution", "Problem") else ""
             raise ValueError(f"{name}: wanted {wanted}, got {got}.{let}")
+        record(name, value)
 
     return _checked(flags(function), dict.fromkeys(classes, check))
 

@@ -129,7 +129,7 @@ def test_a_map_that_forgets_everything_has_exponents_of_minus_infinity(published
 
 def _spectrum(exponents, errors):
     exponents, errors = (np.asarray(part, dtype=float) for part in (exponents, errors))
-    return dmft.LyapunovSpectrum(exponents, errors, np.zeros_like(exponents), None)
+    return dmft.LyapunovSpectrum(exponents, errors, np.zeros_like(exponents), dmft.initial_window(model_of(MILD)))
 
 
 @pytest.mark.parametrize(

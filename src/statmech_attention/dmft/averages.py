@@ -30,6 +30,7 @@ def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, 
         one: $W$, the rows of the result.
         other: $W'$, its columns.
     """
+    checks.same("one and other", "sites of the one", one.words.shape[1], "the other", other.words.shape[1])
     return one.words @ other.words.T / one.words.shape[1]
 
 

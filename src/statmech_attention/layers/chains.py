@@ -157,7 +157,7 @@ class Chain:
             raise ValueError(f"kept: wanted the heads of {len(self.layers)} layers, got {len(kept)}.")
         for number, (chosen, layer) in enumerate(zip(kept, self.layers, strict=True), start=1):
             there = all(checks.is_whole(head, 0) and head < layer.heads for head in chosen)
-            if len(chosen) < layer.fewest or len(set(chosen)) != len(chosen) or not there:
+            if not there or len(chosen) < layer.fewest or len(set(chosen)) != len(chosen):
                 least = ", at least one" if layer.fewest else ""
                 raise ValueError(
                     f"kept, layer {number}: wanted different heads out of 0..{layer.heads - 1}{least}, got "
@@ -183,7 +183,7 @@ def _listed(layers) -> tuple:
         )
     if (
         not isinstance(layers, (Sequence, np.ndarray))
-        or isinstance(layers, (str, bytes))
+        or isinstance(layers, (str, bytes, bytearray))
         or not getattr(layers, "ndim", 1)
     ):
         raise ValueError(f"layers: wanted one number of heads per layer, as in (2, 2), got {layers!r}.")

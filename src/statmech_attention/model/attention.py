@@ -38,7 +38,7 @@ class ProductAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self, self.products)
+        _check_inputs(inputs, self, "products")
         return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -60,7 +60,7 @@ class QueryKeyAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self, self.queries)
+        _check_inputs(inputs, self, "queries")
         return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -241,7 +241,9 @@ def _bias(bias, heads: list[int]):
     return bias
 
 
-def _check_inputs(inputs, attention, queries) -> None:
+def _check_inputs(inputs, attention, name: str) -> None:
+    checks.record("attention", attention)
+    queries = getattr(attention, name)
     checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", queries[0].shape[-1])
     if attention.bias is not None:
         checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", attention.bias[0].shape[-1])

@@ -220,29 +220,13 @@ def spelled_by(values) -> tuple:
 
 def _chain_of(weights: Weights, layers) -> Chain:
     """The chain of `layers`, or one of heads alone."""
-    _check_arrays(weights)
     chain = Chain.of(spelled_by(weights.values) if layers is None else layers)
     check_fit(weights, weights.projection.shape[1], chain)
     return chain
 
 
-def _check_arrays(weights: Weights) -> None:
-    """Refuse weights with something else in an array's place."""
-    values = weights.values if isinstance(weights.values, (tuple, list)) else (weights.values,)
-    for name, part in (
-        ("projection", weights.projection),
-        *(("values", one) for one in values),
-        ("readout", weights.readout),
-    ):
-        if not hasattr(part, "ndim"):
-            raise ValueError(
-                f"weights: wanted arrays, in `values` one per layer, got {type(part).__name__} in `{name}`."
-            )
-
-
 def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     """Refuse weights that are not of these layers and features."""
-    _check_arrays(weights)
     ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
     axes = chain.readout.axes
     if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):

@@ -34,7 +34,7 @@ class AttentionedInputs:
             `(2, SkipHeads(2), Outputs(3))`.
     """
 
-    values: Float[Array, "*batch examples paths features"]
+    values: Float[Array, "*own examples paths features"]
     layers: tuple[int | Kind, ...] = field(metadata={"static": True})
 
     @property
@@ -158,6 +158,7 @@ def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
 
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
     """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
+    checks.record(name, value)
     own = value.layers if isinstance(value, AttentionedInputs) else None
     if own is not None and getattr(value.values, "dtype", None) == jnp.float32 and jax.config.read("jax_enable_x64"):
         raise ValueError(

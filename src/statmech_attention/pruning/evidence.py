@@ -10,6 +10,7 @@ is negative where the labels are likelier without the head.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -127,6 +128,6 @@ def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Ar
     """
     chain = solution.attentioned.chain
     given: Any = head
-    several = isinstance(given, (list, tuple)) or checks.axes(given) == 1
+    several = isinstance(given, (list, tuple, np.ndarray, jax.Array)) and checks.axes(given) == 1
     _, parts = chain.keep(kept_heads(chain, list(given) if several else [given]))
     return order_parameters_on(solution.order_parameters, chain, parts)

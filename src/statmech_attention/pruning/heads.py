@@ -14,7 +14,7 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Kind, Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
-from statmech_attention.model.network import Weights, spelled_by
+from statmech_attention.model.network import Weights, check_fit, spelled_by
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
@@ -156,6 +156,7 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
     Raises:
         ValueError: a head that is not there or named twice, a layer left without heads, no network.
     """
+    checks.record("network", network)
     whole: Any = network
     if hasattr(network, "keep_heads"):
         return whole.keep_heads(kept_heads(whole.layers, removed))
@@ -164,6 +165,7 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
         return problem.replace(attentioned=prune(problem.attentioned, removed))
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if layers is None else layers)
+        check_fit(network, network.projection.shape[1], layers)
         _, parts = layers.keep(kept_heads(layers, removed))
         return network._replace(values=tuple(map(_values_left, network.values, parts)))
     if isinstance(network, QueryKeyAttention):

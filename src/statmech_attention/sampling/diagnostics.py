@@ -102,13 +102,14 @@ def prediction(draws: xr.Dataset) -> Prediction:
     Raises:
         ValueError: draws without test inputs.
     """
-    if "output" not in draws or not {"chain", "draw"} <= set(draws["output"].dims):
+    found = draws.get("output")
+    if found is None or not {"chain", "draw"} <= set(found.dims) or found.dtype.kind not in "fiu":
         raise ValueError("draws: wanted drawn outputs, got none. Give the sampler test inputs with test=.")
     axes = ("chain", "draw")
-    variance = draws["output"].var(axes)
+    variance = found.var(axes)
     if "output_variance" in draws:
         variance = variance + draws["output_variance"].mean(axes)
-    return Prediction(draws["output"].mean(axes).values, variance.values)
+    return Prediction(found.mean(axes).values, variance.values)
 
 
 @checks.objects

@@ -88,7 +88,7 @@ class HiddenMarkov:
 
     def __post_init__(self):
         for name in ("classes", "length", "token_size"):
-            checks.whole(name, getattr(self, name), 2)
+            object.__setattr__(self, name, checks.whole(name, getattr(self, name), 2))
         if self.token_size % self.classes:
             raise ValueError(
                 f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got "

@@ -293,6 +293,7 @@ class Problem:
 
 def need_problem(value, *numbers: str) -> Problem:
     """Return `value`, or the problem of a `Solution`; refuse a problem without these numbers."""
+    checks.record("problem", value, value.replace if isinstance(value, Problem) else None)
     problem = getattr(value, "problem", value)
     if not isinstance(problem, Problem):
         raise ValueError(

@@ -72,8 +72,8 @@ class Solution:
     attentioned: AttentionedInputs
     labels: Float[Array, "..."]
     temperature: Float[Array, "*batch"]
-    width: tuple
-    variance: tuple
+    width: tuple[Float[Array, "*batch"], ...]
+    variance: tuple[Float[Array, "*batch"], ...]
     count: Float[Array, "*batch"] | None = None
 
     @property
