@@ -65,9 +65,9 @@ def attention_loop(*, axes: Axes | None = None):
     axes = axes_or_new(axes, figsize=(5.4, 3.7))
     boxes = {
         "token": ((0.0, 1.2), "$x_t = (s_t, p_t)$", "token: $N$ bits and\nits position"),
-        "overlaps": ((2.6, 1.2), "$m^q_t,\\ m^k_t,\\ m^v_t$", "overlaps with the\nstored patterns (1)"),
-        "attention": ((2.6, -0.75), "$\\hat{A}_t$", "attention over the last\n$L$ tokens (2), (3)"),
-        "output": ((0.0, -0.75), "$P(s_{t+1} \\mid \\hat{A}_t)$", "fields $h_i$, one sign\na bit (4)"),
+        "overlaps": ((2.6, 1.2), "$m^q_t,\\ m^k_t,\\ m^v_t$", "overlaps with the\nstored patterns (B1)"),
+        "attention": ((2.6, -0.75), "$\\hat{A}_t$", "attention over the last\n$L$ tokens (B2), (B3)"),
+        "output": ((0.0, -0.75), "$P(s_{t+1} \\mid \\hat{A}_t)$", "fields $h_i$, one sign\nper bit (B4)"),
     }
     for (x, y), symbol, words in boxes.values():
         box = FancyBboxPatch(

@@ -76,8 +76,10 @@ class Tuned(Accuracies):
     def facts(self) -> dict:
         few, more = (int(size) for size in self.kept)
         facts: dict = {"splits": len(self.records), "epochs": self.asked[0]["epochs"]}
+        facts["splits_last"] = int(np.sum(self.task == self.task[-1]))
         facts["test_examples"] = self.asked[0]["test_examples"]
         pairs = {"random": (THEORY, reading.RANDOM), "gradient": (TAYLOR, THEORY), "layers": (LAYERS, THEORY)}
+        pairs["weights"] = (WEIGHTS, reading.RANDOM)
         for name, (first, second) in pairs.items():
             for size in (few, more):
                 facts[f"{name}_{size}"], facts[f"{name}_half_{size}"], _ = self.apart(first, second, size)
@@ -89,9 +91,14 @@ class Tuned(Accuracies):
 
     def assert_as_written(self) -> None:
         (few, more), facts = self.kept, self.facts()
-        assert facts[f"layers_{more}"] < -facts[f"layers_half_{more}"]
-        assert all(abs(facts[f"{claim}_{few}"]) < facts[f"{claim}_half_{few}"] for claim in ("random", "gradient"))
-        assert facts[f"both_lost_{more}"] < 2
+        for claim in ((THEORY, reading.RANDOM, few), (TAYLOR, THEORY, few)):
+            mean, half, tasks = self.apart(*claim)
+            assert all(abs(mean) < half for mean, half in ((mean, half), *tasks.values()))
+        mean, half, tasks = self.apart(LAYERS, THEORY, more)
+        *whole, (some, doubt) = tasks.values()
+        assert all(mean < -half for mean, half in ((mean, half), *whole)) and abs(some) < doubt
+        assert abs(facts[f"both_lost_{more}"] - 2) < facts[f"both_lost_half_{more}"]
+        assert facts[f"weights_{few}"] > facts[f"weights_half_{few}"]
 
 
 class Removed(Accuracies):
