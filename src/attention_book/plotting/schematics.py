@@ -99,7 +99,7 @@ def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[f
     shares = np.sqrt([len(matrix) for _, matrix in next(iter(rows.values()))])  # of the width: numbers need room
     width = 1.2 * len(titles)
     size = (width + 0.4, width * shares.max() / shares.sum() * len(rows) + 0.5)
-    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, width_ratios=shares)
+    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, width_ratios=shares.tolist())
     figure.set_layout_engine("constrained", wspace=0.13)
     for (name, row), panels in zip(rows.items(), axes, strict=True):
         for (_, matrix), panel in zip(row, panels, strict=True):
