@@ -118,10 +118,7 @@ BAD = [
     (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted heads \(2,\) .* got heads \(2, 2\)"),
     (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
-    (
-        lambda: sma.forward(weights()._replace(readout=jnp.full(3, NAN)), INPUTS, MATRICES),
-        "weights: wanted finite num",
-    ),
+    (lambda: sma.forward(weights()._replace(readout=jnp.full(3, NAN)), INPUTS, MATRICES), "weights: wanted finite"),
     (
         lambda: sma.forward(weights()._replace(readout=jnp.ones(3, "float16")), INPUTS, MATRICES),
         "weights: wanted one floating-point type in all fields, got float16, float64",

@@ -81,13 +81,8 @@ def usual(sma):
     found |= {"learn_attention.theta": thetas["learn"], "attention_evidence.theta": thetas["learn"]}
     found |= {"attention_posterior.theta": thetas["posterior"], "log_prior": lambda theta: -(mean(theta) ** 2)}
     found |= {"problem_of": lambda theta, *_: sma.Problem(seen.values * mean(theta), labels, **physics, layers=(2,))}
-    found |= {
-        "learn_attention.steps": 2,
-        "permutations": 2,
-        "select_heads.method": "theory",
-        "noise": np.eye(2),
-        "signal": np.ones(2),
-    }
+    found |= {"learn_attention.steps": 2, "permutations": 2, "select_heads.method": "theory"}
+    found |= {"noise": np.eye(2), "signal": np.ones(2)}
     found |= {"of_chunks.chunks": [(seen, labels)], "problems": [problem]}
     found |= {"from_transformers.model": object(), "batch": {}}
     found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}

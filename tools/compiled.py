@@ -14,8 +14,8 @@ from pathlib import Path
 # What says which instructions a processor has; the rest of /proc/cpuinfo varies on one machine.
 _PROCESSOR = re.compile(r"^(?:vendor_id|cpu family|model|model name|flags|Features|CPU (?:part|variant))\s*:.*$", re.M)
 _ISA = "--xla_cpu_max_isa="
-# Two fifths less work to compile, and programs that run about as fast: the older emitters, which
-# later versions lack, and a program in one piece, since all cores have a process of their own.
+# Half the work to compile, and programs that run about as fast: the older emitters, which later
+# versions lack, little optimisation, and one piece, since all cores have a process of their own.
 _SOONER = (
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
