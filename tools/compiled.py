@@ -14,13 +14,10 @@ from pathlib import Path
 # What says which instructions a processor has; the rest of /proc/cpuinfo varies on one machine.
 _PROCESSOR = re.compile(r"^(?:vendor_id|cpu family|model|model name|flags|Features|CPU (?:part|variant))\s*:.*$", re.M)
 _ISA = "--xla_cpu_max_isa="
-# Half the work to compile, and programs that run about as fast: the older emitters, which later
-# versions lack, little optimisation, and one piece, since all cores have a process of their own.
-_SOONER = (
-    "--xla_cpu_use_fusion_emitters=false",
-    "--xla_cpu_parallel_codegen_split_count=1",
-    "--xla_backend_optimization_level=1",
-)
+# Two fifths less work to compile, and programs that run about as fast: the older emitters, which
+# later versions lack, and a program in one piece, since all cores have a process of their own.
+# Less optimisation would round differently, and recorded chaotic orbits would not come again.
+_SOONER = ("--xla_cpu_use_fusion_emitters=false", "--xla_cpu_parallel_codegen_split_count=1")
 _HALF_WRITTEN = "ignore:Error reading persistent compilation cache"
 
 
