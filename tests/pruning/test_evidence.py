@@ -40,7 +40,7 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
     weights = sma.sample_weights(jax.random.key(0), layers=heads, width=width, features=3)
     zero, none = jnp.zeros(()), jnp.zeros((), int)
-    solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (), (1.0,))
+    solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (zero + width,), (zero + 1,))
     for head, (layer, number) in enumerate(sma.pruning.head_indices(heads)):
         overlaps = sma.model.weights_order_parameters(silenced(weights, layer, number), layers=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
