@@ -46,6 +46,11 @@ def concrete(*arrays) -> bool:
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
+def all_finite(*arrays) -> bool:
+    """False where a known array has NaN or infinity."""
+    return all(not concrete(one) or bool(np.isfinite(np.asarray(one)).all()) for one in arrays)
+
+
 def array(name: str, value, axes: str, *, double: bool = False, truth: bool = True, finite: bool = True) -> Array:
     """`value` as a real JAX array, one axis per word of `axes`; without `truth` booleans are refused."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
@@ -69,7 +74,7 @@ def array(name: str, value, axes: str, *, double: bool = False, truth: bool = Tr
         need_double(name, value)
     if not jnp.issubdtype(value.dtype, jnp.floating):
         value = value.astype(jnp.result_type(float))
-    if finite and concrete(value) and not np.all(np.isfinite(np.asarray(value))):
+    if finite and not all_finite(value):
         raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity. Look for them with jnp.isfinite.")
     return jnp.asarray(value)
 
@@ -300,14 +305,15 @@ def record(name: str, value, again: Callable | None = None) -> None:
             _FORMS.add(form)
     if again is not None:
         again()
-    if type(value).__name__ in _FINITE and concrete(*leaves):
-        # The sum is quicker than a look at every number.
-        for leaf in leaves:
-            one = np.asarray(leaf)
-            if not math.isfinite(np.add.reduce(one, axis=None)) and not np.all(np.isfinite(one)):
-                raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity in this {type(value).__name__}.")
+    if type(value).__name__ in _FINITE and not all_finite(*leaves):
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity in this {type(value).__name__}.")
     if not isinstance(value, tuple):  # which has no weak references
-        _SEEN[id(value)] = value
+        passed(value)
+
+
+def passed(value) -> None:
+    """Let `record` leave out a frozen record that has been checked, as by its own constructor."""
+    _SEEN[id(value)] = value
 
 
 def _fields(kind) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ class ProductAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self, "products")
+        checks.record("attention", self)
+        _check_inputs(inputs, self, self.products)
         return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -60,7 +61,8 @@ class QueryKeyAttention:
         self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        _check_inputs(inputs, self, "queries")
+        checks.record("attention", self)
+        _check_inputs(inputs, self, self.queries)
         return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask), read)), mask)
 
 
@@ -191,7 +193,7 @@ def _softmax_over_keys(logits, allowed, biases, read) -> tuple:
 def _finite(matrices: tuple) -> tuple:
     """The matrices, refused where the softmax had logits that are too large for their type."""
     for layer, matrix in enumerate(matrices, start=1):
-        if checks.concrete(matrix) and not np.all(np.isfinite(np.asarray(matrix))):
+        if not checks.all_finite(matrix):
             raise ValueError(
                 f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. "
                 "Scale inputs, queries or keys down."
@@ -241,9 +243,7 @@ def _bias(bias, heads: list[int]):
     return bias
 
 
-def _check_inputs(inputs, attention, name: str) -> None:
-    checks.record("attention", attention)
-    queries = getattr(attention, name)
+def _check_inputs(inputs, attention, queries) -> None:
     checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", queries[0].shape[-1])
     if attention.bias is not None:
         checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", attention.bias[0].shape[-1])

@@ -34,6 +34,7 @@ class AttentionedInputs:
             `(2, SkipHeads(2), Outputs(3))`.
     """
 
+    # An axis name of its own: the solutions of a batch share their inputs.
     values: Float[Array, "*own examples paths features"]
     layers: tuple[int | Kind, ...] = field(metadata={"static": True})
 

@@ -80,6 +80,7 @@ class Problem:
             temperature = checks.positive("temperature", temperature)
         widths = None if width is None else architecture.widths
         self._set(inputs, labels, widths, temperature, architecture.variances)
+        checks.passed(self)
 
     @classmethod
     def from_transformers(
