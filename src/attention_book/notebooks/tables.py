@@ -31,6 +31,11 @@ def averaged(values, digits: int = 1) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}" if len(values) > 1 else f"{value:.{digits}f}"
 
 
+def spaced(number: float, kind: str = ".0f") -> str:
+    """Write a number with spaces between its thousands."""
+    return f"{number:,{kind}}".replace(",", " ")
+
+
 def signed(value: float, digits: int = 1) -> str:
     """Write a number with its sign, a true minus."""
     return f"{float(value):+.{digits}f}".replace("-", "−")

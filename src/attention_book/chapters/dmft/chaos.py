@@ -9,7 +9,7 @@ from attention_book import plotting
 from attention_book.chapters.dmft.orbits import floquet_multipliers
 from attention_book.chapters.dmft.replicas import damage, log_likelihood_ratios
 from attention_book.dynamics import attractors
-from attention_book.notebooks.tables import table, with_error
+from attention_book.notebooks.tables import spaced, table, with_error
 from statmech_attention import dmft
 from statmech_attention.plotting.style import MUTED
 
@@ -265,7 +265,7 @@ def size_table(by_size, sites: int):
     rows = []
     for copies in sorted(next(iter(by_size.values()))):
         cells = [with_error(*plotting.mean_and_error(values[copies])) for values in by_size.values()]
-        rows.append([f"{copies * sites:,}".replace(",", " "), *cells])
+        rows.append([spaced(copies * sites), *cells])
     return table(["$N$", *(rf"$\beta$ = {beta:g}" for beta in by_size)], rows)
 
 

@@ -13,7 +13,7 @@ import statmech_attention as sma
 from attention_book import plotting, results
 from attention_book.chapters.extensions.chain import shared_noise
 from attention_book.experiments import reading
-from attention_book.notebooks.tables import table
+from attention_book.notebooks.tables import spaced, table
 from attention_book.temperatures import compare
 from statmech_attention.plotting.style import MUTED
 
@@ -224,10 +224,9 @@ def accuracy_drawn(tasks: dict[str, Task]) -> None:
 
 def at_own_temperature(seed: int, draws, size: int, wide: float, temperatures) -> dict:
     """Comparisons over temperature of plain heads of a width, and of heads of that dimension in a wide network."""
-    spaced = f"{wide:,.0f}".replace(",", " ")
     kinds: dict[str, tuple[Any, float]] = {
         f"plain, $N$ = {size}": (2, size),
-        f"$d$ = {size} in $N$ = {spaced}": (sma.Heads(2, values=size), wide),
+        f"$d$ = {size} in $N$ = {spaced(wide)}": (sma.Heads(2, values=size), wide),
     }
     found: dict[str, list] = {name: [] for name in kinds}
     for (train, y), (test, y_test) in (markov_draw(seed, number) for number in draws):
