@@ -10,9 +10,9 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from attention_book import results
+from attention_book.experiments.networks import recorded_layers
 from attention_book.measures import half_interval
 from attention_book.pruning.random_orders import Ordering, ordering
-from attention_book.training import load_network
 from statmech_attention.pruning.heads import removal_order
 
 _DEFINITIONS = ("both", "either", "weighted")
@@ -65,9 +65,9 @@ def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list
     """The networks of these layers by the seed that they share, in those of the folders that have any."""
     found: dict[int, list[HeadsOfNetwork]] = {}
     for folder in folders:
-        for name, one in (recorded_heads(folder) if list(Path(folder).glob("pruning-*.nc")) else {}).items():
-            if one.layers == layers:
-                found.setdefault(int(name.rsplit("seed", 1)[1]), []).append(one)
+        for path in sorted(Path(folder).glob("pruning-*.nc")):
+            if recorded_layers(path) == layers:
+                found.setdefault(int(path.stem.rsplit("seed", 1)[1]), []).append(_heads(path))
     return dict(sorted(found.items()))
 
 
@@ -76,16 +76,11 @@ def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
         raise FileNotFoundError(f"{folder}: no recorded pruning. Run `make reproduce`, or name another folder.")
-    found = {}
-    for path in files:
-        evidence = path.with_name(path.name.replace("pruning", "evidence", 1))
-        lost = results.load(evidence) if evidence.is_file() else None
-        network = load_network(path.with_name(path.name.replace("pruning", "network", 1)))
-        found[path.stem.removeprefix("pruning-")] = _heads(results.load(path), lost, network.layers)
-    return found
+    return {path.stem.removeprefix("pruning-"): _heads(path) for path in files}
 
 
-def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, layers: tuple) -> HeadsOfNetwork:
+def _heads(path: Path) -> HeadsOfNetwork:
+    pruned, evidence = results.load(path), path.with_name(path.name.replace("pruning", "evidence", 1))
     scores = pruned["theory_score"].mean("draw")
     solved = [float(width) for width in pruned["width"].values]
     measures = {
@@ -100,17 +95,18 @@ def _heads(pruned: xr.Dataset, evidence: xr.Dataset | None, layers: tuple) -> He
     # At the narrowest width, the only one solved anew.
     narrow = own["theory_accuracy"].sel(width=float(pruned["width"].min()))
     measures["own drop, anew"] = narrow.values - own["theory_anew_accuracy"].values
-    if evidence is not None:
-        lost = evidence["lost"].mean("draw")
+    if evidence.is_file():
+        recorded = results.load(evidence)
+        lost = recorded["lost"].mean("draw")
         measures |= {
             f"evidence lost{kind}, N = {width:g}": lost.sel(coefficients=coefficients, width=width).values
             for coefficients, kind in (("kept", ""), ("rescaled", " (rescaled)"))
-            for width in evidence["width"].values
+            for width in recorded["width"].values
         }
     measures |= {str(name): pruned["score"].sel(criterion=name).values for name in pruned["criterion"].values}
     sets = [str(name) for name in pruned["test_set"].values]
     drops, errors = (dict(zip(sets, pruned[name].values, strict=True)) for name in ("drop", "drop_error"))
-    return HeadsOfNetwork(measures, drops, errors, layers, pruned)
+    return HeadsOfNetwork(measures, drops, errors, recorded_layers(path), pruned)
 
 
 def pooled(values, *, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:

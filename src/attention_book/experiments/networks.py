@@ -48,6 +48,12 @@ def experiment_file(
     return Path(folder) / f"{experiment}-{'-'.join(names)}.nc"
 
 
+def recorded_layers(path: Path) -> tuple:
+    """The layers of the network that a record is on."""
+    made = results.record(path)["parameters"]
+    return (_KINDS[made["kind"]](made["heads"]).spelled,) * made["layers"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnNetwork(Experiment):
     """An experiment on a network of layers that are all alike."""

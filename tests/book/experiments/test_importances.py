@@ -9,9 +9,6 @@ import xarray as xr
 
 from attention_book import pruning, results
 from attention_book.experiments import importances
-from attention_book.training import save_network
-
-from .conftest import random_network
 
 HEADS = 4
 WIDTHS = [10.0, 100.0]
@@ -46,9 +43,9 @@ def write(folder, name, seed, *, evidence=True, widths=WIDTHS):
             "test_set": ["inside", "outside"],
         },
     )
-    results.save(pruned, folder / f"pruning-{name}.nc", parameters={})
     layers, heads = map(int, name.split("-")[0].split("x"))
-    save_network(random_network((heads,) * layers), folder / f"network-{name}.nc", parameters={})
+    parameters = {"layers": layers, "heads": heads, "kind": "heads"}
+    results.save(pruned, folder / f"pruning-{name}.nc", parameters=parameters)
     if not evidence:
         return pruned, None
     lost = xr.Dataset(

@@ -20,10 +20,9 @@ class Classes:
         self.task = sma.tasks.HiddenMarkov(classes=classes, token_size=210 // classes * classes)
         *self.keys, self.example_key = jax.random.split(jax.random.key(seed), draws + 1)
         self.basis = jnp.asarray(helmert(classes))  # B: orthonormal, rows sum to zero
-        drawn = jax.jit(lambda key: self.task.trial(key, examples, test_examples))
         outputs = sma.Outputs(classes)
         self.trials = []
-        for trial in map(drawn, self.keys):
+        for trial in (self.task.trial(key, examples, test_examples) for key in self.keys):
             seen = {name: getattr(trial, name) for name in ("train", "test")}
             seen = {name: sma.AttentionedInputs(one.values, (*one.layers, outputs)) for name, one in seen.items()}
             self.trials.append(trial._replace(**seen))

@@ -10,6 +10,7 @@ from attention_book.chapters.hidden_markov.task import keep
 from attention_book.measures import centred_alignment, principal_overlaps
 from attention_book.notebooks import pages, tables
 from attention_book.temperatures import LIMIT, RESCALED, compare, difference
+from statmech_attention.compiling import quick_jit
 
 NETWORKS = {"all": ((0, 1), (0, 1)), "good + denoising": ((0, 1), (0,)), "good": ((0,), (0,))}  # heads kept
 CROSS, DIAGONAL = "cross terms zeroed", "best diagonal"
@@ -59,7 +60,7 @@ def ablations(solution) -> dict:
     return {**uncrossed(solution), DIAGONAL: diagonal}
 
 
-@jax.jit
+@quick_jit()
 def _diagonal_saddle_point(problem, start):
     """Minimum of the action over diagonal U, by Newton steps on logarithms, and its gradient."""
 
@@ -210,7 +211,6 @@ def keep_kernels(facts, width: float, as_written: bool) -> None:
 def two_path_trials(task, keys, examples: int, test_examples: int) -> list:
     """Draws of a network without its adversarial head."""
 
-    @jax.jit
     def one(key):
         heads = task.heads(jax.random.split(key, 3)[2])
         return task.trial(key, examples, test_examples, products=(heads[0], heads[1][:1]))
