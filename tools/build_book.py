@@ -87,10 +87,12 @@ def _build(build: Path, jobs: int, log) -> list[str]:
     branch = settings["repository"]["branch"]
     launch(settings, where)
     status, complaints = _watch(_command(settings, pages.folder), environment, log)
+    if status:
+        return complaints or [f"Sphinx ended with status {status}."]
     offer(build / "html", {name: pages.executed(name) for name in pages.notebooks})
     lighten(build / "html")
     export(ROOT, list(pages.notebooks), build, where, branch)
-    return complaints or [f"Sphinx ended with status {status}."] if status else []
+    return []
 
 
 def _command(settings: dict, cache: Path) -> list[str]:

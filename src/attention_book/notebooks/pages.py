@@ -76,6 +76,8 @@ def glue_mean(name: str, values) -> tuple[float, float]:
 def in_powers(value: float, digits: int = 2) -> str:
     """A number in powers of ten for the running text, such as "5.5 × 10⁻⁴"."""
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    if not int(exponent):
+        return mantissa
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return power if mantissa == "1" else f"{mantissa} × {power}"
 

@@ -13,7 +13,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence]) -> "Markdown":
     from IPython.display import Markdown
 
     lines = ["| " + " | ".join(head) + " |", "|:---" + "|---:" * (len(head) - 1) + "|"]
-    return Markdown("\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]))
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return Markdown("\n".join(lines).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"))
 
 
 def with_error(value: float, error: float, *, sign: bool = False) -> str:
@@ -37,5 +38,6 @@ def spaced(number: float, kind: str = ".0f") -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """Write a number with its sign, a true minus."""
-    return f"{float(value):+.{digits}f}".replace("-", "−")
+    """Write a number with its sign, a true minus; what rounds to zero has none."""
+    value = round(float(value), digits) + 0.0  # no negative zero
+    return f"{value:{'+' if value else ''}.{digits}f}".replace("-", "−")

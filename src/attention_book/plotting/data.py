@@ -21,7 +21,7 @@ def data(figure: Figure) -> str:
     for number, axes in enumerate(figure.axes, 1):
         panel = axes.get_title() or axes.get_title("left") or axes.get_ylabel() or str(number)
         points = [(panel, *point) for point in _points(axes)]
-        rows.writerows(points if len(points) <= MOST else ())
+        rows.writerows(points if len(points) <= MOST else [(panel, f"{len(points)} points, left out")])
     return text.getvalue()
 
 
