@@ -116,8 +116,11 @@ def _broken(article: Tag):
     for text in article.find_all(string=re.compile(r"IPython\.core\.display")):
         yield f"the name of an object in place of what it shows: {text.strip()[:120]!r}"
     for tag in article.select(".pasted-text"):
-        if re.search(r"\bnan\b", tag.get_text()):
+        if re.search(r"\b(?:nan|inf)\b", tag.get_text()):
             yield f"a glued number that is none: {tag.parent.get_text(' ', strip=True)[:120]!r}"
+    for tag in article.find_all("pre"):
+        if re.search(r"^```\{code-cell\}", tag.get_text(), re.MULTILINE):
+            yield f"a cell that is shown as text: {tag.get_text()[:80]!r}"
     unmarked = [text for entry in article.select("dl.py") for text in entry.find_all(string=UNMARKED)]
     for text in [*article.find_all(string=UNRESOLVED), *unmarked]:
         if not text.find_parent(["code", "pre", "script", "style"]) and not text.find_parent(class_="math"):
