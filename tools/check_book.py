@@ -118,7 +118,7 @@ def _broken(article: Tag):
     for tag in article.select(".pasted-text"):
         if re.search(r"\b(?:nan|inf)\b", tag.get_text()):
             yield f"a glued number that is none: {tag.parent.get_text(' ', strip=True)[:120]!r}"
-    for tag in article.find_all("pre"):
+    for tag in article.select(":not(.cell_input) > .notranslate pre"):
         if re.search(r"^```\{code-cell\}", tag.get_text(), re.MULTILINE):
             yield f"a cell that is shown as text: {tag.get_text()[:80]!r}"
     unmarked = [text for entry in article.select("dl.py") for text in entry.find_all(string=UNMARKED)]
