@@ -50,7 +50,7 @@ def kernel_weights(problem: Problem) -> KernelWeights:
     $N \to 0$, and equal weights for $N \to \infty$.
 
     SciPy's L-BFGS-B in the logarithms, from the Gaussian-process limit. The evidence is not
-    concave: a local maximum is found.
+    concave: a local maximum is found, and with many paths rounding can decide which.
 
     Args:
         problem: a `Problem`; its width does not matter. The temperature is chosen, between 1e-4 and
