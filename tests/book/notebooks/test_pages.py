@@ -1,7 +1,5 @@
 """The helpers that pages of the book call."""
 
-from pathlib import Path
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,8 +7,6 @@ import scipy.stats
 
 from attention_book import results
 from attention_book.notebooks import pages
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_glued_values_are_plain():
