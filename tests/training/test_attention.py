@@ -107,7 +107,7 @@ def test_refuses_single_precision():
 
 
 @pytest.mark.usefixtures("optimised")
-@pytest.mark.parametrize("layers, width, warmup, draws", [(1, 4, 300, 500), (2, 50, 200, 250)], ids=str)
+@pytest.mark.parametrize("layers, width, warmup, draws", [(1, 4, 300, 500), (2, 20, 200, 250)], ids=str)
 def test_the_posterior_is_that_of_all_weights_with_queries_and_keys(layers, width, warmup, draws):
     (inputs, labels), (test_inputs, _) = task(6), task(2, seed=5)
 
