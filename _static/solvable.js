@@ -146,7 +146,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
 
   const cell = (value, largest) => {
     const share = Math.min(1, Math.abs(value) / largest), colour = value < 0 ? "59,110,190" : "200,80,50";
-    return element("td", {style: `background:rgba(${colour},${0.65 * share});padding:.5rem 1rem;text-align:right`}, value.toFixed(3));
+    return element("td", {style: `background:rgba(${colour},${0.65 * share});padding:.5rem 1rem;text-align:right`}, value.toFixed(3).replace("-", "−"));
   };
   const across = {heat: [0.01, 100, "temperature T"], load: [0.1, 100, "load α"]};
   const curve = (name, width) => {
@@ -186,7 +186,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
       const matrix = element("table", {style: "width:auto;margin:0 0 1rem"}, element("caption", {style: "caption-side:top"}, "order parameter U"),
         element("tr", {}, cell(u[0], largest), cell(u[1], largest)), element("tr", {}, cell(u[1], largest), cell(u[2], largest)));
       const wide = place.clientWidth > 640, width = wide ? Math.floor(place.clientWidth / 2) - 8 : Math.min(place.clientWidth, 420);
-      const key = element("p", {}, element("span", {style: "color:#3a8fd0"}, "— network"), "   ", element("span", {style: "color:#D55E00"}, "— limit"));
+      const key = element("p", {}, "test accuracy:   ", element("span", {style: "color:#3a8fd0"}, "— network"), "   ", element("span", {style: "color:#D55E00"}, "— limit"));
       const both = element("div", {style: "display:flex;flex-wrap:wrap;gap:12px"}, curve("heat", width), curve("load", width));
       plot.replaceChildren(matrix, key, both);
     });

@@ -39,14 +39,14 @@
     }));
   }
 
-  // The order parameter: blue positive, red negative, numbers inside.
+  // The order parameter, red positive and blue negative as in all figures, numbers inside.
   function drawMatrix(svg, found) {
     svg.replaceChildren();
     const size = found.kept.length, step = 148 / size, largest = Math.max(...found.U.flat().map(Math.abs));
     found.U.forEach((line, i) => {
       line.forEach((value, j) => {
         const strength = Math.abs(value) / largest, x = 30 + j * step, y = 24 + i * step;
-        svg.append(element("rect", { x, y, width: step - 1, height: step - 1, fill: value < 0 ? "#B2182B" : "#2166AC", "fill-opacity": strength.toFixed(3) }));
+        svg.append(element("rect", { x, y, width: step - 1, height: step - 1, fill: value < 0 ? "#2166AC" : "#B2182B", "fill-opacity": strength.toFixed(3) }));
         svg.append(element("text", { x: x + step / 2, y: y + step / 2 + 4, "text-anchor": "middle", class: strength > 0.55 ? "on-dark" : "" }, shown(value)));
       });
       const place = 24 + (i + 0.5) * step;
