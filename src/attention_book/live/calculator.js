@@ -58,7 +58,7 @@
   // Test accuracy against width, with the chosen width as a dot and the Gaussian-process limit as a dashed line.
   function drawCurve(svg, curve, state) {
     svg.replaceChildren();
-    const [x0, x1, y0, y1, low] = [40, 310, 125, 12, 0.5];
+    const [x0, x1, y0, y1, low] = [40, 310, 125, 24, 0.5];
     const x = (place) => x0 + ((x1 - x0) * place) / (WIDTHS.length - 1), y = (value) => y0 - ((y0 - y1) * Math.max(0, value - low)) / (1 - low);
     for (const value of [0.5, 0.6, 0.7, 0.8, 0.9, 1]) {
       svg.append(element("line", { x1: x0, x2: x1, y1: y(value), y2: y(value), class: "grid" }));
@@ -66,6 +66,7 @@
     }
     [2, 6, 10, 13].forEach((place) => svg.append(element("text", { x: x(place), y: y0 + 16, "text-anchor": "middle" }, named(WIDTHS[place]))));
     svg.append(element("text", { x: (x0 + x1) / 2, y: y0 + 32, "text-anchor": "middle" }, "width N"));
+    svg.append(element("text", { x: 4, y: 10 }, "test accuracy"));
     const limit = curve[WIDTHS.length - 1];
     if (limit !== undefined) svg.append(element("line", { x1: x0, x2: x1, y1: y(limit), y2: y(limit), stroke: gp, "stroke-width": 2, "stroke-dasharray": "5 4" }));
     const points = curve.map((value, place) => `${x(place)},${y(value)}`).filter((_, place) => curve[place] !== undefined);
