@@ -23,7 +23,8 @@ PAGE_MEMORY = 2 * 2**30  # bytes
 # What executed pages may read, and what else the book is made from.
 READ = ("constraints", "src", "results")
 SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
-SUFFIXES = {".bib", ".css", ".md", ".mplstyle", ".nc", ".png", ".py", ".sh", ".svg", ".txt", ".yaml", ".yml"}
+SUFFIXES = {".bib", ".css", ".html", ".js", ".md", ".mplstyle", ".nc", ".npz", ".png", ".py", ".sh", ".svg", ".txt"}
+SUFFIXES |= {".xz", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 # A line that names what is wrong, in Sphinx's words, or the last line of an exception.
 COMPLAINT = re.compile(r": (?:WARNING|ERROR|CRITICAL|SEVERE): |^[A-Z]\w*(?:Error|Exception|NotConverged|Violation)\b: ")
