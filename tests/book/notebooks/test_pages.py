@@ -1,5 +1,8 @@
 """The helpers that pages of the book call."""
 
+from pathlib import Path
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +10,8 @@ import scipy.stats
 
 from attention_book import results
 from attention_book.notebooks import pages
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_glued_values_are_plain():
@@ -35,6 +40,14 @@ def test_a_mean_is_glued_with_its_error(monkeypatch):
     values = np.array([1.0, 2.0, 6.0])
     assert pages.glue_mean("gain", values) == (3.0, pytest.approx(values.std(ddof=1) / 3**0.5))
     assert kept == {"gain": 3.0, "gain_error": pytest.approx(scipy.stats.sem(values))}
+
+
+def test_versions_name_no_place():
+    facts = pages.versions()
+    assert facts["jax"] == jax.__version__
+    assert "source" not in facts
+    assert "cpu" in facts["device"] or "gpu" in facts["device"] or "cuda" in facts["device"]
+    assert str(ROOT) not in str(facts)
 
 
 @pytest.fixture
