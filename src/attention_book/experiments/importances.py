@@ -67,7 +67,7 @@ def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list
     for folder in folders:
         for path in sorted(Path(folder).glob("pruning-*.nc")):
             if recorded_layers(path) == layers:
-                found.setdefault(int(path.stem.rsplit("seed", 1)[1]), []).append(_heads(path))
+                found.setdefault(int(path.stem.rsplit("seed", 1)[1]), []).append(_heads(path, layers))
     return dict(sorted(found.items()))
 
 
@@ -76,10 +76,10 @@ def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
         raise FileNotFoundError(f"{folder}: no recorded pruning. Run `make reproduce`, or name another folder.")
-    return {path.stem.removeprefix("pruning-"): _heads(path) for path in files}
+    return {path.stem.removeprefix("pruning-"): _heads(path, recorded_layers(path)) for path in files}
 
 
-def _heads(path: Path) -> HeadsOfNetwork:
+def _heads(path: Path, layers: tuple) -> HeadsOfNetwork:
     pruned, evidence = results.load(path), path.with_name(path.name.replace("pruning", "evidence", 1))
     scores = pruned["theory_score"].mean("draw")
     solved = [float(width) for width in pruned["width"].values]
@@ -106,7 +106,7 @@ def _heads(path: Path) -> HeadsOfNetwork:
     measures |= {str(name): pruned["score"].sel(criterion=name).values for name in pruned["criterion"].values}
     sets = [str(name) for name in pruned["test_set"].values]
     drops, errors = (dict(zip(sets, pruned[name].values, strict=True)) for name in ("drop", "drop_error"))
-    return HeadsOfNetwork(measures, drops, errors, recorded_layers(path), pruned)
+    return HeadsOfNetwork(measures, drops, errors, layers, pruned)
 
 
 def pooled(values, *, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:

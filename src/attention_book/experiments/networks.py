@@ -51,7 +51,11 @@ def experiment_file(
 def recorded_layers(path: Path) -> tuple:
     """The layers of the network that a record is on."""
     made = results.record(path)["parameters"]
-    return (_KINDS[made["kind"]](made["heads"]).spelled,) * made["layers"]
+    return _chain(made["kind"], made["layers"], made["heads"])
+
+
+def _chain(kind: str, layers: int, heads: int, values: float | int | None = None) -> tuple:
+    return (_KINDS[kind](heads, values=values).spelled,) * layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ class OnNetwork(Experiment):
 
     def narrow_chain(self, values: float | int | None) -> tuple:
         """The same layers with heads of this value dimension; None for full matrices."""
-        return (_KINDS[self.kind](self.heads, values=values).spelled,) * self.layers
+        return _chain(self.kind, self.layers, self.heads, values)
 
     def check_sources(self) -> None:
         if "network" in self.needs:
