@@ -152,9 +152,7 @@ def test_a_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_cha
 def test_whatever_a_page_may_read_is_in_its_fingerprint(tiny_book):
     import build_book
 
-    wanted = dict.fromkeys(
-        ("constraints/python3.13.txt", "src/package/module.py", "src/package/live.js", "results/a.nc"), True
-    )
+    wanted = dict.fromkeys(("constraints/python3.13.txt", "src/package/a.py", "src/package/a.js", "results/a.nc"), True)
     for name, changes in (wanted | {"_static/book.css": False, "book/text.md": False}).items():
         before = [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
         (tiny_book / name).parent.mkdir(parents=True, exist_ok=True)
