@@ -25,6 +25,7 @@ from statmech_attention.model import (
     forward,
     sample_weights,
 )
+from statmech_attention.records import load, save
 from statmech_attention.theory import (
     NotConverged,
     Outcome,
@@ -34,6 +35,7 @@ from statmech_attention.theory import (
     fit,
     head_scores,
     kernel,
+    kernel_regression,
     log_evidence,
     predict,
     solve,
@@ -101,7 +103,9 @@ __all__ = [
     "forward",
     "head_scores",
     "kernel",
+    "kernel_regression",
     "layers",
+    "load",
     "log_evidence",
     "model",
     "plotting",
@@ -111,6 +115,7 @@ __all__ = [
     "pruning",
     "sample_weights",
     "sampling",
+    "save",
     "select_heads",
     "solve",
     "solve_sweep",

@@ -6,8 +6,9 @@ from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
 from statmech_attention.theory.kernels import kernel
-from statmech_attention.theory.predictor import JointPrediction, Prediction, accuracy, predict
+from statmech_attention.theory.predictor import JointPrediction, KernelRegression, accuracy, kernel_regression, predict
 from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.regression import Prediction, Regression
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.solution import NotConverged, Solution
@@ -18,11 +19,13 @@ __all__ = [
     "ChunkError",
     "Fit",
     "JointPrediction",
+    "KernelRegression",
     "KernelWeights",
     "NotConverged",
     "Outcome",
     "Prediction",
     "Problem",
+    "Regression",
     "Solution",
     "accuracy",
     "action",
@@ -33,6 +36,7 @@ __all__ = [
     "gp_order_parameters",
     "head_scores",
     "kernel",
+    "kernel_regression",
     "kernel_weights",
     "log_evidence",
     "predict",

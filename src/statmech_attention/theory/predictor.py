@@ -1,6 +1,7 @@
 """The predictor: kernel regression with the kernel of the order parameter, equations (9) and (30)."""
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -22,13 +23,86 @@ from statmech_attention.theory.kernels import (
     kernel_scale,
 )
 from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.regression import Prediction, Regression
 
 
-class Prediction(NamedTuple):
-    """Mean and variance of the output under the posterior, per test example and output."""
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class KernelRegression:
+    """Regression on the labels of a problem with the kernel (10) of an order parameter; a pytree.
 
-    mean: Float[Array | np.ndarray, "..."]
-    variance: Float[Array | np.ndarray, "..."]
+    Attributes:
+        problem: the training data.
+        order_parameter: $U$.
+        regression: the factorised kernel matrix.
+    """
+
+    problem: Problem
+    order_parameter: Float[Array, "paths paths"]
+    regression: Regression
+
+    def predict(self, test: AttentionedInputs | ArrayLike, *, paths: ArrayLike | None = None) -> Prediction:
+        r"""$\langle f(x^*)\rangle = k^\top (K + T I)^{-1} Y$, (9), and
+        $\mathrm{Var} f = \kappa(x^*, x^*) - k^\top (K + T I)^{-1} k$, (30).
+
+        Args:
+            test: test inputs, `AttentionedInputs`, or an array `(examples, paths, features)`.
+            paths: use only pairs within this subset of paths, by index; all of them if None.
+
+        Returns:
+            `Prediction(mean, variance)`, each `(test examples,)`, or `(test examples, outputs)`. The
+            variance is that of the output $f$; a noisy label adds $T$. All NaN if $K + T I$ is not
+            positive definite to working precision, for too small a $T$.
+
+        Raises:
+            ValueError: wrong shapes, NaN or infinity, float32, a subset that is empty or not there.
+
+        Source: Tiberi et al. (2024), equations (9), (10), (29), (30).
+        """
+        train = self.problem.attentioned
+        test, chain = inputs_like("test", test, train), train.chain
+        if paths is not None:
+            chosen = np.isin(np.arange(chain.paths), checks.indices("paths", paths, chain.paths, least=1))
+            chosen = np.repeat(chosen.astype(float), chain.outputs)  # each output is a path of its own
+            return kernel_regression(self.problem, self.order_parameter * np.outer(chosen, chosen)).predict(test)
+        found = _predicted(self.regression, train, test, self.order_parameter, self.problem.variance[0])
+        axes = (test.values.shape[0], *chain.readout.axes)
+        return Prediction(found.mean.reshape(axes), found.variance.reshape(axes))
+
+
+def kernel_regression(problem: Problem, order_parameter: ArrayLike) -> KernelRegression:
+    """Kernel regression at a given order parameter, ready to `predict`; it factorises $K + T I$, once.
+
+    Args:
+        problem: a `Problem` with a temperature; its width does not matter.
+        order_parameter: $U$, `(paths, paths)`, each output a path of its own.
+
+    Raises:
+        ValueError: wrong shapes, NaN or infinity, float32, a $U$ that is not symmetric or not
+            positive semi-definite.
+
+    Source: Tiberi et al. (2024), equations (9) and (10).
+    """
+    problem = need_problem(problem, "temperature")
+    train = problem.attentioned
+    order_parameter = check_order_parameter(order_parameter, train)
+    regression = _factorised(train, problem.labels, order_parameter, problem.temperature, problem.variance[0])
+    return KernelRegression(problem, order_parameter, regression)
+
+
+@quick_jit()
+def _factorised(train, labels, order_parameter, temperature, input_variance) -> Regression:
+    gram = input_variance * flat_kernel(train, train, order_parameter, 1.0)
+    return Regression.of(gram, temperature, labels.reshape(-1))
+
+
+@quick_jit()
+def _predicted(regression: Regression, train, test, order_parameter, input_variance) -> Prediction:
+    across = input_variance * flat_kernel(train, test, order_parameter, 1.0)
+    seen = kernel_inputs(test)
+    weighted = jnp.einsum("eai,ab->ebi", seen, order_parameter)
+    own = input_variance * kernel_scale(test, 1.0) * jnp.sum(weighted * seen, axis=(1, 2))
+    return regression.predict(across, own)
 
 
 class JointPrediction(NamedTuple):
