@@ -274,3 +274,24 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
+
+
+@pytest.mark.parametrize(
+    "number, bound, problem",
+    [
+        (0.2, "> 0.1", None),
+        (0.2, "> 0.1, < 0.15", "0.2"),
+        (-0.5, "<= -0.5", None),
+        (None, "> 0", "not there"),
+        ("0.2", "> 0", "'0.2', no number"),
+        (0.2, "about 0.2", "compared with something that is no bound"),
+    ],
+)
+def test_number_outside_its_bound_is_found(number, bound, problem):
+    assert check_book.outside(number, bound) == problem
+
+
+def test_claim_without_a_rule_is_found(tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "claims.yaml").write_text("claims:\n  - {claim: x, date: d, unit: u, run: r, outcome: o}\n")
+    assert check_book.claims(tmp_path) == ["claims.yaml: 'x' lacks rule"]

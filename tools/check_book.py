@@ -1,6 +1,7 @@
 """Check the built book for missing pages and figures, broken output and dead links."""
 
 import math
+import operator
 import re
 import sys
 from copy import copy
@@ -10,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 import yaml
 from bs4 import BeautifulSoup, Tag
 from lighter import weight
+
+from attention_book.pages import FACTS
 
 ROOT = Path(__file__).resolve().parents[1]
 # What is on a page if something went wrong, as CSS selectors.
@@ -38,6 +41,9 @@ STILTED = {
 }
 TEXT, COLUMN = 6.9, 362  # pixels: the smallest text of a figure, where a phone's column is so wide
 GLYPHS = re.compile(r"scale\(0?(\.\d+) -0?\.\d+\)")  # of Matplotlib's outlines, in units of 100 points
+CLAIM = {"claim", "rule", "date", "unit", "run", "outcome"}
+BOUND = re.compile(r"([<>]=?)\s*([-+]?[\d.]+(?:e[-+]?\d+)?)")
+COMPARED = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 FIGURE_NAME = re.compile(r"^\s*:?name:\s*[\"']?(fig[\w:-]*)", re.MULTILINE)
 
 
@@ -78,9 +84,53 @@ def check(root: Path) -> tuple[int, int, list[str]]:
         folded += hidden
         if name in read and longest > VISIBLE:
             problems.append(f"{name}: a visible cell of {longest} lines, at most {VISIBLE}")
+    problems += claims(root)
     if folded > FOLDED:
         problems.append(f"_toc.yml: {folded} lines of folded and hidden code, at most {FOLDED}")
     return len(names), figures, problems
+
+
+def claims(root: Path) -> list[str]:
+    """Compare the numbers that pages kept with their bounds in book/claims.yaml, and look at the claims themselves."""
+    path = root / "book" / "claims.yaml"
+    said = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    problems = [
+        f"claims.yaml: {one.get('claim', one)!r:.60} lacks {', '.join(CLAIM - set(one))}"
+        for one in said.get("claims") or []
+        if CLAIM - set(one)
+    ]
+    if said.get("bounds"):
+        from execute_pages import Pages  # takes seconds
+
+        pages = Pages(root)
+        for page, bounds in said["bounds"].items():
+            numbers = facts(pages.executed(f"book/{page}") if f"book/{page}" in pages.notebooks else None)
+            for name, bound in bounds.items():
+                if (problem := outside(numbers.get(name), bound)) is not None:
+                    problems.append(f"claims.yaml, {page}: {name} is {problem}, claimed {bound}")
+    return problems
+
+
+def facts(notebook) -> dict[str, float]:
+    """Return the numbers that an executed page kept by name, parts of an interval as `gain.low`."""
+    found: dict[str, float] = {}
+    for cell in notebook.cells if notebook else ():
+        for output in cell.get("outputs", []):
+            for name, value in output.get("data", {}).get(FACTS, {}).items():
+                parts = value if isinstance(value, dict) else {"value": value}
+                found[name] = parts["value"]
+                found.update({f"{name}.{end}": number for end, number in parts.items()})
+    return found
+
+
+def outside(number, bound: str) -> str | None:
+    """Return what a number is, in words, unless it fulfils all comparisons of a bound such as "> 0.1, < 0.2"."""
+    comparisons = [BOUND.fullmatch(one.strip()) for one in str(bound).split(",")]
+    if not all(comparisons):
+        return "compared with something that is no bound"
+    if not isinstance(number, (int, float)):
+        return "not there" if number is None else f"{number!r}, no number"
+    return None if all(COMPARED[one[1]](number, float(one[2])) for one in comparisons) else f"{number:.4g}"
 
 
 def page_names(root: Path) -> list[str]:

@@ -1,0 +1,87 @@
+"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables, rows of the README."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attention_book.notebooks.pages import agreement, glue, in_powers, versions
+from attention_book.stats import Interval, written
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from IPython.display import Markdown
+
+__all__ = ["FACTS", "agreement", "begin", "facts", "glue", "in_powers", "table", "versions"]
+
+# MIME type of the numbers of a page, which `make check` compares with the bounds in book/claims.yaml; no page shows it.
+FACTS = "application/vnd.statmech-attention.facts+json"
+
+
+def begin() -> None:
+    """Set up a page: double precision, the book's figure style, figures as SVG."""
+    import jax
+
+    from attention_book import plotting
+
+    jax.config.update("jax_enable_x64", True)
+    plotting.use_style()
+    if _shell():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+        set_matplotlib_formats("svg")
+
+
+def facts(**numbers: Any) -> None:
+    """Keep numbers, intervals and texts under their names, for `{glue:text}` and for `book/claims.yaml`.
+
+    An interval `gain` is glued as "0.125 ± 0.006", and `gain_bracket` as "[0.11, 0.14]".
+    """
+    kept: dict[str, Any] = {}
+    for name, value in numbers.items():
+        if isinstance(value, Interval):
+            glue(name, str(value))
+            glue(f"{name}_bracket", value.bracket)
+            kept[name] = {end: float(getattr(value, end)) for end in ("value", "error", "low", "high")}
+        else:
+            value = value.item() if hasattr(value, "item") else value
+            glue(name, value)
+            kept[name] = value
+    if _shell():
+        from IPython.display import display
+
+        display({FACTS: kept}, raw=True)
+
+
+def table(frame: "pd.DataFrame", formats: str | Mapping[Any, str | Callable] = "", index: bool = True) -> "Markdown":
+    """Show a frame as a Markdown table, numbers to the right; `formats` are one for all numbers or one per column."""
+    from IPython.display import Markdown
+
+    rows = frame.reset_index() if index else frame
+    labels = frame.index.nlevels if index else 1
+
+    def text(value: Any, column: Any) -> str:
+        kind = formats if isinstance(formats, str) else formats.get(column, "")
+        if callable(kind):
+            return str(kind(value))
+        if isinstance(value, str | bool):
+            return str(value)
+        if isinstance(value, float) and kind.endswith("f"):
+            return written(value, int(kind.strip("+.f") or 0), "+" * kind.startswith("+"))
+        return (
+            format(value, kind).replace("-", "\N{MINUS SIGN}")
+            if isinstance(value, float | int)
+            else format(value, kind)
+        )
+
+    names = ["" if name in ("index", None) else str(name) for name in rows.columns]
+    lines = ["| " + " | ".join(names) + " |", "|" + ":---|" * labels + "---:|" * (len(names) - labels)]
+    for row in rows.itertuples(index=False):
+        lines.append("| " + " | ".join(map(text, row, rows.columns)) + " |")
+    return Markdown("\n".join(lines))
+
+
+def _shell() -> bool:
+    """True in a Jupyter kernel; does not load IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return shell is not None and hasattr(shell, "kernel")

@@ -1,0 +1,85 @@
+"""Intervals against scipy, formulas, and the distribution they claim."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from attention_book import pages
+from attention_book.stats import Interval
+
+VALUES = np.array([0.11, 0.13, 0.12, 0.15, 0.10])
+
+
+def test_mean_has_student_interval():
+    found = Interval.of(VALUES)
+    low, high = stats.ttest_1samp(VALUES, 0).confidence_interval(0.95)
+    assert [found.value, found.error, found.low, found.high] == pytest.approx(
+        [VALUES.mean(), stats.sem(VALUES), low, high]
+    )
+
+
+def test_paired_interval_is_that_of_differences():
+    low, high = stats.ttest_rel(VALUES, VALUES**2).confidence_interval(0.95)
+    found = Interval.paired(VALUES, VALUES**2)
+    assert [found.low, found.high] == pytest.approx([low, high])
+
+
+def test_interval_of_arrays_has_an_entry_for_each_column():
+    columns = np.stack([VALUES, 2 * VALUES, -VALUES], axis=1)
+    found = Interval.of(columns, axis=0)
+    assert [found[1].low, found[1].high] == pytest.approx([2 * Interval.of(VALUES).low, 2 * Interval.of(VALUES).high])
+    assert found.above(0).tolist() == [True, True, False]
+    assert found.below(0).tolist() == [False, False, True]
+
+
+def test_single_unit_has_no_error():
+    found = Interval.of([0.5])
+    assert str(found) == "0.50" and not found.above(0)
+
+
+def test_share_of_all_events_is_wilson():
+    found = Interval.share(10, 10)
+    assert (found.low, found.high) == pytest.approx((10 / (10 + 1.959964**2), 1), rel=1e-6)
+
+
+def test_rank_correlation_is_spearman_with_a_permutation_p():
+    random = np.random.default_rng(0)
+    one = random.normal(size=12)
+    other = one + random.normal(size=12)
+    found, expected = Interval.ranks(one, other), stats.spearmanr(one, other)
+    assert found.value == pytest.approx(expected.statistic)
+    assert found.p == pytest.approx(expected.pvalue, abs=0.02)
+    assert found.low < found.value < found.high
+
+
+def test_rank_correlation_covers_its_true_value_in_95_percent():
+    random, covered = np.random.default_rng(1), 0
+    for _ in range(400):
+        one = random.normal(size=40)
+        found = Interval.ranks(one, random.normal(size=40), resamples=10)
+        covered += found.low < 0 < found.high
+    assert 0.92 < covered / 400 < 0.98
+
+
+@pytest.mark.parametrize(
+    "kind, text",
+    [
+        ("", "0.122 ± 0.009"),
+        ("+", "+0.122 ± 0.009"),
+        (".1f", "0.1 ± 0.0"),
+        ("%", "12.2 ± 0.9 %"),
+    ],
+)
+def test_interval_is_written_to_the_digits_of_its_error(kind, text):
+    assert format(Interval.of(VALUES), kind) == text.replace(" ", "\xa0")
+
+
+def test_negative_interval_has_true_minus_signs():
+    assert Interval.of(-VALUES).bracket == "[−0.146, −0.098]"
+
+
+def test_frame_becomes_a_markdown_table():
+    frame = pd.DataFrame({"gain": [Interval.of(VALUES), 2.0], "N": [10, 20]}, index=["theory", "limit"])
+    text = pages.table(frame, {"gain": lambda value: f"{value}"}).data
+    assert text.splitlines()[1:3] == ["|:---|---:|---:|", "| theory | 0.122\xa0±\xa00.009 | 10 |"]
