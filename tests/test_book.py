@@ -288,10 +288,14 @@ def test_the_check_finds_what_is_broken(tmp_path, monkeypatch):
     ],
 )
 def test_number_outside_its_bound_is_found(number, bound, problem):
+    import check_book
+
     assert check_book.outside(number, bound) == problem
 
 
 def test_claim_without_a_rule_is_found(tmp_path):
+    import check_book
+
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "claims.yaml").write_text("claims:\n  - {claim: x, date: d, unit: u, run: r, outcome: o}\n")
     assert check_book.claims(tmp_path) == ["claims.yaml: 'x' lacks rule"]

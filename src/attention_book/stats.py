@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,8 @@ class Interval:
 
     def __getitem__(self, place) -> "Interval":
         """One entry, or some, of an interval of arrays."""
-        return Interval(*(np.asarray(getattr(self, one.name))[place] for one in fields(self)[:4]), self.p)
+        value, error, low, high = (np.asarray(one)[place] for one in (self.value, self.error, self.low, self.high))
+        return Interval(value, error, low, high, self.p)
 
     @property
     def bracket(self) -> str:
