@@ -42,7 +42,7 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 # The files that take longest, begun first: else all workers would wait for one of these at the end.
 LONGEST = (
     "test_workflow",
-    "theory/test_solvable",
+    "book/test_solvable_model",
     "layers/test_sampling",
     "test_random_chains",
     "theory/test_streams",

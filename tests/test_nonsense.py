@@ -100,11 +100,7 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    law = sma.theory.solvable.SolvableModel(np.eye(2), np.ones(2), examples=5, features=4, temperature=0.3)
     methods += (task.sample, task.heads, task.trial, sma.Problem.of_chunks, sma.Problem.from_transformers)
-    methods += (law.energy, law.predict, law.sample, law.of)
-    yield "SolvableModel", type(law)
-    yield "solvable.solve", law.solve
     for method in methods:
         yield method.__name__, method
 

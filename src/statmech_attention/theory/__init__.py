@@ -1,6 +1,5 @@
 """The theory at finite width: problem, kernel, action, saddle point, predictor, evidence."""
 
-from statmech_attention.theory import solvable
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
@@ -40,7 +39,6 @@ __all__ = [
     "kernel_weights",
     "log_evidence",
     "predict",
-    "solvable",
     "solve",
     "solve_sweep",
 ]

@@ -15,9 +15,9 @@ import statmech_attention as sma
 from attention_book import plotting
 from attention_book.chapters.theory.solvable import BATCH, COLOURS, LIMIT, NETWORK, outcomes, paths
 from attention_book.notebooks.tables import table
+from attention_book.solvable_model import SolvableModel
 from statmech_attention import sampling
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.solvable import SolvableModel
 from statmech_attention.theory.trust_region import exact_step, minimise
 
 

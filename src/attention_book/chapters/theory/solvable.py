@@ -10,8 +10,8 @@ from IPython.display import Markdown
 import statmech_attention as sma
 from attention_book import plotting
 from attention_book.notebooks.tables import table
+from attention_book.solvable_model import SolvableModel
 from statmech_attention.compiling import quick_jit
-from statmech_attention.theory.solvable import SolvableModel
 
 BATCH, DIRECTIONS = 512, 4
 HEATS = np.geomspace(0.003, 300, 32)

@@ -12,9 +12,9 @@ import pytest
 from scipy.optimize import minimize
 
 import statmech_attention as sma
+from attention_book.solvable_model import SolvableModel
 from statmech_attention.theory import NotConverged
 from statmech_attention.theory.coordinates import entropy, full_rank, order_parameters
-from statmech_attention.theory.solvable import SolvableModel
 
 NOISE = np.array([[1.0, 0.6], [0.6, 0.8]])
 SIZES = {"examples": 400, "features": 240, "temperature": 0.1, "width": 25.0}
