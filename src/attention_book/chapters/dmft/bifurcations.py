@@ -262,8 +262,14 @@ def chaotic_shares(told) -> dict[tuple[int, int], float]:
     """Percentage of chaos beyond the onset, by range of the attention's inverse temperature."""
     beyond, gammas = told["beta"].values > 1.25, told["gamma"].values
     chaotic = np.isin(told["regime"].values.astype(int), CHAOS)[beyond]
-    ranges = ((0, 0), (1, 20), (20, 60), (60, 150), (150, 300))
-    return {ends: 100 * float(chaotic[:, (gammas >= ends[0]) & (gammas <= ends[1])].mean()) for ends in ranges}
+    ranges = ((0, 0), (1, 9), (9, 10), (10, 15), (15, 20), (20, 60), (60, 150), (150, 301))
+    return {ends: 100 * float(chaotic[:, (gammas >= ends[0]) & (gammas < max(ends[1], 1))].mean()) for ends in ranges}
+
+
+def largest_exponent(told) -> tuple[float, float]:
+    """Largest exponent of the record, and the inverse temperature of attention where it is."""
+    by_gamma = told["exponents"].values[..., 0].max(axis=0)
+    return float(by_gamma.max()), float(told["gamma"].values[by_gamma.argmax()])
 
 
 def features_of(survey) -> dict[str, np.ndarray]:

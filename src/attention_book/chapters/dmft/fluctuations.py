@@ -9,6 +9,7 @@ import numpy as np
 from attention_book import plotting
 from attention_book.chapters.dmft.replicas import fluctuations
 from attention_book.dynamics import attractors
+from attention_book.notebooks.tables import spaced
 from statmech_attention import dmft
 
 OVERLAPS = ("query", "key", "value", "output")
@@ -90,6 +91,14 @@ class Sizes:
         """Root mean square distance at the last time for one size, measured and by (G12)."""
         measured = np.sqrt(self.squares[name].mean(axis=1)[place, -1])
         return float(measured), float(np.sqrt(self.growth[name][TIMES[-1] - 1] / self.sizes[place]))
+
+    def measured_below(self, needed: float, time: int) -> str:
+        """Root mean square distance at the largest size that is not above a number of bits, with that size."""
+        place = int(np.searchsorted(self.sizes, needed, side="right")) - 1
+        if place < 0 or time not in TIMES:
+            return ""
+        measured = np.sqrt(self.squares["strong"][place, :, list(TIMES).index(time)].mean())
+        return f"{measured:.3f} ({spaced(self.sizes[place])})"
 
     def figure(self, needed: float) -> None:
         """Distance against the number of bits."""
