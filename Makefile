@@ -62,7 +62,6 @@ bench: venv  ## measure speed and memory, and what random problems and kills do
 	$(python) -m benchmarks.calls
 	$(python) -m benchmarks.dmft
 	$(python) -m benchmarks.sampling
-	$(python) -m benchmarks.streams
 	$(python) -m benchmarks.robustness
 	$(python) -m benchmarks.killed
 

@@ -2,7 +2,7 @@
 
 from attention_book import results
 from attention_book.experiments.experiment import Recheck, difference
-from benchmarks import dmft, killed, problems, robustness, sampling, streams
+from benchmarks import dmft, killed, problems, robustness, sampling
 
 CHECKSUMS = {
     "benchmark of the minimisers": problems.checksum,
@@ -11,7 +11,6 @@ CHECKSUMS = {
     "benchmark of the samplers": sampling.checksum,
     robustness.MAKER: robustness.checksum,
     killed.MAKER: killed.checksum,
-    streams.MAKER: streams.checksum,
 }
 
 

@@ -45,7 +45,6 @@ LONGEST = (
     "book/test_solvable_model",
     "layers/test_sampling",
     "test_random_chains",
-    "theory/test_streams",
     "test_book",
     "test_nonsense",
     "test_compiling",

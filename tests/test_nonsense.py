@@ -83,7 +83,7 @@ def usual(sma):
     found |= {"problem_of": lambda theta, *_: sma.Problem(seen.values * mean(theta), labels, **physics, layers=(2,))}
     found |= {"learn_attention.steps": 2, "permutations": 2, "select_heads.method": "theory"}
     found |= {"noise": np.eye(2), "signal": np.ones(2)}
-    found |= {"of_chunks.chunks": [(seen, labels)], "problems": [problem]}
+    found |= {"problems": [problem]}
     found |= {"from_transformers.model": object(), "batch": {}}
     found |= {"inference_data.draws": xr.Dataset({"order_parameter": (("chain", "draw"), draws)})}
     return found
@@ -100,7 +100,7 @@ def calls(sma):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
     methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
-    methods += (task.sample, task.heads, task.trial, sma.Problem.of_chunks, sma.Problem.from_transformers)
+    methods += (task.sample, task.heads, task.trial, sma.Problem.from_transformers)
     for method in methods:
         yield method.__name__, method
 

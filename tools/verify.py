@@ -38,7 +38,6 @@ QUICK = (
     "benchmarks_dmft.nc",
     "robustness.nc",
     "killed.nc",
-    "benchmarks_streams.nc",
 )
 _MISSED = "not looked at"
 

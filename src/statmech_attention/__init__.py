@@ -46,7 +46,6 @@ __version__ = _version()
 
 # Subpackages that are imported when they are first used, and their names at the root.
 _LATER = {
-    "cluster": (),
     "dmft": (),
     "plotting": (),
     "pruning": ("prune", "select_heads"),
@@ -96,7 +95,6 @@ __all__ = [
     "attention_from_torch",
     "attention_from_transformers",
     "attentioned_inputs",
-    "cluster",
     "dmft",
     "enable_x64",
     "fit",
@@ -124,6 +122,6 @@ __all__ = [
     "training",
 ]
 # `import *` and `help` would stop at a subpackage whose extra is not installed.
-_ASKING = {"cluster": "cluster", "plotting": "plot", "sampling": "sampling", "training": "train"}
+_ASKING = {"plotting": "plot", "sampling": "sampling", "training": "train"}
 _REFUSED = {package for package, extra in _ASKING.items() if _absent(extra)}
 __all__ = [name for name in __all__ if not {name, _HOME.get(name)} & _REFUSED]

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import jax
@@ -54,9 +53,7 @@ class LearningCurve(Experiment):
             for count in self.counts:
 
                 def compute(step, number=number, count=count):
-                    # The checkpoint has the chunks of the P before: the stream goes on from there.
-                    kept = state(f"draw{number}").with_suffix(".nc")
-                    compared = self._compared(self.trial(number, count, kept), self.widths)
+                    compared = self._compared(self.trial(number, count), self.widths)
                     step()
                     return compared
 
@@ -64,16 +61,16 @@ class LearningCurve(Experiment):
             found.append(xr.concat(row, axis("examples", self.counts)))
         return xr.concat(found, axis("draw", range(self.draws)))
 
-    def trial(self, number: int, count: int, checkpoint=None) -> ReducedTrial:
+    def trial(self, number: int, count: int) -> ReducedTrial:
         """The first `count` chains of a draw, reduced, and its test chains."""
-        problem = Problem.of_chunks(partial(self.chunks, number, count), checkpoint=checkpoint, progress=False)
+        problem = sum((Problem(*chunk) for chunk in self.chunks(number, count)), start=0).reduce()
         _, heads, key = self._keys(number)
         return ReducedTrial(problem, *self._seen(heads, key, self.test_examples))
 
-    def chunks(self, number: int, count: int, done: int = 0) -> Iterator[tuple[AttentionedInputs, Any]]:
-        """The chunks of the first `count` chains of a draw, without the first `done`."""
+    def chunks(self, number: int, count: int) -> Iterator[tuple[AttentionedInputs, Any]]:
+        """The chunks of the first `count` chains of a draw."""
         train, heads, _ = self._keys(number)
-        for place, size in islice(enumerate(self.sizes(count)), done, None):
+        for place, size in enumerate(self.sizes(count)):
             yield self._seen(heads, jax.random.fold_in(train, place), size)
 
     def _keys(self, number: int):

@@ -11,11 +11,9 @@ from statmech_attention.theory.regression import Prediction, Regression
 from statmech_attention.theory.saddle_point import solve, solve_sweep
 from statmech_attention.theory.scores import head_scores
 from statmech_attention.theory.solution import NotConverged, Solution
-from statmech_attention.theory.streams import ChunkError
 from statmech_attention.theory.trust_region import Outcome
 
 __all__ = [
-    "ChunkError",
     "Fit",
     "JointPrediction",
     "KernelRegression",

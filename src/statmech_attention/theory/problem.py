@@ -1,7 +1,7 @@
 """The problem: labelled examples seen along attention paths, and the network that learns them."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,37 +115,6 @@ class Problem:
         read = read.flat if layers is None else read
         return cls(attentioned_inputs(read, readout=readout), labels, **numbers)
 
-    @classmethod
-    def of_chunks(
-        cls,
-        chunks: Iterable | Callable[[int], Iterable],
-        *,
-        layers: Layers | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        progress: bool | None = None,
-        **numbers,
-    ) -> "Problem":
-        """The sum of the problems of all `chunks`, reduced, with two chunks in memory at most.
-
-        Args:
-            chunks: pairs (attentioned inputs, labels) of any numbers of examples, or problems, in a
-                list or from a generator; or a function of the number of chunks to leave out, which
-                returns the others.
-            layers: only for plain arrays, as in `Problem`.
-            checkpoint: a file ending in `.nc` for the sum, written twice a minute and when the stream
-                ends or stops. With the same file the same stream goes on where it stopped.
-            progress: show a bar; if None, on a terminal only.
-            **numbers: width, temperature and variance, as in `Problem`.
-
-        Raises:
-            ChunkError: a chunk that cannot be read, that has other paths or features than those
-                before, NaN, no example or no labels; a full disk. It carries what was added before.
-            ValueError: no chunk at all; a checkpoint of something else.
-        """
-        from statmech_attention.theory.streams import problem_of_chunks  # which takes Problems
-
-        return problem_of_chunks(chunks, layers=layers, checkpoint=checkpoint, progress=progress, **numbers)
-
     @property
     def examples(self) -> Any:
         """$P$, the number of examples, which a reduced problem has more of than rows."""
@@ -206,7 +175,7 @@ class Problem:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Problem":
-        """Read the file that `save` wrote, or the checkpoint of a stream.
+        """Read the file that `save` wrote.
 
         Raises:
             FileNotFoundError: no such file.
@@ -214,7 +183,7 @@ class Problem:
         """
         from statmech_attention.theory.records import load_problem
 
-        return load_problem(path)[0]
+        return load_problem(path)
 
     def __add__(self, other: "Problem") -> "Problem":
         """The problem of both sets of examples; layers, widths, temperature and prior variances must agree.

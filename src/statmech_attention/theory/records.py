@@ -77,8 +77,8 @@ def load(path) -> Solution:
     )
 
 
-def save_problem(problem: Problem, path, *, chunks: int = 0) -> Path:
-    """Write a problem; see `Problem.save`. `chunks`: how many chunks of a stream are in it."""
+def save_problem(problem: Problem, path) -> Path:
+    """Write a problem; see `Problem.save`."""
     if not checks.concrete(*jax.tree.leaves(problem)):
         raise ValueError("problem: wanted known numbers, got traced ones. Call it outside of jax.jit and jax.vmap.")
     variables: dict[str, Any] = {
@@ -90,16 +90,16 @@ def save_problem(problem: Problem, path, *, chunks: int = 0) -> Path:
     for name, axes in (("width", ("width_layer",)), ("temperature", ())):
         if (number := getattr(problem, name)) is not None:
             variables[name] = (axes, np.asarray(number, float))
-    attributes = {"layers": json.dumps(layers_to_json(problem.layers)), "chunks": chunks}
+    attributes = {"layers": json.dumps(layers_to_json(problem.layers))}
     return write_netcdf(xr.Dataset(variables, attrs=attributes), path)
 
 
-def load_problem(path) -> tuple[Problem, int]:
-    """Read a problem, and how many chunks of a stream are in it; see `Problem.load`."""
+def load_problem(path) -> Problem:
+    """Read a problem; see `Problem.load`."""
     dataset = read_netcdf(path)
     missing = {"attentioned", "labels", "variance", "examples"} - set(dataset)
-    if missing or "chunks" not in dataset.attrs:
-        raise ValueError(f"{path}: wanted a problem, got a result without {', '.join(sorted(missing)) or 'chunks'}.")
+    if missing or "action" in dataset:
+        raise ValueError(f"{path}: wanted a problem, got a result without {', '.join(sorted(missing)) or 'labels'}.")
     numbers: dict[str, Any] = {
         name: tuple(map(float, dataset[name].values)) for name in ("width", "variance") if name in dataset
     }
@@ -111,4 +111,4 @@ def load_problem(path) -> tuple[Problem, int]:
     examples = int(dataset["examples"])
     if examples != len(problem.labels):
         problem = problem.standing_for(examples)
-    return problem, int(dataset.attrs["chunks"])
+    return problem

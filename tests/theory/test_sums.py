@@ -1,22 +1,17 @@
-"""Reduced problems say what the whole array says; streams add chunks, stop with what they have, and go on."""
+"""The sum of the problems of parts against the problem of all examples."""
 
-import errno
 import os
-import pickle
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import xarray as xr
 
 import statmech_attention as sma
 from statmech_attention import sampling
-from statmech_attention.theory import ChunkError, streams
 
 RNG = np.random.default_rng(5)
 EXAMPLES, FEATURES = 83, 3
@@ -45,8 +40,8 @@ def chunks(name="heads", sizes=(20, 3, 40, 1, 19)):
         start += size
 
 
-def streamed(name="heads", **changes):
-    return sma.Problem.of_chunks(chunks(name), layers=CHAINS[name], **NUMBERS | changes)
+def added(name="heads", **changes):
+    return sum(sma.Problem(*chunk, layers=CHAINS[name], **NUMBERS | changes) for chunk in chunks(name))
 
 
 def equal(found, wanted, **tolerance):
@@ -55,8 +50,8 @@ def equal(found, wanted, **tolerance):
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_the_theory_of_a_stream_is_that_of_the_whole_array(name):
-    problem, reference = streamed(name), whole(name)
+def test_the_theory_of_a_sum_is_that_of_the_whole_array(name):
+    problem, reference = added(name), whole(name)
     outputs = reference.attentioned.chain.outputs
     assert problem.labels.shape[0] == 4 * FEATURES + outputs and problem.examples == EXAMPLES
     assert f"{EXAMPLES} examples in {4 * FEATURES + outputs} rows" in repr(problem)
@@ -77,14 +72,14 @@ def test_the_theory_of_a_stream_is_that_of_the_whole_array(name):
 
 
 def test_the_exact_posterior_of_a_reduced_problem_is_that_of_its_examples():
-    key, test, both = jax.random.key(0), VALUES[:3], (streamed("outputs"), whole("outputs"))
+    key, test, both = jax.random.key(0), VALUES[:3], (added("outputs"), whole("outputs"))
     each = [sampling.importance(one, key=key, points=4, test=test, warn=False) for one in both]
     equal(*each, rtol=1e-7, atol=1e-7)  # the mode of the proposals is that of a search
     equal(*(sampling.corrected(sma.solve(one, **SOLVE), test) for one in both), rtol=1e-7)
 
 
 def test_sweep_fit_and_kernel_weights_count_the_examples_rotated_away():
-    problem, reference = streamed(), whole()
+    problem, reference = added(), whole()
     sweeps = [
         sma.solve_sweep(one, widths=[20, 5, np.inf], temperatures=[0.1, 1.0], **SOLVE) for one in (problem, reference)
     ]
@@ -99,7 +94,7 @@ def test_sweep_fit_and_kernel_weights_count_the_examples_rotated_away():
 
 
 def test_batches_and_gradients_go_through_a_reduced_problem():
-    problem = streamed()
+    problem = added()
     batch = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), problem)
     found = jax.vmap(lambda one: sma.solve(one, throw=False))(batch)
     equal(found.log_evidence()[1], sma.solve(problem).log_evidence(), rtol=1e-9)
@@ -126,7 +121,7 @@ def test_order_and_grouping_of_parts_change_rounding_alone():
 
 
 def test_fewer_heads_see_the_same_rows_and_new_examples_are_refused():
-    problem, reference = streamed(), whole()
+    problem, reference = added(), whole()
     smaller = [one.replace(attentioned=one.attentioned.keep_heads(((0, 1), (0,)))) for one in (problem, reference)]
     overlap = np.eye(2) + 0.2
     equal(*(sma.theory.energy(one, overlap) for one in smaller))
@@ -143,127 +138,17 @@ def test_fewer_heads_see_the_same_rows_and_new_examples_are_refused():
 
 def test_problems_and_their_solutions_are_saved_whole(tmp_path):
     for name in CHAINS:
-        problem = streamed(name)
-        again = sma.Problem.load(problem.save(tmp_path / f"{name}.nc"))
+        problem = added(name)
+        again = sma.load(sma.save(problem, tmp_path / f"{name}.nc"))
         equal(again, problem, rtol=0, atol=0)
         assert again.layers == problem.layers and again.examples == EXAMPLES
     plain = whole(width=None, temperature=None)
-    again = sma.Problem.load(plain.save(tmp_path / "plain.nc"))
+    again = sma.load(sma.save(plain, tmp_path / "plain.nc"))
     assert again.count is None and again.width is None and again.temperature is None
-    solution = sma.solve(streamed())
-    loaded = sma.Solution.load(solution.save(tmp_path / "solution.nc"))
-    assert float(loaded.log_evidence()) == float(solution.log_evidence()) and loaded.problem.examples == EXAMPLES
-    with pytest.raises(ValueError, match="wanted a problem, got a result without"):
-        sma.Problem.load(tmp_path / "solution.nc")
-    with pytest.raises(ValueError, match="wanted a solution, got a result without"):
-        sma.Solution.load(tmp_path / "plain.nc")
-
-
-def spoilt(place, chunk):
-    found = list(chunks())
-    found[place] = chunk
-    return found
-
-
-@pytest.mark.parametrize(
-    "chunk, message",
-    [
-        ((VALUES[:5, :3], LABELS[:5]), "attentioned: wanted the same number"),
-        ((VALUES[:5, :, :2], LABELS[:5]), "sum of problems: wanted the same number in features"),
-        ((np.where(VALUES[:5] > 1, np.nan, VALUES[:5]), LABELS[:5]), "attentioned: wanted finite numbers"),
-        ((VALUES[:0], LABELS[:0]), "attentioned: wanted at least one entry"),
-        ((VALUES[:5], None), "labels: wanted real numbers"),
-        ((VALUES[:5], LABELS[:4]), "labels: wanted the same number"),
-        (VALUES[:5], "wanted a pair"),
-        ((VALUES[:5], VALUES[:5], LABELS[:5]), "wanted a pair .* got 3 entries"),
-    ],
-)
-def test_a_bad_chunk_is_refused_by_its_number_and_what_was_added_stays(chunk, message, tmp_path):
-    with pytest.raises(ChunkError, match=f"^chunk 2: {message}") as caught:
-        sma.Problem.of_chunks(spoilt(2, chunk), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
-    assert caught.value.chunks == 2 and caught.value.problem.examples == 23
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert copy.chunks == 2 and copy.problem.examples == 23 and str(copy) == str(caught.value)
-    # Mended, the stream goes on after the chunks that are in.
-    found = sma.Problem.of_chunks(chunks(), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
-    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
-
-
-def test_a_stream_without_chunks_or_of_something_else_is_refused():
-    for given in ([], lambda done: iter(())):
-        with pytest.raises(ValueError, match="^chunks: wanted at least one pair"):
-            sma.Problem.of_chunks(given, layers=(2, 2))
-    with pytest.raises(ValueError, match="^chunks: wanted pairs"):
-        sma.Problem.of_chunks(5)
-
-
-def test_an_interrupted_stream_goes_on_where_it_stopped(tmp_path):
-    begun = []
-
-    def from_chunk(done):
-        begun.append(done)
-        for number, chunk in enumerate(list(chunks())[done:], start=done):
-            if len(begun) == 1 and number == 3:
-                raise KeyboardInterrupt
-            yield chunk
-
-    def add():
-        return sma.Problem.of_chunks(from_chunk, layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
-
-    with pytest.raises(KeyboardInterrupt):
-        add()
-    found = add()
-    assert begun == [0, 3] and found.examples == EXAMPLES
-    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
-    assert add().examples == EXAMPLES and begun == [0, 3, 5]
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="checkpoint: wanted a file name ending in .nc"):
-        sma.Problem.of_chunks(iter(()), checkpoint=tmp_path / "sum")
-    path, some = tmp_path / "sum.nc", list(chunks())
-    sma.Problem.of_chunks(some, layers=(2, 2), checkpoint=path, **NUMBERS)
-    with pytest.raises(ValueError, match=r"checkpoint: wanted a sum with layers \(4,\), got \(2, 2\)"):
-        sma.Problem.of_chunks(some, layers=(4,), checkpoint=path, **NUMBERS)
-    with pytest.raises(ValueError, match="^checkpoint: .* and a stream of 1"):
-        sma.Problem.of_chunks(some[:1], layers=(2, 2), checkpoint=path, **NUMBERS)
-
-    fewer = [(values[..., :2], labels) for values, labels in some]
-    with pytest.raises(ValueError, match="^checkpoint: .*same number in features"):
-        sma.Problem.of_chunks(fewer, layers=(2, 2), checkpoint=path, **NUMBERS)
-
-
-def test_chunks_may_be_problems_as_of_streams_of_their_own():
-    parts = [sma.Problem.of_chunks(list(chunks())[part], layers=(2, 2)) for part in (slice(0, 2), slice(2, None))]
-    found = sma.Problem.of_chunks(parts, **NUMBERS)
-    assert found.examples == EXAMPLES and found.width == whole().width
-    equal(sma.theory.energy(found, np.eye(4)), sma.theory.energy(whole(), np.eye(4)))
-
-
-def test_two_chunks_at_most_are_in_memory():
-    alive, most = set(), []
-
-    def made():
-        for number in range(6):
-            values = RNG.normal(size=(50, 4, FEATURES))
-            alive.add(number)
-            weakref.finalize(values, alive.discard, number)
-            most.append(len(alive))
-            yield values, np.ones(50)
-
-    sma.Problem.of_chunks(made(), layers=(2, 2))
-    assert max(most) <= 2 and not alive - {5}
-
-
-def test_on_a_full_disk_the_sum_is_in_the_error(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(errno.ENOSPC, "No space left on device; nothing was written")
-
-    monkeypatch.setattr("statmech_attention.theory.records.write_netcdf", full)
-    monkeypatch.setattr(streams, "_SECONDS_PER_SAVE", 0.0)
-    with pytest.raises(ChunkError, match="No space left on device; nothing was written") as caught:
-        sma.Problem.of_chunks(chunks(), layers=(2, 2), checkpoint=tmp_path / "sum.nc", **NUMBERS)
-    assert caught.value.chunks == 1 and caught.value.problem.examples == 20
+    solution = sma.solve(added())
+    loaded = sma.load(sma.save(solution, tmp_path / "solution.nc"))
+    equal(loaded, solution, rtol=0, atol=0)
+    assert loaded.problem.examples == EXAMPLES
 
 
 SHARDED = """
@@ -306,16 +191,3 @@ def test_examples_shared_by_four_devices_give_the_same_numbers():
     }
     done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_lines_of_the_page_read_chunks_from_netcdf(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "book" / "use" / "scale.md").read_text(encoding="utf-8")
-    lines = page.split("```python\ndef chunks(")[1].split("```")[0].replace("10_000", "30")
-    data = {"attentioned": (("example", "path", "feature"), VALUES), "labels": ("example", LABELS)}
-    monkeypatch.chdir(tmp_path)
-    xr.Dataset(data).to_netcdf("examples.nc", engine="h5netcdf")
-    found = {"xarray": xr, "sma": sma}
-    exec(f"def chunks({lines}", found)
-    assert found["problem"].examples == EXAMPLES and Path("sum.nc").exists()
-    problem, at_once = found["problem"].replace(temperature=0.3), whole(variance=1.0)
-    equal(sma.theory.energy(problem, np.eye(4)), sma.theory.energy(at_once, np.eye(4)))
