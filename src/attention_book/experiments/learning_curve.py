@@ -63,9 +63,9 @@ class LearningCurve(Experiment):
 
     def trial(self, number: int, count: int) -> ReducedTrial:
         """The first `count` chains of a draw, reduced, and its test chains."""
-        problem = sum((Problem(*chunk) for chunk in self.chunks(number, count)), start=0).reduce()
+        problem: Any = sum(Problem(*chunk) for chunk in self.chunks(number, count))
         _, heads, key = self._keys(number)
-        return ReducedTrial(problem, *self._seen(heads, key, self.test_examples))
+        return ReducedTrial(problem.reduce(), *self._seen(heads, key, self.test_examples))
 
     def chunks(self, number: int, count: int) -> Iterator[tuple[AttentionedInputs, Any]]:
         """The chunks of the first `count` chains of a draw."""
