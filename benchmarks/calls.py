@@ -74,7 +74,7 @@ def calls() -> dict:
         return draw
 
     def dynamics(number):
-        patterns = dmft.segment_patterns(seed=1 + number, window=4)
+        patterns = dmft.published_patterns(seed=1 + number, window=4)
         model = dmft.dynamics(patterns, beta=[1.0 + number], gamma=220.0 + number, epsilon=0.02)
         return dmft.trajectory(model, dmft.initial_window(model), steps=100)
 

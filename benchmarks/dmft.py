@@ -60,7 +60,7 @@ def _cases():
 
 
 def _model(window: int, networks: int):
-    patterns = dmft.segment_patterns(seed=1, window=window)
+    patterns = dmft.published_patterns(seed=1, window=window)
     return dmft.dynamics(patterns, beta=np.linspace(1.0, 3.0, networks), gamma=220.0, epsilon=0.02)
 
 

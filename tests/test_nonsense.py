@@ -44,7 +44,7 @@ def usual(sma):
     problem = sma.Problem(seen, labels, **physics)
     solution = sma.solve(problem)
     weights = sma.sample_weights(key, layers=(2,), width=8, features=3)
-    patterns = sma.dmft.random_patterns(seed=1, sites=6)
+    patterns = sma.dmft.published_patterns(segments=None, seed=1, sites=6)
     model = sma.dmft.dynamics(patterns, beta=1.2, gamma=3.0, epsilon=0.1)
     window, draws = sma.dmft.initial_window(model), rng.normal(size=(2, 8))
     spectrum = sma.dmft.lyapunov_spectrum(model, window, steps=4, count=2, blocks=2)
@@ -67,7 +67,7 @@ def usual(sma):
     found |= {"order": [0], "parameters": {}, "definition": "both", "test_examples": 2, "times": 2, "rungs": 2}
     found |= {"trial.products": None}
     found |= {"select_heads.problem": problem + problem, "select_heads.keep": 1}
-    found |= {f"{name}.window": 4 for name in ("random_patterns", "positional_code", "segment_patterns")}
+    found |= {f"{name}.window": 4 for name in ("random_patterns", "positional_code", "published_patterns")}
     pair = (patterns.query.words, patterns.query.positions)
     found |= {f"patterns_from_arrays.{side}": pair for side in ("query", "key", "value", "output")}
     found |= {"window_from_attention.attention": np.zeros((4, 3)), "words": np.ones((1, 6))}
@@ -91,7 +91,7 @@ def usual(sma):
 
 def calls(sma):
     """Names and functions of the public rooms, and methods of objects that are as they should be."""
-    rooms = (sma, sma.model, sma.theory, sma.dmft, sma.layers, sma.pruning)
+    rooms = (sma, sma.model, sma.theory, sma.layers, sma.pruning)
     rooms += (sma.sampling, sma.tasks, sma.training)
     kinds = (sma.Problem, sma.Chains, sma.Heads, sma.Outputs, sma.SkipHeads, sma.tasks.HiddenMarkov)
     public = {name: getattr(room, name) for room in rooms for name in room.__all__}
@@ -99,7 +99,8 @@ def calls(sma):
         if callable(function) and (not inspect.isclass(function) or function in kinds):
             yield name, function
     given, task = usual(sma), sma.tasks.HiddenMarkov(length=3, token_size=4)
-    methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads, given["model"].at)
+    methods += (task.sample, task.heads, task.trial, sma.Problem.from_transformers)
+    methods = (given["solution"].predict, given["solution"].kernel, given["attentioned"].keep_heads)
     methods += (task.sample, task.heads, task.trial, sma.Problem.from_transformers)
     for method in methods:
         yield method.__name__, method

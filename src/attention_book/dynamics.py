@@ -12,9 +12,6 @@ from tqdm import tqdm
 
 from statmech_attention import dmft
 from statmech_attention.dmft import Dynamics, Regime, Window
-from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.mean_field import advance_rings, run_rings
-from statmech_attention.dmft.windows import batch_first, window_of
 
 _CHUNK = 500  # steps that are processed together
 
@@ -52,30 +49,27 @@ def bifurcation_diagram(
 ) -> Bifurcation:
     r"""Mark the values that $m^{o}_a = \langle W^o_a \tanh \rangle$ takes after a transient, and in sections."""
 
-    def run(laws, rings):
-        rings = advance_rings(laws, rings, transient)
-        visited = np.zeros((model.features, laws.beta.size, levels), dtype=bool)
-        sections = np.zeros((len(pairs), laws.beta.size, levels), dtype=bool)
-        for done in range(0, steps, _CHUNK):
-            rings, kept = run_rings(laws, rings, steps=min(_CHUNK, steps - done), keep=("output_words",))
-            overlaps = np.moveaxis(np.asarray(kept["output_words"]), 1, 0)
-            places = np.rint((overlaps / limit + 1) * (levels - 1) / 2).astype(np.int32)
-            inside = (places >= 0) & (places < levels)
-            for table, place, where in zip(visited, places, inside, strict=True):
-                _mark(table, place, where)
-            for table, (feature, other) in zip(sections, pairs, strict=True):
-                _mark(table, places[feature], inside[feature] & (np.abs(overlaps[other]) <= thickness))
-        return np.moveaxis(visited, 1, 2), np.moveaxis(sections, 1, 2), rings
-
-    visited, sections, rings = in_pieces(run, model, window)
-    visited, sections = (np.asarray(batch_first(part, model.shape)) for part in (visited, sections))
-    return Bifurcation(visited, sections, limit, window_of(rings, model))
+    window = dmft.advance(model, window, steps=transient)
+    visited = np.zeros((*model.shape, model.features, levels), dtype=bool)
+    sections = np.zeros((*model.shape, len(pairs), levels), dtype=bool)
+    for done in range(0, steps, _CHUNK):
+        some = min(_CHUNK, steps - done)
+        window, kept = dmft.trajectory(model, window, steps=some, keep="output_words", last=True)
+        overlaps = np.asarray(kept.output_words)
+        places = np.rint((overlaps / limit + 1) * (levels - 1) / 2).astype(np.int32)
+        inside = (places >= 0) & (places < levels)
+        for feature in range(model.features):
+            _mark(visited[..., feature, :], places[..., feature], inside[..., feature])
+        for number, (feature, other) in enumerate(pairs):
+            near = inside[..., feature] & (np.abs(overlaps[..., other]) <= thickness)
+            _mark(sections[..., number, :], places[..., feature], near)
+    return Bifurcation(visited, sections, limit, window)
 
 
 def _mark(table, places, where) -> None:
-    """Set `table[network, place]` for the steps and networks in `where`."""
-    networks = np.broadcast_to(np.arange(table.shape[0]), places.shape)
-    table[networks[where], places[where]] = True
+    """Set `table[*network, place]` for the networks and steps in `where`."""
+    networks = [axis[where] for axis in np.indices(places.shape)[:-1]]
+    table[(*networks, places[where])] = True
 
 
 def attractors(

@@ -10,7 +10,7 @@ from statmech_attention import dmft
 
 
 def test_continuation_starts_each_network_where_its_neighbour_ended():
-    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
+    model = dmft.dynamics(dmft.published_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
     betas = np.array([2.7, 2.9, 3.0])
     model, window = model.at(beta=np.stack([betas, betas[::-1]])), dmft.initial_window(model)
     measure = partial(bifurcation_diagram, pairs=((0, 1),), transient=20, steps=30, levels=101)
@@ -50,7 +50,7 @@ def test_the_spectrum_is_its_sum():
 @pytest.fixture(scope="module")
 def pair():
     """Two values of beta and a start."""
-    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
+    model = dmft.dynamics(dmft.published_patterns(seed=1), beta=np.array([1.27, 3.0]), gamma=220.0, epsilon=0.02)
     return model, dmft.advance(model, dmft.initial_window(model), steps=5000)
 
 
@@ -88,7 +88,7 @@ def _rounded(series, limit, levels):
 
 def test_attractors_over_two_parameters():
     model = dmft.dynamics(
-        dmft.segment_patterns(seed=1), beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02
+        dmft.published_patterns(seed=1), beta=np.array([0.5, 3.0]), gamma=np.array([[100.0], [220.0]]), epsilon=0.02
     )
     found = attractors(model, dmft.initial_window(model), transient=5000, steps=2000, longest=64)
     assert found.regime.shape == (2, 2) and found.exponents.shape == (2, 2, 2)
@@ -98,6 +98,6 @@ def test_attractors_over_two_parameters():
 
 def test_what_comes_back_is_periodic_however_slowly_it_attracts():
     """Just below the onset the first exponent is within the threshold, which alone would leave it open."""
-    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=1.243, gamma=220.0, epsilon=0.02)
+    model = dmft.dynamics(dmft.published_patterns(seed=1), beta=1.243, gamma=220.0, epsilon=0.02)
     found = attractors(model, dmft.initial_window(model), transient=200_000, steps=2000, longest=8)
     assert abs(found.exponents[0]) < dmft.THRESHOLD and found.period == 4 and found.regime == dmft.Regime.PERIODIC

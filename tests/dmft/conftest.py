@@ -13,7 +13,7 @@ NAMES = {"query": "q", "key": "k", "value": "v", "output": "o"}
 @pytest.fixture(scope="session")
 def published():
     """The published setting."""
-    return dmft.segment_patterns(seed=1)
+    return dmft.published_patterns(seed=1)
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
 
 def test_copies_are_repeated_sites(published):
     model = dmft.dynamics(published, beta=1.27, gamma=220.0, epsilon=0.02)
-    repeated = dmft.dynamics(dmft.segment_patterns(seed=1, sites=5 * 99), beta=1.27, gamma=220.0, epsilon=0.02)
+    repeated = dmft.dynamics(dmft.published_patterns(seed=1, sites=5 * 99), beta=1.27, gamma=220.0, epsilon=0.02)
     key = jax.random.key(0)
     one = dmft.simulate(model, key=key, steps=20, replicas=2, copies=5).overlaps.output
     np.testing.assert_array_equal(one, dmft.simulate(repeated, key=key, steps=20, replicas=2).overlaps.output)
@@ -51,7 +51,7 @@ def test_copies_are_repeated_sites(published):
 @pytest.mark.parametrize("window", [2, 4, 16])
 @pytest.mark.parametrize("seed", [1, 2, 5])
 def test_the_onset_is_where_a_root_reaches_the_unit_circle(seed, window):
-    patterns = dmft.random_patterns(seed=seed, window=window)
+    patterns = dmft.published_patterns(segments=None, seed=seed, window=window)
     found = dmft.onset(patterns)
     eigenvalues = np.linalg.eigvals(np.asarray(dmft.pair_correlations(patterns.value, patterns.output)))
 

@@ -1,7 +1,6 @@
 """The map (B7), (B8) against plain NumPy, its two ways to average over sites, windows, batches, bad input."""
 
 import itertools
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statmech_attention import dmft
-from statmech_attention.dmft._batches import _PIECE
 
 from .conftest import assert_overlaps, model_of
 from .reference import random_network
@@ -106,14 +104,6 @@ def test_a_batch_is_its_networks_side_by_side():
         alone = dmft.trajectory(one, dmft.initial_window(one), steps=12)
         np.testing.assert_allclose(found.attention[row, column], alone.attention, rtol=0, atol=1e-13)
         np.testing.assert_allclose(found.output_words[row, column], alone.output_words, rtol=0, atol=1e-13)
-
-
-def test_pieces_of_a_large_batch_are_put_together():
-    model = model_of(random_network(25)).at(beta=np.linspace(0, 2, 2 * _PIECE + 3))
-    begin = dmft.initial_window(model)
-    piecewise, whole = dmft.advance(model, begin, steps=5), jax.jit(partial(dmft.advance, steps=5))(model, begin)
-    for one, other in zip(jax.tree.leaves(piecewise), jax.tree.leaves(whole), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
 
 
 def test_step_can_be_compiled_mapped_and_differentiated():

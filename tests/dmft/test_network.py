@@ -109,7 +109,7 @@ def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(
     limit = dmft.trajectory(model, dmft.initial_window(model), steps=8)
     squares = {}
     for times in (4, 64):
-        larger = dmft.dynamics(dmft.segment_patterns(seed=1, sites=99 * times), beta=1.3, gamma=2.0, epsilon=0.02)
+        larger = dmft.dynamics(dmft.published_patterns(seed=1, sites=99 * times), beta=1.3, gamma=2.0, epsilon=0.02)
         found = dmft.simulate(
             larger, key=jax.random.key(times), steps=8, replicas=400, keep="attention"
         ).overlaps.attention
@@ -124,7 +124,7 @@ def test_mean_field_is_the_limit_and_the_approach_goes_as_the_root_of_the_sites(
 
 
 def test_simulations_go_on_where_they_stopped():
-    model = model_of(random_network(34)).at(beta=1e9)  # one course only
+    model = model_of(random_network(35)).at(beta=1e9)  # one course only
     whole = dmft.simulate(model, key=jax.random.key(3), steps=12, replicas=2)
     first = dmft.simulate(model, key=jax.random.key(3), steps=5, replicas=2)
     rest = dmft.simulate(model, key=jax.random.key(4), steps=7, replicas=2, window=first.window)

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statmech_attention import dmft
-from statmech_attention.dmft.averages import distinct_columns
-from statmech_attention.dmft.patterns import MATRICES
+from statmech_attention.dmft.patterns import MATRICES, distinct_columns
 
 from .reference import code
 
@@ -29,7 +28,7 @@ def _legacy(seed, features, sites, bits):
 def test_segments_repeat_the_published_draws():
     """Straight from the description of the order: one number at a time, with NumPy's global generator."""
     tables = _legacy(7, 2, 99, 3)
-    found = dmft.segment_patterns(seed=7, features=2, segments=5, window=8, sites=10)
+    found = dmft.published_patterns(seed=7, features=2, segments=5, window=8, sites=10)
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).positions, tables[name][:, -3:])
         blocks = [[np.random.randint(2, size=1)[0] * 2 - 1 for _ in range(5)] for _ in range(2)]
@@ -38,23 +37,24 @@ def test_segments_repeat_the_published_draws():
 
 def test_independent_repeats_the_published_draws():
     tables = _legacy(3, 4, 17, 2)
-    found = dmft.random_patterns(seed=3, features=4, window=4, sites=17)
+    found = dmft.published_patterns(segments=None, seed=3, features=4, window=4, sites=17)
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).words, tables[name])
     for name in ("output", "value", "query", "key"):
         np.testing.assert_array_equal(getattr(found, name).positions, np.random.randint(2, size=(4, 2)) * 2 - 1)
 
 
-@pytest.mark.parametrize("ensemble", [dmft.segment_patterns, dmft.random_patterns])
-def test_a_key_gives_fair_signs_that_depend_on_the_key(ensemble):
-    one, other = (ensemble(jax.random.key(number), features=4, window=8, sites=300) for number in (0, 1))
+@pytest.mark.parametrize("segments", [3, None])
+def test_a_key_gives_fair_signs_that_depend_on_the_key(segments):
+    options = dict(features=4, window=8, segments=segments, sites=300)
+    one, other = (dmft.random_patterns(jax.random.key(number), **options) for number in (0, 1))
     assert (one.features, one.sites, one.bits, one.window) == (4, 300, 3, 8)
     for name in MATRICES:
         matrix = getattr(one, name)
         assert np.all(np.abs(matrix.words) == 1) and np.all(np.abs(matrix.positions) == 1)
         assert not np.array_equal(matrix.words, getattr(other, name).words)
         assert not any(np.array_equal(matrix.words, getattr(one, rest).words) for rest in MATRICES if rest != name)
-    draws = 4 * 4 * (3 if ensemble is dmft.segment_patterns else 300)
+    draws = 4 * 4 * (segments or 300)
     mean = np.mean([getattr(one, name).words for name in MATRICES])
     assert abs(mean) < 4 / np.sqrt(draws)
 
@@ -66,7 +66,7 @@ def test_positional_code_is_binary(bits):
 
 
 def test_sites_are_repeated(published):
-    repeated = dmft.segment_patterns(seed=1, sites=297)
+    repeated = dmft.published_patterns(seed=1, sites=297)
     np.testing.assert_array_equal(repeated.query.words, np.repeat(published.query.words, 3, axis=1))
 
 
@@ -92,10 +92,9 @@ def test_bad_tables_are_refused(change, message):
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: dmft.segment_patterns(seed=1, window=6), "window: wanted a power of two of at least 2, got 6"),
-        (lambda: dmft.segment_patterns(seed=1, sites=100), "sites: wanted a multiple of the 3 segments, got 100"),
-        (lambda: dmft.segment_patterns(), "key, seed: wanted exactly one of them, got none"),
-        (lambda: dmft.segment_patterns(jax.random.key(0), seed=1), "key, seed: wanted exactly one of them, got both"),
+        (lambda: dmft.published_patterns(seed=1, window=6), "window: wanted a power of two of at least 2, got 6"),
+        (lambda: dmft.published_patterns(seed=1, sites=100), "sites: wanted a multiple of the 3 segments, got 100"),
+        (lambda: dmft.published_patterns(seed=-1), "seed: wanted a whole number of at least 0"),
     ],
 )
 def test_bad_numbers_are_refused(call, message):

@@ -1,6 +1,7 @@
 """Diagrams of the mean-field dynamics of 1-bit self-attention: bifurcations, exponents, regimes."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,7 +27,10 @@ PAIRS = ((0, 1), (0, 2))  # sections that are recorded: of the first overlap whe
 _RECHECKED = 16  # networks
 _NUDGE = 1e-12  # by which the starts of `lifetimes` differ
 _APART = 0.5  # entries of random windows go from minus this to this
-_ENSEMBLES = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}
+_ENSEMBLES: dict[str, Callable] = {
+    "segments": dmft.published_patterns,
+    "independent": partial(dmft.published_patterns, segments=None),
+}
 _DIAGRAMS = ("bifurcation", "continuation", "exponents", "phases", "lifetimes", "patterns")
 
 

@@ -13,7 +13,6 @@ numbers out of range and windows whose shape is not the model's. With arrays of 
     dmft.lyapunov_spectrum(model, window, steps=30_000).exponents
 """
 
-from statmech_attention.dmft.averages import pair_correlations
 from statmech_attention.dmft.lyapunov import THRESHOLD, LyapunovSpectrum, Regime, jacobian, lyapunov_spectrum, regimes
 from statmech_attention.dmft.mean_field import Overlaps, advance, step, trajectory
 from statmech_attention.dmft.model import Dynamics, dynamics
@@ -22,10 +21,11 @@ from statmech_attention.dmft.orbits import Onset, onset, period
 from statmech_attention.dmft.patterns import (
     PatternMatrix,
     Patterns,
+    pair_correlations,
     patterns_from_arrays,
     positional_code,
+    published_patterns,
     random_patterns,
-    segment_patterns,
 )
 from statmech_attention.dmft.windows import Window, initial_window, window_from_attention, window_from_words
 
@@ -50,9 +50,9 @@ __all__ = [
     "patterns_from_arrays",
     "period",
     "positional_code",
+    "published_patterns",
     "random_patterns",
     "regimes",
-    "segment_patterns",
     "simulate",
     "step",
     "trajectory",

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 QUERY, KEY, VALUE, OUTPUT = range(4)
-_UNROLLED = 16  # directions; for more, a loop compiles in a fraction of the time and runs up to twice as long
 
 
 class Laws(NamedTuple):
@@ -165,22 +164,11 @@ def orthonormal(directions: Float[Array, "directions slots features batch"]):
 
     A direction of which nothing is left becomes zero.
     """
-    count = len(directions)
-    if count <= _UNROLLED:
-        found: list = []
-        for vector in directions:
-            basis = jnp.stack([direction for direction, _, _ in found]) if found else jnp.zeros_like(directions[:1])
-            found.append(_cleared(vector, basis))
-        return tuple(jnp.stack(parts) for parts in zip(*found, strict=True))
-
-    def one(number, state):
-        done = state[0] * (jnp.arange(count) < number)[:, None, None, None]
-        return tuple(
-            part.at[number].set(new) for part, new in zip(state, _cleared(state[0][number], done), strict=True)
-        )
-
-    nothing = jnp.zeros((count, directions.shape[-1]))
-    return jax.lax.fori_loop(0, count, one, (directions, nothing, nothing))
+    found: list = []
+    for vector in directions:
+        basis = jnp.stack([direction for direction, _, _ in found]) if found else jnp.zeros_like(directions[:1])
+        found.append(_cleared(vector, basis))
+    return tuple(jnp.stack(parts) for parts in zip(*found, strict=True))
 
 
 def _cleared(vector, basis):

@@ -5,7 +5,6 @@ state; their exponents, all zero, are left out.
 """
 
 from enum import IntEnum
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,7 +14,6 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft._batches import in_pieces
 from statmech_attention.dmft.model import Dynamics, laws_of
 from statmech_attention.dmft.windows import Window, after_attention, batch_first, rings_of, window_of
 
@@ -52,7 +50,6 @@ class LyapunovSpectrum(NamedTuple):
     window: Window
 
 
-@checks.objects
 def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state state"]:
     r"""Return $\partial X_{t+1} / \partial X_t$, (B12).
 
@@ -71,7 +68,6 @@ def jacobian(model: Dynamics, window: Window) -> Float[Array, "*batch state stat
     return batch_first(_jacobian(laws_of(model), rings_of(window, model)), model.shape)
 
 
-@checks.objects
 def lyapunov_spectrum(
     model: Dynamics,
     window: Window,
@@ -94,8 +90,8 @@ def lyapunov_spectrum(
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
     count = checks.whole("count", size if count is None else count, 1, size)  # numbers in the state
     blocks = checks.whole("blocks", blocks, 2, steps)
-    run = partial(_spectrum, length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
-    rings, means, rounding = in_pieces(run, model, window, copies=count)
+    sizes = dict(length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
+    rings, means, rounding = _spectrum(laws_of(model), rings_of(window, model), **sizes)
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
     errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
@@ -104,7 +100,6 @@ def lyapunov_spectrum(
     return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
-@checks.objects
 def regimes(
     spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, standard_errors: float = 3.0
 ) -> Int[np.ndarray, "*batch"]:

@@ -4,7 +4,6 @@ After Poc-López & Aguilera (2024).
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,9 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.model import Dynamics
-from statmech_attention.dmft.windows import Window, batch_first, window_of
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.windows import Window, batch_first, rings_of, window_of
 
 
 class Overlaps(NamedTuple):
@@ -27,15 +25,14 @@ class Overlaps(NamedTuple):
         attention: $\hat A$ of (B8) at this token.
     """
 
-    query: Float[Array, "*shape"] | None = None
-    key: Float[Array, "*shape"] | None = None
-    value: Float[Array, "*shape"] | None = None
-    output: Float[Array, "*shape"] | None = None
-    output_words: Float[Array, "*shape"] | None = None
-    attention: Float[Array, "*shape"] | None = None
+    query: Float[Array, "*shape"] = None  # type: ignore[assignment]
+    key: Float[Array, "*shape"] = None  # type: ignore[assignment]
+    value: Float[Array, "*shape"] = None  # type: ignore[assignment]
+    output: Float[Array, "*shape"] = None  # type: ignore[assignment]
+    output_words: Float[Array, "*shape"] = None  # type: ignore[assignment]
+    attention: Float[Array, "*shape"] = None  # type: ignore[assignment]
 
 
-@checks.objects
 def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     r"""Take one step of the map.
 
@@ -52,7 +49,6 @@ def step(model: Dynamics, window: Window) -> tuple[Window, Overlaps]:
     return window, Overlaps(*(part[..., 0, :] for part in overlaps))
 
 
-@checks.objects
 def trajectory(
     model: Dynamics,
     window: Window,
@@ -72,13 +68,12 @@ def trajectory(
     Returns:
         `Overlaps`, `(*batch, steps, features)` each; with `last` the pair (last window, overlaps).
     """
-    run = partial(run_rings, steps=checks.whole("steps", steps), keep=checks.choices("keep", keep, Overlaps._fields))
-    rings, kept = in_pieces(run, model, window)
+    steps, keep = checks.whole("steps", steps), names_kept(keep, Overlaps._fields)
+    rings, kept = _run(laws_of(model), rings_of(window, model), steps=steps, keep=keep)
     overlaps = Overlaps(**{name: batch_first(part, model.shape) for name, part in kept.items()})
     return (window_of(rings, model), overlaps) if last else overlaps
 
 
-@checks.objects
 def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""]) -> Window:
     r"""Iterate (B7) and (B8) and keep the last window alone.
 
@@ -88,18 +83,23 @@ def advance(model: Dynamics, window: Window, *, steps: int | Int[Array, ""]) -> 
     """
     if checks.concrete(steps):
         steps = checks.whole("steps", steps, 0)
-    return window_of(in_pieces(partial(advance_rings, steps=steps), model, window), model)
+    return window_of(_advance(laws_of(model), rings_of(window, model), steps), model)
+
+
+def names_kept(keep: str | Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of observables to keep, each one of those known; a single name counts as a list of one."""
+    names = (keep,) if isinstance(keep, str) or not keep else tuple(keep)
+    return tuple(checks.choice("keep", name, known) for name in dict.fromkeys(names))
 
 
 @jax.jit
-def advance_rings(laws: _map.Laws, rings: _map.Rings, steps) -> _map.Rings:
-    """Run `advance` with the batch as the last axis."""
+def _advance(laws: _map.Laws, rings: _map.Rings, steps) -> _map.Rings:
     return jax.lax.fori_loop(0, steps, lambda _, rings: _map.step(laws, rings)[0], rings)
 
 
 @jax.jit(static_argnames=("steps", "keep"))
-def run_rings(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str, ...]):
-    """Run `trajectory` with the batch as the last axis, the steps first."""
+def _run(laws: _map.Laws, rings: _map.Rings, *, steps: int, keep: tuple[str, ...]):
+    """Take `steps` steps with the batch as the last axis; the kept observables have the steps first."""
 
     def body(rings, _):
         rings, token, _ = _map.step(laws, rings)

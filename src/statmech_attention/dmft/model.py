@@ -4,7 +4,6 @@ $\beta$, $\gamma$, $\epsilon$ may be arrays, one network per entry; their axes c
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +13,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.averages import Terms, site_terms
-from statmech_attention.dmft.patterns import MATRICES, Patterns, positional_code
+from statmech_attention.dmft.patterns import MATRICES, Patterns, Terms, positional_code, site_terms
 
 
 @jax.tree_util.register_dataclass
@@ -56,11 +54,10 @@ class Dynamics:
 
     def __getitem__(self, index) -> "Dynamics":
         """Take one network, or a smaller batch, out of a batch."""
-        checks.index("model", index, self.shape)
-        names = ("beta", "gamma", "epsilon")
-        with jax.numpy_rank_promotion("allow"):
-            parts: dict[str, Any] = {name: jnp.broadcast_to(getattr(self, name), self.shape)[index] for name in names}
-        return replace(self, **parts)
+        need_index("model", index, self.shape)
+        parameters = (self.beta, self.gamma, self.epsilon)
+        beta, gamma, epsilon = (jnp.broadcast_to(part, self.shape)[index] for part in parameters)
+        return replace(self, beta=beta, gamma=gamma, epsilon=epsilon)
 
     def at(
         self, *, beta: ArrayLike | None = None, gamma: ArrayLike | None = None, epsilon: ArrayLike | None = None
@@ -75,7 +72,6 @@ class Dynamics:
         return replace(self, **_parameters(*new))
 
 
-@checks.objects
 def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: ArrayLike) -> Dynamics:
     r"""Combine patterns and parameters.
 
@@ -97,17 +93,23 @@ def dynamics(patterns: Patterns, *, beta: ArrayLike, gamma: ArrayLike, epsilon: 
 @jax.jit
 def laws_of(model: Dynamics) -> _map.Laws:
     """Return the parameters of a step with the batch as the last axis."""
-    with jax.numpy_rank_promotion("allow"):
-        beta, gamma, epsilon = (
-            jnp.broadcast_to(part, model.shape).reshape(-1) for part in (model.beta, model.gamma, model.epsilon)
-        )
+    parameters = (model.beta, model.gamma, model.epsilon)
+    beta, gamma, epsilon = (jnp.broadcast_to(part, model.shape).reshape(-1) for part in parameters)
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
 
 
 def need_one(model: Dynamics) -> None:
-    """Refuse a batch of networks."""
+    """Raise ValueError for a batch of networks."""
     if model.shape:
         raise ValueError(f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0].")
+
+
+def need_index(name: str, index, shape: tuple[int, ...]) -> None:
+    """Raise IndexError for an index outside a batch of this shape, where JAX would clamp it."""
+    try:
+        np.empty(shape)[index]
+    except IndexError as error:
+        raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {index!r} ({error}).") from None
 
 
 def copies_of(model: Dynamics, count: int) -> Dynamics:
@@ -119,10 +121,9 @@ def _parameters(beta, gamma, epsilon) -> dict:
     """Return the parameters as arrays whose shapes broadcast."""
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
-        axes = " ".join(f"batch{number}" for number in range(checks.axes(value)))
-        value = given[name] = checks.array(name, value, axes, double=True, truth=False)
+        given[name] = value = checks.array(name, value, " ".join(["batch"] * np.ndim(value)), double=True)
         if checks.concrete(value):
-            least, most = np.min(np.asarray(value)), np.max(np.asarray(value))
+            least, most = np.asarray(value).min(), np.asarray(value).max()
             if least < 0 or (name == "epsilon" and most > 1):
                 wanted = "numbers in [0, 1]" if name == "epsilon" else "numbers of at least 0"
                 raise ValueError(f"{name}: wanted {wanted}, got {least if least < 0 else most:g}.")

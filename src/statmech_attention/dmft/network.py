@@ -14,10 +14,9 @@ from jaxtyping import Array, Float, Int8
 from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.averages import distinct_columns
-from statmech_attention.dmft.mean_field import Overlaps
+from statmech_attention.dmft.mean_field import Overlaps, names_kept
 from statmech_attention.dmft.model import Dynamics, copies_of, laws_of, need_one
-from statmech_attention.dmft.patterns import MATRICES
+from statmech_attention.dmft.patterns import distinct_columns
 from statmech_attention.dmft.windows import Window, initial_window, rings_of, window_of
 
 
@@ -35,7 +34,6 @@ class Simulation(NamedTuple):
     words: Int8[Array, "replicas steps sites"] | None = None
 
 
-@checks.objects
 def simulate(
     model: Dynamics,
     *,
@@ -71,7 +69,7 @@ def simulate(
     key = checks.key("key", key)
     sizes = {"steps": steps, "replicas": replicas, "copies": copies}
     steps, replicas, copies = (checks.whole(name, size) for name, size in sizes.items())
-    keep = checks.choices("keep", keep, (*Overlaps._fields, "words"))
+    keep = names_kept(keep, (*Overlaps._fields, "words"))
     if "words" in keep and copies > 1:
         raise ValueError(f"copies: wanted 1 where words are kept, got {copies}. Take patterns of more sites.")
     many = copies_of(model, replicas)
@@ -85,7 +83,7 @@ def simulate(
 
 def sites_of(model: Dynamics) -> tuple[Float[Array, "4 features sites"], Float[Array, " sites"]]:
     """Return the words of all four matrices, and the number of sites per column: one."""
-    return jnp.stack([getattr(model.patterns, name).words for name in MATRICES]), jnp.ones(model.patterns.sites)
+    return model.patterns.words(), jnp.ones(model.patterns.sites)
 
 
 def groups_of(model: Dynamics) -> tuple[Float[Array, "4 features groups"], Float[Array, " groups"]]:

@@ -1,6 +1,5 @@
 """Fixed points and periodic orbits of the mean field: onset of oscillations and period."""
 
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -10,11 +9,9 @@ from jaxtyping import Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft._batches import in_pieces
-from statmech_attention.dmft.averages import pair_correlations
-from statmech_attention.dmft.model import Dynamics
-from statmech_attention.dmft.patterns import Patterns
-from statmech_attention.dmft.windows import Window
+from statmech_attention.dmft.model import Dynamics, laws_of
+from statmech_attention.dmft.patterns import Patterns, pair_correlations
+from statmech_attention.dmft.windows import Window, rings_of
 
 
 class Onset(NamedTuple):
@@ -30,7 +27,6 @@ class Onset(NamedTuple):
     frequency: float
 
 
-@checks.objects
 def onset(patterns: Patterns) -> Onset:
     r"""Return the smallest $\beta$ at which
     $\lambda^L = \frac{\beta c}{L} \sum_{d<L} \lambda^{L-1-d}$, (N2), has $|\lambda| = 1$.
@@ -59,7 +55,6 @@ def onset(patterns: Patterns) -> Onset:
     return min(found, key=lambda one: one.beta)
 
 
-@checks.objects
 def period(
     model: Dynamics, window: Window, *, longest: int = 1024, tolerance: float = 1e-9
 ) -> Int[np.ndarray, "*batch"]:
@@ -73,10 +68,9 @@ def period(
     Returns:
         `(*batch,)`; 0 where the state does not return.
     """
-    run = partial(
-        _first_return, most=checks.whole("longest", longest), tolerance=checks.positive("tolerance", tolerance)
-    )
-    return np.asarray(in_pieces(run, model, window)).reshape(model.shape)
+    longest, tolerance = checks.whole("longest", longest), checks.positive("tolerance", tolerance)
+    found = _first_return(laws_of(model), rings_of(window, model), longest, tolerance)
+    return np.asarray(found).reshape(model.shape)
 
 
 @jax.jit

@@ -6,6 +6,7 @@ for all positions of a token, and $N_P$ positional bits. The window has $L = 2^{
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ class PatternMatrix:
 class Patterns:
     """The four matrices of a network, all of the same shapes.
 
-    Made by `segment_patterns`, `random_patterns` or `patterns_from_arrays`.
+    Made by `published_patterns`, `random_patterns` or `patterns_from_arrays`.
     """
 
     query: PatternMatrix
@@ -67,13 +68,17 @@ class Patterns:
         """$L = 2^{N_P}$, tokens that are attended to."""
         return 2**self.bits
 
+    def words(self) -> Float[Array, "4 features sites"]:
+        """Return the semantic bits of query, key, value and output."""
+        return jnp.stack([getattr(self, name).words for name in MATRICES])
+
 
 def patterns_from_arrays(
     *,
-    query: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
-    key: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
-    value: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
-    output: PatternMatrix | Sequence[ArrayLike] | ArrayLike,
+    query: PatternMatrix | Sequence[ArrayLike],
+    key: PatternMatrix | Sequence[ArrayLike],
+    value: PatternMatrix | Sequence[ArrayLike],
+    output: PatternMatrix | Sequence[ArrayLike],
 ) -> Patterns:
     r"""Build patterns from arrays of $\pm1$.
 
@@ -84,92 +89,76 @@ def patterns_from_arrays(
     Raises:
         ValueError: entries other than $\pm1$, shapes that differ between matrices, single precision.
     """
-    matrices = {}
+    matrices: dict[str, PatternMatrix] = {}
     for name, pair in zip(MATRICES, (query, key, value, output), strict=True):
         if isinstance(pair, PatternMatrix):
             pair = (pair.words, pair.positions)
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(
-                f"{name}: wanted a pair (words, positions) of shapes (features, sites) and (features, bits), "
-                f"got {type(pair).__name__}."
-            )
+            raise ValueError(f"{name}: wanted a pair (words, positions) of arrays, got {type(pair).__name__}.")
         words = _signs(f"{name}, words", pair[0], "features sites")
         positions = _signs(f"{name}, positions", pair[1], "features bits")
         checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
+        first = matrices.setdefault("query", PatternMatrix(words, positions))
+        for part, wanted, got in (("words", first.words, words), ("positions", first.positions, positions)):
+            if wanted.shape != got.shape:
+                raise ValueError(f"{name}, {part}: wanted shape {wanted.shape} as in query, got {got.shape}.")
         matrices[name] = PatternMatrix(words, positions)
-    for name in MATRICES[1:]:
-        for part in ("words", "positions"):
-            wanted, got = getattr(matrices["query"], part).shape, getattr(matrices[name], part).shape
-            if wanted != got:
-                raise ValueError(f"{name}, {part}: wanted shape {wanted} as in query, got {got}.")
     return Patterns(**matrices)
 
 
-def segment_patterns(
-    key: Key | None = None,
-    *,
-    seed: int | None = None,
-    features: int = 3,
-    segments: int = 3,
-    window: int = 4,
-    sites: int = 99,
+def published_patterns(
+    seed: int = 1, *, features: int = 3, window: int = 4, segments: int | None = 3, sites: int = 99
 ) -> Patterns:
-    r"""Draw patterns constant on equal segments of the sites, $W^\alpha_{a,i} = \eta^\alpha_{a,s(i)}$, $\eta = \pm1$.
+    r"""Draw patterns as the authors' code does; the defaults are the published setting.
+
+    They are constant on equal segments of the sites, $W^\alpha_{a,i} = \eta^\alpha_{a,s(i)}$, $\eta = \pm1$.
 
     Args:
-        key: a JAX random key; exactly one of `key` and `seed` is given.
-        seed: of NumPy's legacy generator, drawn in the order of the authors' code. Seed 1 with
-            the other arguments at their defaults is the published setting.
+        seed: of NumPy's legacy generator.
         features: $M$.
-        segments: $S$, a divisor of `sites`.
         window: $L$, a power of two of at least 2; $N_P = \log_2 L$ random positional bits.
+        segments: $S$, a divisor of `sites`; None for independent bits.
         sites: $N$. The mean field depends on the segments alone.
 
     Raises:
-        ValueError: a window that is no power of two, both or none of `key` and `seed`.
+        ValueError: a window that is no power of two, sites that the segments do not divide.
 
-    Source: settings of Poc-López & Aguilera (2024).
+    Source: published code of Poc-López & Aguilera (2024), one of its ensembles for each kind.
     """
-    bits = _bits(window)
-    features, segments, sites = (
-        checks.whole(*pair) for pair in (("features", features), ("segments", segments), ("sites", sites))
-    )
-    if sites % segments:
-        raise ValueError(f"sites: wanted a multiple of the {segments} segments, got {sites}.")
-    if (seed := _source(key, seed)) is None:
-        blocks, positions = _random_tables(key, features, segments, bits)
+    bits = _positional_bits(window)
+    features, sites, columns = _sizes(features, sites, segments)
+    random = np.random.RandomState(checks.whole("seed", seed, 0, 2**32 - 1))
+
+    def drawn(size: int) -> dict[str, np.ndarray]:
+        return {name: random.randint(2, size=(features, size)) * 2 - 1 for name in _PUBLISHED_ORDER}
+
+    random.randint(2, size=(features, 99 if segments else sites))  # a matrix that the authors do not use
+    if segments:  # their code draws tables of 99 columns, of which it keeps the last as positions
+        positions = {name: table[:, 99 - bits :] for name, table in drawn(99).items()}
+        words = drawn(columns)
     else:
-        columns = 99  # of the tables that are drawn first, whatever the number of sites
-        random = np.random.RandomState(seed)
-        _drawn(random, features, columns)
-        positions = _ordered({one: _drawn(random, features, columns)[:, columns - bits :] for one in _PUBLISHED_ORDER})
-        blocks = _ordered({one: _drawn(random, features, segments) for one in _PUBLISHED_ORDER})
-    return _of_tables(np.repeat(blocks, sites // segments, axis=2), positions)
+        words, positions = drawn(sites), drawn(bits)
+    ordered = [[table[name] for name in MATRICES] for table in (words, positions)]
+    return _of_tables(ordered[0], ordered[1], sites // columns)
 
 
 def random_patterns(
-    key: Key | None = None, *, seed: int | None = None, features: int = 3, window: int = 4, sites: int = 99
+    key: Key, *, features: int = 3, window: int = 4, segments: int | None = None, sites: int = 99
 ) -> Patterns:
-    r"""Draw patterns of independent $\pm1$: their correlations are of order $N^{-1/2}$.
+    r"""Draw patterns of independent $\pm1$, whose correlations are of order $N^{-1/2}$, or of $\pm1$ on segments.
 
     Args:
-        key: a JAX random key; exactly one of `key` and `seed` is given.
-        seed: of NumPy's legacy generator, drawn in the order of the authors' code.
-        features: $M$.
-        window: $L$, a power of two of at least 2.
-        sites: $N$.
+        key: a JAX random key.
+        features, window, segments, sites: as of `published_patterns`.
 
     Raises:
-        ValueError: a window that is no power of two, both or none of `key` and `seed`.
+        ValueError: a window that is no power of two, sites that the segments do not divide.
     """
-    bits = _bits(window)
-    features, sites = checks.whole("features", features), checks.whole("sites", sites)
-    if (seed := _source(key, seed)) is None:
-        return _of_tables(*_random_tables(key, features, sites, bits))
-    random = np.random.RandomState(seed)
-    _drawn(random, features, sites)  # a matrix that the authors' code draws and does not use
-    words = _ordered({name: _drawn(random, features, sites) for name in _PUBLISHED_ORDER})
-    return _of_tables(words, _ordered({name: _drawn(random, features, bits) for name in _PUBLISHED_ORDER}))
+    bits = _positional_bits(window)
+    features, sites, columns = _sizes(features, sites, segments)
+    first, second = jax.random.split(checks.key("key", key))
+    words = jax.random.rademacher(first, (len(MATRICES), features, columns))
+    return _of_tables(words, jax.random.rademacher(second, (len(MATRICES), features, bits)), sites // columns)
 
 
 def positional_code(window: int) -> Float[Array, "slots bits"]:
@@ -178,39 +167,65 @@ def positional_code(window: int) -> Float[Array, "slots bits"]:
     Raises:
         ValueError: `window`, $L$, is not a power of two of at least 2.
     """
-    bits = _bits(window)
+    bits = _positional_bits(window)
     digits = (np.arange(2**bits)[:, None] >> np.arange(bits)[::-1]) & 1
     return jnp.asarray(2.0 * digits - 1)
 
 
-def _of_tables(words, positions) -> Patterns:
-    """Build patterns from arrays whose first axis is the matrix."""
-    pairs = zip(jnp.asarray(words, dtype=float), jnp.asarray(positions, dtype=float), strict=True)
-    return patterns_from_arrays(**dict(zip(MATRICES, pairs, strict=True)))
+def pair_correlations(one: PatternMatrix, other: PatternMatrix) -> Float[Array, "features features"]:
+    r"""Return $C_{ab} = N^{-1} \sum_i W_{a,i} W'_{b,i}$ of the semantic parts of two matrices.
+
+    Args:
+        one: $W$, the rows of the result.
+        other: $W'$, its columns.
+    """
+    checks.same("one and other", "sites of the one", one.words.shape[1], "the other", other.words.shape[1])
+    return one.words @ other.words.T / one.words.shape[1]
 
 
-def _random_tables(key, features: int, sites: int, bits: int):
-    first, second = jax.random.split(key)
-    words = jax.random.rademacher(first, (len(MATRICES), features, sites))
-    return np.asarray(words), np.asarray(jax.random.rademacher(second, (len(MATRICES), features, bits)))
+class Terms(NamedTuple):
+    r"""An average over sites as a sum over the distinct columns $\sigma_j$ of $W^o$, (B11).
+
+    $\langle W^\alpha_a \tanh(\beta\, W^o \cdot \hat A) \rangle
+    = \sum_j \rho^\alpha_{a,j} \tanh(\beta\, \sigma_j \cdot \hat A)$.
+    """
+
+    signs: Float[Array, "terms features"]  # sigma_j
+    weights: Float[Array, "4 features terms"]  # rho^alpha_{a,j} of query, key, value, output
 
 
-def _ordered(tables: dict[str, np.ndarray]) -> np.ndarray:
-    return np.stack([tables[name] for name in MATRICES])
+def site_terms(patterns: Patterns) -> Terms:
+    """Return one term per distinct column of the output patterns, up to a sign since tanh is odd."""
+    words = np.asarray(patterns.words())
+    words = words * words[-1, 0]  # turn every site so that its first output pattern is +1
+    first, place = distinct_columns(words[-1])
+    sums = [[np.bincount(place, weights=row, minlength=len(first)) for row in table] for table in words]
+    return Terms(jnp.asarray(words[-1][:, first].T), jnp.asarray(np.array(sums) / words.shape[2]))
 
 
-def _drawn(random: np.random.RandomState, rows: int, columns: int) -> np.ndarray:
-    return random.randint(2, size=(rows, columns)) * 2 - 1
+def distinct_columns(table) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return where each distinct column of a table of $\pm1$ first stands, and which of them each column equals."""
+    packed = np.ascontiguousarray(np.packbits(np.asarray(table) > 0, axis=0).T)
+    codes = packed.view(f"V{packed.shape[1]}").ravel()  # a column as one string of bytes, which sorts fast
+    _, first, place = np.unique(codes, return_index=True, return_inverse=True)
+    return first, place.ravel()
 
 
-def _source(key, seed) -> int | None:
-    """Check that there is one source of random numbers; return the seed if it is that."""
-    if (key is None) == (seed is None):
-        raise ValueError(f"key, seed: wanted exactly one of them, got {'both' if seed is not None else 'none'}.")
-    if seed is None:
-        checks.key("key", key)
-        return None
-    return checks.whole("seed", seed, 0, 2**32 - 1)  # the range of NumPy's legacy generator
+def _sizes(features, sites, segments) -> tuple[int, int, int]:
+    """Check M and N; return them and the number of columns that are drawn."""
+    features, sites = checks.whole("features", features), checks.whole("sites", sites)
+    columns = sites if segments is None else checks.whole("segments", segments)
+    if sites % columns:
+        raise ValueError(f"sites: wanted a multiple of the {columns} segments, got {sites}.")
+    return features, sites, columns
+
+
+def _of_tables(words, positions, repeats) -> Patterns:
+    """Build patterns from tables, one per matrix, with every column of the words repeated."""
+    words = np.repeat(np.asarray(words, float), repeats, axis=2)
+    return patterns_from_arrays(
+        **dict(zip(MATRICES, zip(words, np.asarray(positions, float), strict=True), strict=True))
+    )
 
 
 def _signs(name: str, value, axes: str):
@@ -221,10 +236,8 @@ def _signs(name: str, value, axes: str):
     return result
 
 
-def _bits(window) -> int:
+def _positional_bits(window) -> int:
     """Return $N_P$ of a window of $L$ tokens."""
-    if not checks.is_whole(window, 2) or int(window) & (int(window) - 1):
-        raise ValueError(
-            f"window: wanted a power of two of at least 2, got {window!r}. It is 2 to the positional bits."
-        )
+    if window not in [2**bits for bits in range(1, 32)]:
+        raise ValueError(f"window: wanted a power of two of at least 2, got {window!r}: 2 to the positional bits.")
     return int(window).bit_length() - 1

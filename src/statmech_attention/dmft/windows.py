@@ -11,8 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from statmech_attention import checks
 from statmech_attention.dmft import _map
-from statmech_attention.dmft.model import Dynamics, laws_of
-from statmech_attention.dmft.patterns import MATRICES
+from statmech_attention.dmft.model import Dynamics, laws_of, need_index
 
 
 @jax.tree_util.register_dataclass
@@ -39,7 +38,7 @@ class Window:
 
     def __getitem__(self, index) -> "Window":
         """Take the window of one network, or of a smaller batch, out of a batch."""
-        checks.index("window", index, self.keys.shape[:-2])
+        need_index("window", index, self.keys.shape[:-2])
         return replace(self, keys=self.keys[index], values=self.values[index], attention=self.attention[index])
 
     def newest_first(self) -> Float[Array, "*batch slots features"]:
@@ -47,13 +46,11 @@ class Window:
         return _map.newest_first(self.attention, self.slot)
 
 
-@checks.objects
 def initial_window(model: Dynamics) -> Window:
     r"""Return the window of one token, $x_0 = W^o_1$ with slot 0, where the published runs start."""
     return window_from_words(model, model.patterns.output.words[:1])
 
 
-@checks.objects
 def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int | Int[Array, ""] = 0) -> Window:
     r"""Return the window after given tokens, by (B1) and (B8), for every network of the batch.
 
@@ -73,7 +70,6 @@ def window_from_words(model: Dynamics, words: ArrayLike | Sequence, *, slot: int
     return window_of(_after_words(model, words, _slot(slot, model.window)), model)
 
 
-@checks.objects
 def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, slot: int | Int[Array, ""]) -> Window:
     r"""Return the window with given attention, $X = (\hat A_t, .., \hat A_{t-L+1})$.
 
@@ -88,8 +84,7 @@ def window_from_attention(model: Dynamics, attention: ArrayLike | Sequence, *, s
         ValueError: wrong shapes, a slot out of range.
     """
     slot = _slot(slot, model.window)
-    axes = " ".join(f"batch{number}" for number in range(checks.axes(attention) - 2)) + " slots features"
-    attention = checks.array("attention", attention, axes, double=True)
+    attention = checks.array("attention", attention, " ".join(["axis"] * np.ndim(attention)), double=True)
     wanted = (*model.shape, model.window, model.features)
     if attention.shape not in (wanted, wanted[-2:]):
         raise ValueError(f"attention: wanted shape {wanted}, newest first, got {attention.shape}.")
@@ -120,17 +115,13 @@ def batch_first(part, batch: tuple[int, ...]):
 
 
 def _batch_last(part, model: Dynamics):
-    shape = part.shape[-2:]
-    whole = jnp.broadcast_to(
-        part.reshape((1,) * (len(model.shape) + 2 - part.ndim) + part.shape), (*model.shape, *shape)
-    )
-    return jnp.moveaxis(whole.reshape(-1, *shape), 0, -1)
+    shape = (*model.shape, *part.shape[-2:])
+    return jnp.moveaxis(jnp.broadcast_to(part, shape).reshape(-1, *part.shape[-2:]), 0, -1)
 
 
 @jax.jit
 def _after_words(model: Dynamics, words, slot) -> _map.Rings:
-    tables = jnp.stack([getattr(model.patterns, name).words for name in MATRICES])
-    parts = jnp.einsum("xan,tn->txa", tables, words) / model.patterns.sites
+    parts = jnp.einsum("xan,tn->txa", model.patterns.words(), words) / model.patterns.sites
     laws = laws_of(model)
     empty = jnp.zeros((model.window, model.features, laws.beta.size))
     rings = _map.Rings(empty, empty, empty, (slot - 1) % model.window, jnp.asarray(0))
@@ -151,6 +142,6 @@ def after_attention(laws: _map.Laws, ring, slot) -> _map.Rings:
 
 
 def _slot(slot, window: int) -> Array:
-    if checks.concrete(slot) and getattr(slot, "ndim", 1) == 0 and jnp.issubdtype(slot.dtype, np.integer):
-        slot = int(slot)
-    return jnp.asarray(checks.whole("slot", slot, 0, window - 1) if checks.concrete(slot) else slot)
+    if checks.concrete(slot):
+        checks.whole("slot", slot.item() if isinstance(slot, jax.Array) and not slot.ndim else slot, 0, window - 1)
+    return jnp.asarray(slot, int)

@@ -34,7 +34,7 @@ def load(folder, **parameters):
 
 @pytest.fixture(scope="module")
 def begin():
-    model = dmft.dynamics(dmft.segment_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
+    model = dmft.dynamics(dmft.published_patterns(seed=1), beta=3.0, gamma=220.0, epsilon=0.02)
     return model, dmft.advance(model, dmft.initial_window(model), steps=40)
 
 
@@ -90,7 +90,7 @@ def test_other_patterns_are_recorded(tmp_path, ensemble):
     assert (tmp_path / f"patterns-{'' if ensemble == 'segments' else 'independent-'}seed1-beta0.9-1.2.nc").is_file()
     assert found.regime.shape == (2, 3, 3) and found["set"].values.tolist() == [1, 2]
     for seed in (1, 2):
-        patterns = {"segments": dmft.segment_patterns, "independent": dmft.random_patterns}[ensemble](seed=seed)
+        patterns = dmft.published_patterns(seed=seed, segments={"segments": 3, "independent": None}[ensemble])
         one = found.sel(set=seed)
         assert float(one.onset) == pytest.approx(dmft.onset(patterns).beta)
         model = dmft.dynamics(patterns, beta=float(one.onset) / 0.98 * one.scale.values, gamma=220.0, epsilon=0.02)

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Chaos and memory: Lyapunov exponents, nudged mean fields, networks with one bit flipped."""
 
 import jax
@@ -159,7 +160,7 @@ class Flips:
 
     def _pairs(self, copies: int, beta: float):
         """Windows of each history with and without the flip."""
-        patterns = dmft.segment_patterns(seed=self.seed, sites=copies * self.sites)
+        patterns = dmft.published_patterns(seed=self.seed, sites=copies * self.sites)
         here = dmft.dynamics(patterns, beta=beta, gamma=self.model.gamma, epsilon=self.model.epsilon)
         random, key = np.random.default_rng(self.run_seed), jax.random.key(self.run_seed)
         words = dmft.simulate(here, key=key, steps=100 + 20 * self.histories, keep="words").words[0]

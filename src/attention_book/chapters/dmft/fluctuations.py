@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Networks of finite size beside the mean field: noise of one step, its growth, and what is left of statistics."""
 
 from typing import NamedTuple

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The generating functional on networks so small that every sum and integral is carried out."""
 
 import itertools
