@@ -5,6 +5,7 @@ from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
 from statmech_attention.theory.kernels import kernel
+from statmech_attention.theory.minima import minima
 from statmech_attention.theory.predictor import JointPrediction, KernelRegression, accuracy, kernel_regression, predict
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Prediction, Regression
@@ -36,6 +37,7 @@ __all__ = [
     "kernel_regression",
     "kernel_weights",
     "log_evidence",
+    "minima",
     "predict",
     "solve",
     "solve_sweep",
