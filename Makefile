@@ -59,11 +59,8 @@ verify: venv  ## compute a part of every recorded result again and compare (QUIC
 
 bench: venv  ## measure speed and memory, and what random problems and kills do
 	$(python) -m benchmarks
-	$(python) -m benchmarks.calls
 	$(python) -m benchmarks.dmft
 	$(python) -m benchmarks.sampling
-	$(python) -m benchmarks.robustness
-	$(python) -m benchmarks.killed
 
 images: venv  ## fetch the original images with torchvision: long runs and pages with other parameters need them
 	@$(pip) --editable '.[images]'

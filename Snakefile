@@ -1,94 +1,90 @@
-# The heavy runs: train -> theory -> pruning, evidence lost, samples, and train -> narrow, for every network and seed of a configuration (workflow/*.yaml),
-# and those that need no network.
+# The recorded runs: makes the records of workflow/runs.yaml that are missing, and goes on where it was stopped.
 #
-#   snakemake -n                                              what would run, and why
-#   snakemake --profile workflow/local                        the paper's scale, on this machine: `make reproduce`
-#   snakemake --profile workflow/slurm --configfile mine.yaml other runs, on a cluster
+#   snakemake -n                                              what would run
+#   snakemake --profile workflow/local                        on this machine: `make reproduce`
+#   snakemake --profile workflow/slurm --configfile mine.yaml the runs of another file, on a cluster
 #
-# What runs is not decided by times of files, which mean nothing in a fresh clone, but by what results carry: parameters,
-# the revision of their experiment, and a fingerprint of the results they were computed from. Results are therefore no
-# `output` here, and Snakemake, which removes outputs before a job, never touches one: they are replaced in one step, by
-# the run itself, once it is done. The outputs are empty files beside logs and executed notebooks, with a new number for
-# each attempt.
-import fcntl
-import json
+# A record that is there is never touched, whatever its time: to make one again, remove it.
 import os
+import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
-from snakemake.exceptions import WorkflowError
+
+from attention_book.recorded import records
 
 ROOT = Path(workflow.basedir)
-if "networks" not in config:
-    config = {**yaml.safe_load((ROOT / "workflow" / "paper.yaml").read_text()), **config}
-# Another Python, where Snakemake has an environment of its own.
-PYTHON = os.environ.get("STATMECH_ATTENTION_PYTHON", sys.executable)
+if "runs" not in config:
+    config = yaml.safe_load((ROOT / "workflow" / "runs.yaml").read_text())
+
+workdir: str(ROOT)
 
 
-def plan(what):
-    command = [PYTHON, str(ROOT / "workflow" / "plan.py"), what]
-    # On the CPU: this process has to do with no device, and a login node has none.
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(command, input=json.dumps(config), capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise WorkflowError(done.stderr.strip())
-    return done.stdout
+def place(path):
+    return os.path.relpath(path, ROOT)
 
 
-JOBS = {job["name"]: job for job in json.loads(plan("jobs"))}
-STALE = [name for name, job in JOBS.items() if job["reason"]]
-FOLDER = Path(config["folder"]).absolute()
-LOCK = []  # kept open until this process ends, however it ends: nothing is left to unlock after a crash
-DONE = f"{FOLDER}/executed/{{job}}-{{number}}.done"
+RECORDS = {place(one.path): one for one in records(config, ROOT)}
+MISSING = [path for path in RECORDS if not (ROOT / path).exists()]
+RUNS = {place(output): (RECORDS[path], given) for path in MISSING for output, given in RECORDS[path].runs()}
 
 
-def done(names):
-    return [DONE.format(job=name, number=JOBS[name]["number"]) for name in names]
+def needed(wildcards, output=None):
+    """The missing records that a run reads."""
+    one, _ = RUNS[f"{wildcards.place}.nc"]
+    return [place(path) for path in one.inputs if place(path) in MISSING]
+
+
+def command(wildcards, output):
+    one, given = RUNS[str(output)]
+    return shlex.join([sys.executable, "-m", "attention_book", "run", *one.arguments(output, given)])
+
+
+def places(files):
+    return "|".join(re.escape(file.removesuffix(".nc")) for file in files) or "none"
 
 
 if workflow.is_main_process:
-    print(f"{len(JOBS) - len(STALE)} of {len(JOBS)} results in {config['folder']} are current.", file=sys.stderr)
-
-
-onstart:
-    (FOLDER / "executed").mkdir(parents=True, exist_ok=True)
-    LOCK.append(open(FOLDER / "executed" / "lock", "w"))
-    try:
-        fcntl.flock(LOCK[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise WorkflowError(f"{FOLDER}: another snakemake is at work there. Wait for it, or stop it.")
-    if STALE:
-        plan("data")
+    print(f"{len(RECORDS) - len(MISSING)} of {len(RECORDS)} records are there.", file=sys.stderr)
 
 
 rule all:
     input:
-        done(STALE),
+        MISSING,
     localrule: True
 
 
-for stage in ("train", "theory", "narrow", "pruning", "evidence_lost", "refitted", "posterior", "weights", "sampling", "skips", "calibration", "evidences", "ratio", "learning_curve", "encoder", "points", "selection", "masked", "removed", "tuned", "many_paths", "learned", "learned_images", "dynamics"):
+for run in sorted({one.run for one in RECORDS.values()}):
 
     rule:
         name:
-            stage
+            run
         input:
-            lambda wildcards: done(need for need in JOBS[wildcards.job]["needs"] if JOBS[need]["reason"]),
+            needed,
         output:
-            touch(DONE),
+            "{place}.nc",
         log:
-            DONE.replace(".done", ".log"),
+            "executed/{place}.log",
         wildcard_constraints:
-            job="|".join(name for name, job in JOBS.items() if job["stage"] == stage) or "none",
-            number=r"\d+",
+            place=places(file for file, (one, _) in RUNS.items() if one.run == run),
         params:
-            command=lambda wildcards: shlex.join(JOBS[wildcards.job]["command"]),
-            notebook=lambda wildcards, output: shlex.quote(str(output[0]).replace(".done", ".ipynb")),
-            reason=lambda wildcards: JOBS[wildcards.job]["reason"] or "asked for by name",
-        message:
-            "{wildcards.job}: {params.reason}"
+            command=command,
+            notebook=lambda wildcards: shlex.quote(f"executed/{wildcards.place}.ipynb"),
         shell:
-            "{params.command} --output {params.notebook} > {log:q} 2>&1"
+            "{params.command} --overwrite --output {params.notebook} > {log:q} 2>&1"
+
+
+rule join_pieces:
+    input:
+        lambda wildcards: [place(piece) for piece, _ in RECORDS[f"{wildcards.place}.nc"].runs()],
+    output:
+        "{place}.nc",
+    wildcard_constraints:
+        place=places(path for path in MISSING if RECORDS[path].pieces),
+    params:
+        python=shlex.quote(sys.executable),
+    localrule: True
+    shell:
+        "{params.python} -m attention_book.recorded {output:q} {input:q}"

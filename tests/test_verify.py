@@ -1,110 +1,107 @@
-"""Records computed again: what stands and what does not."""
-
-import sys
-from functools import cache
+"""Records computed again by their notebooks: what stands and what does not."""
 
 import numpy as np
 import pytest
 import verify
 import xarray as xr
+import yaml
+
+from attention_book import recorded, results
+from attention_book.recorded import Record, combine, difference, largest_difference, records
+
+NOTEBOOK = """---
+kernelspec: {name: python3, display_name: Python 3, language: python}
+---
+
+```{code-cell} ipython3
+:tags: [parameters]
+
+draw: int = 0  # a draw
+widths: list[int] = [10, 30]  # widths
+output: str = "x.nc"  # the record, as a path
+```
+
+```{code-cell} ipython3
+import xarray as xr
 
 from attention_book import results
-from attention_book.experiments import HiddenMarkovWeights, experiment_of
-from attention_book.experiments.experiment import difference, largest_difference
 
-SETTINGS = dict(width=2, seed=3, network="all", noise=1.0, temperature=1.0, examples=6, test_examples=5)
-SETTINGS |= dict(chains=2, warmup=20, draws=20, thinning=1)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
-    return HiddenMarkovWeights(folder=tmp_path_factory.mktemp("verified"), **SETTINGS).run(progress=False)
+values = [(draw + 1) / width for width in widths]
+results.save(xr.Dataset({"value": ("width", values)}, {"width": widths}), output, parameters=globals())
+```
+"""
 
 
-def rewritten(path, target, **facts):
-    """The record with other numbers or facts in it."""
-    dataset, made = results.load(path), results.record(path)
-    dataset["opening_potential"] = dataset["opening_potential"] * facts.pop("factor", 1.0)
-    kept = {name: made[name] for name in ("parameters", "inputs", "revision", "maker")} | facts
-    return results.save(dataset, target / path.name, **kept)
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    """A record of two draws, joined from two runs of a notebook."""
+    (tmp_path / "tiny.md").write_text(NOTEBOOK)
+    monkeypatch.setattr(recorded, "RUNS", tmp_path)
+    line = {"record": "tiny", "run": "tiny", "pieces": {"draw": [0, 1]}, "verify": {"widths": [30]}}
+    (one,) = records({"folder": str(tmp_path / "results"), "runs": [line]})
+    pieces = list(one.runs())
+    for path, given in pieces:
+        recorded.execute(tmp_path / "tiny.md", {**given, "output": str(path)})
+    combine([path for path, _ in pieces], one.path)
+    return one
 
 
-def test_a_record_stands(recorded):
-    assert experiment_of(recorded) == HiddenMarkovWeights(folder=recorded.parent, **SETTINGS)
-    good, said = verify.verify(recorded)
-    assert good and said.startswith("4 draws of 2 chains: differs by 0.0e+00 (at most 1e-06)")
+def test_pieces_are_joined_into_one_record_with_its_parameters(record):
+    found, made = results.load(record.path), results.record(record.path)
+    assert found["value"].values.tolist() == [[0.1, 1 / 30], [0.2, 2 / 30]]
+    assert made["parameters"] == {"draw": [0, 1], "widths": [10, 30]}
+    assert not any(path.exists() for path, _ in record.runs())
 
 
-def test_other_numbers_do_not(recorded, tmp_path):
-    good, said = verify.verify(rewritten(recorded, tmp_path, factor=1.001))
+def test_record_with_the_numbers_of_its_notebook_stands(record):
+    assert verify.verify(record) == (True, "differs by 0.0e+00 (at most 1e-06), 0 s")
+
+
+def test_record_with_a_changed_number_is_found(record):
+    made = results.record(record.path)
+    results.save(results.load(record.path) * 1.001, record.path, parameters=made["parameters"])
+    good, said = verify.verify(record)
     assert not good and "differs by 1.0e-03" in said
 
 
-def test_nor_does_one_of_an_earlier_revision(recorded, tmp_path):
-    good, said = verify.verify(rewritten(recorded, tmp_path, revision=0))
-    assert not good and said == "out of date: revision 1 has other numbers than 0"
+def test_damaged_record_is_found(record):
+    record.path.write_bytes(record.path.read_bytes()[:-100])
+    good, said = verify.verify(record)
+    assert not good and "Remove this file and run again" in said
 
 
-def test_nor_what_nobody_made_or_can_read(recorded, tmp_path):
-    good, said = verify.verify(rewritten(recorded, tmp_path, maker="somebody"))
-    assert not good and "got one of somebody" in said
-    other = rewritten(recorded, tmp_path, parameters={**results.record(recorded)["parameters"], "of_old": 1})
-    good, said = verify.verify(other)
-    assert not good and "of_old" in said
-    broken = tmp_path / "broken.nc"
-    broken.write_bytes(recorded.read_bytes()[:-100])
-    assert not verify.verify(broken)[0]
+def test_record_whose_source_is_absent_is_not_looked_at(tmp_path):
+    good, said = verify.verify(Record(tmp_path / "x.nc", "tiny", {"network": "absent.nc"}))
+    assert good and said.startswith("not looked at: it was made from absent.nc")
 
 
-def test_the_command_prints_a_line_each_and_fails_if_one_differs(recorded, tmp_path, monkeypatch, capsys):
-    wrong = rewritten(recorded, tmp_path, factor=1.001)
-    monkeypatch.setattr(sys, "argv", ["verify.py", str(recorded), str(wrong), "--jobs", "1"])
-    assert verify.main() == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3 and lines[0].startswith("ok   ") and lines[1].startswith("BAD  ")
-    assert lines[2].startswith("1 of 2 records stand")
+def test_difference_is_relative_to_the_largest_number_and_sees_gaps():
+    assert difference([1.0, 2.0], [1.0, 4.0]) == 0.5
+    assert difference([np.nan, np.inf], [np.nan, np.inf]) == 0
+    assert difference([np.nan], [1.0]) == np.inf and difference([1.0], [1.0, 2.0]) == np.inf
 
 
-@pytest.fixture(scope="module")
-def records():
-    """The provenance of every record in the repository."""
-    return {path: results.record(path) for path in verify.RESULTS.rglob("*.nc")}
+def test_variables_are_compared_where_both_have_coordinates():
+    there = xr.Dataset({"a": ("x", [1.0, 2.0, 4.0]), "b": 1.0}, {"x": [10, 20, 30]})
+    assert largest_difference(xr.Dataset({"a": ("x", [4.0, 2.0])}, {"x": [30, 20]}), there) == 0
+    with pytest.raises(ValueError, match="wanted variables of the record"):
+        largest_difference(xr.Dataset({"c": 1.0}), there)
 
 
-def test_what_is_looked_at_quickly_is_there(records):
-    assert all((verify.RESULTS / name).is_file() for name in verify.QUICK)
-    makers = {made["maker"] for made in records.values()}
-    quick = {records[verify.RESULTS / name]["maker"] for name in verify.QUICK}
-    # The test sets of a pruning take longer, and so do samples on images and fine-tuning; points and
-    # selections on an encoder's attention need all sentences encoded; a learning curve its streams.
-    assert makers - quick == {"learning_curve", "points", "pruning", "removed", "samples", "selection", "tuned"}
+def test_every_line_names_a_notebook_and_parameters_that_it_has():
+    from attention_book.notebooks import runs
+
+    for name in ("runs", "smoke"):
+        path = recorded.ROOT / "workflow" / f"{name}.yaml"
+        for one in records(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            known = runs.parameters_of(recorded.RUNS / f"{one.run}.md")
+            asked = {**one.parameters, **{key: values[0] for key, values in one.pieces.items()}, **one.verify}
+            assert set(asked) <= set(known), one.path
+            for key, value in asked.items():
+                known[key].convert(value)
 
 
-def test_every_record_says_who_made_it_and_of_what(records):
-    digest = cache(results.digest)
-    for path, made in records.items():
-        assert made["revision"] >= 1 and made["maker"] and "source" not in made and "modules" not in made
-        for name, used in made["inputs"].items():
-            assert digest(experiment_of(path).sources[name]) == used, path
-
-
-@pytest.mark.parametrize(
-    ("found", "recorded", "wanted"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], 0.0),
-        ([1.0, 2.002], [1.0, 2.0], 1e-3),
-        ([1.0, np.nan], [1.0, np.nan], 0.0),
-        ([1.0, np.nan], [1.0, 2.0], np.inf),
-        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
-        ([1.0], [1.0, 2.0], np.inf),
-        ([0, 3], [0, 4], 0.25),
-    ],
-)
-def test_the_difference_is_relative_to_the_largest_number(found, recorded, wanted):
-    assert difference(found, recorded) == pytest.approx(wanted)
-
-
-def test_the_largest_difference_is_that_of_the_worst_variable():
-    one = xr.Dataset({"a": ("x", [1.0, 2.0]), "b": 3.0})
-    other = xr.Dataset({"a": ("x", [1.0, 2.0]), "b": 4.0})
-    assert largest_difference(one, other, ["a"]) == 0 and largest_difference(one, other, ["a", "b"]) == 0.25
+def test_record_that_is_listed_twice_is_refused():
+    line = {"record": "tiny", "run": "tiny", "for": {"seed": [0, 1]}}
+    with pytest.raises(ValueError, match="there twice"):
+        records({"folder": "results", "runs": [line]})

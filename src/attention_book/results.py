@@ -31,6 +31,8 @@ from statmech_attention.files import existing, read_netcdf, unreadable, write_ne
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
 _PACKAGE = Path(statmech_attention.__file__).parent
+_NOT_KEPT = {"output", "progress"}  # parameters of a run that change no number
+_BEGAN = time.monotonic()  # a run notebook imports this module before it computes
 _NOT_NUMBERS = ("seconds",)  # measured by a clock: the same numbers computed again are the same result
 
 
@@ -39,13 +41,25 @@ def save(
     path: str | os.PathLike,
     *,
     parameters: Mapping[str, Any],
+    reads: Mapping[str, str | os.PathLike] | None = None,
     inputs: Mapping[str, str] | None = None,
     seed: int | None = None,
     revision: int = 1,
     maker: str | None = None,
     wall_seconds: float | None = None,
 ) -> Path:
-    """Write a result with its provenance, whole or not at all, and return its path, which ends in `.nc`."""
+    """Write a result with its provenance, whole or not at all, and return its path, which ends in `.nc`.
+
+    `parameters` may be the `globals()` of a run notebook, of which its parameters are kept; `reads`
+    has the records that it was made from; `revision` is raised when numbers are meant to change.
+    """
+    if "__annotations__" in parameters:  # the cell of the parameters has their types
+        known = set(parameters["__annotations__"]) - _NOT_KEPT
+        parameters = {name: value for name, value in parameters.items() if name in known}
+        wall_seconds = time.monotonic() - _BEGAN if wall_seconds is None else wall_seconds
+    if reads:
+        inputs = {name: digest(file) for name, file in reads.items()}
+        parameters = {name: value for name, value in parameters.items() if name not in reads}
     facts = {
         **provenance(),
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),

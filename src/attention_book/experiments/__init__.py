@@ -9,7 +9,6 @@ from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
 from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.evidence_lost import EvidenceLost
-from attention_book.experiments.evidences import Evidences
 from attention_book.experiments.experiment import Experiment
 from attention_book.experiments.learned import Learned
 from attention_book.experiments.learned_images import LearnedImages

@@ -1,12 +1,18 @@
 """Parameters of a notebook: read by papermill, checked by pydantic, without running any of it.
 
-One line of the cell is one parameter, and its comment is the help. `allowed` in the cell's metadata
-has the arguments of a pydantic field, as `width: {ge: 1}`, a list of words or numbers, or `path`: a
-path given with a run is relative to the current folder, the default to the notebook.
+One line of the cell is one parameter, and its comment is the help, which may end with what is allowed:
+
+    width: int = 30  # width N, in [1, 10000]
+    noise: float = 1.0  # noise of the tokens, in [0, inf)
+    task: str = "chains"  # what is learned, one of chains, images
+    network: str = "../../results/network.nc"  # a record, as a path
+
+A path given with a run is relative to the current folder, the default to the notebook.
 """
 
 import ast
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +27,8 @@ from pydantic_core import SchemaError
 
 _SCALARS = {"int": int, "float": float, "bool": bool, "str": str}
 _PATH = "path"
+_RANGE = re.compile(r",? *in ([\[(])([^,\[\]()]+),([^,\[\]()]+)([\])])$")
+_CHOICE = re.compile(r",? *one of ([^:;]+)$")
 # A truth value is a whole number to Python, but nobody who writes `width=True` means 1.
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
@@ -128,6 +136,17 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
     return {name: known[name].convert(value) for name, value in given.items()}
 
 
+def _allowed(about: str) -> tuple[str, Any]:
+    """Split a comment into the help and what is allowed: arguments of a pydantic field, words, or a path."""
+    if found := _RANGE.search(about):
+        low, high = float(found[2]), float(found[3])
+        kept = {"ge" if found[1] == "[" else "gt": low, "le" if found[4] == "]" else "lt": high}
+        return about[: found.start()], {name: end for name, end in kept.items() if math.isfinite(end)}
+    if found := _CHOICE.search(about):
+        return about[: found.start()], [word.strip().strip("\"'") for word in found[1].split(",")]
+    return about, _PATH if re.search(r"\bas a path$", about) else None
+
+
 def _parameter(read, allowed) -> Parameter:
     where = f"parameters cell, {read.name}"
     try:
@@ -137,7 +156,8 @@ def _parameter(read, allowed) -> Parameter:
     kind = read.inferred_type_name
     if kind == "None":  # without a type
         kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
-    one = Parameter(read.name, kind, default, read.help, allowed)
+    about, said = _allowed(read.help)
+    one = Parameter(read.name, kind, default, about, allowed or said)
     if one._entry_type not in _SCALARS or kind not in (one._entry_type, f"list[{one._entry_type}]"):
         raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
     try:
