@@ -225,3 +225,18 @@ def fewer_rows_than_paths(key, problem, networks: Networks, draws: int):
         worst.append(float((np.abs(mean - found.mean.ravel()) / np.hypot(error, found.error.ravel())).max()))
         lines.append([f"`sampling.{name}`", str(rank), f"{worst[-1]:.1f}", f"{r_hat:.3f}"])
     return table(["", "rank of $U$", r"$\mathbb E[U]$ apart, standard errors", r"largest $\hat R$"], lines), worst
+
+
+def mixing(key, problem, temperatures, draws: int):
+    """Table of the largest R-hat and smallest effective size of U with both samplers, against temperature."""
+    lines = []
+    for heat in temperatures:
+        cells = []
+        for name in ("posterior", "tempered_posterior"):
+            sampler = getattr(sampling, name)
+            drawn = sampler(problem.replace(temperature=heat), key=key, chains=sma.Chains(draws=draws, warn=False))
+            cells.append(f"{float(drawn.order_parameter_r_hat.max()):.3f}")
+            cells.append(f"{float(drawn.order_parameter_effective_size.min()):.0f}")
+        lines.append([f"{heat:g}", *cells])
+    heads = [f"`{name}`, {what}" for name in ("posterior", "tempered") for what in (r"largest $\hat R$", "smallest effective size")]
+    return table(["$T$", *heads], lines)
