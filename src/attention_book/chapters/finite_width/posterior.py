@@ -238,5 +238,6 @@ def mixing(key, problem, temperatures, draws: int):
             cells.append(f"{float(drawn.order_parameter_r_hat.max()):.3f}")
             cells.append(f"{float(drawn.order_parameter_effective_size.min()):.0f}")
         lines.append([f"{heat:g}", *cells])
-    heads = [f"`{name}`, {what}" for name in ("posterior", "tempered") for what in (r"largest $\hat R$", "smallest effective size")]
+    measures = (r"largest $\hat R$", "smallest effective size")
+    heads = [f"`{name}`, {what}" for name in ("posterior", "tempered") for what in measures]
     return table(["$T$", *heads], lines)
