@@ -360,6 +360,9 @@ class Attention:
         if "spam" in uniform:
             facts["majority"] = 100 * float(uniform["spam"]["majority_deep"].mean())
         behind = [value for task, value in self.behind().items() if task != "spam"]
+        rows_of = self.accuracies()
+        for key, row in (("mean_ridge", "pooled embedding, ridge"), ("mean_network", "(E1), narrow")):
+            facts[key] = 100 * float(np.mean([values.mean() for values in rows_of[row].values()]))
         facts |= dict(behind_least=min(behind, default=np.nan), behind_most=max(behind, default=np.nan))
         facts |= dict(
             tuned_splits=min((one.sizes["split"] for one in self.tuned.values()), default=0), tuned_tests=self.tests

@@ -180,6 +180,8 @@ class Heads:
         facts |= {f"kept_{network}": self.asked[f"kept_{network}"][0] for network in NETWORKS}
         facts["flat_kernel_weights_all"] = self.of_tasks(self.whole["flat", "kernel weights"])
         facts |= {f"flat_{way}": self.of_tasks(self.kept["flat", way]) for way in ("both", "random")}
+        first = 100 * self.whole["flat", "theory"]["description-entity"].mean("sentence").values
+        facts |= dict(flat_theory=first.mean(), flat_theory_0=first[0])
         facts["sure_1"] = sum(one.sure for one in self.outcome([*self.CLAIMS][0]).values())
         facts["sure_3"] = max(sum(one.sure for one in self.outcome(claim).values()) for claim in [*self.CLAIMS][3:5])
         facts["passed"] = sum(of["clear"] >= 3 for of in self.older_claim().values())

@@ -50,7 +50,8 @@ class Accuracies:
         lines = []
         for said, which in asked.items():
             mean, half, each = self.apart(*which)
-            cells = [_interval(*one) for one in each.values()]
+            # Two splits say next to nothing.
+            cells = ["" if np.sum(self.task == task) < 3 else _interval(*one) for task, one in each.items()]
             lines.append([said, *cells, *([_interval(mean, half)] if len(cells) > 1 else [])])
         tasks = [reading.NAMES[task] for task in dict.fromkeys(self.task)]
         return table(["points", *tasks, *(["all splits"] if len(tasks) > 1 else [])], lines)

@@ -83,14 +83,16 @@ def shares(theory, trained, layers, layer: int):
 
 def shares_table(theory, trained, shapes):
     """Table of `shares` in the blocks of the first and of the last layer."""
-    head = "network", "first layer: theory", "gradient descent", "last layer: theory", "gradient descent", "even"
+    head = "network", "first layer: theory", "gradient descent", "last layer: theory", "gradient descent"
+    head += "first layer, squares: theory", "gradient descent", "even"
     rows = []
     for name, layers in shapes.items():
         cells = [name]
         for layer in (1, len(layers)):
             mean, error, network, even = shares(theory[name], trained[name], layers, layer)
             cells += [f"{mean:.2f} ± {error:.2f}", f"{network:.2f}"]
-        rows.append((*cells, f"{even:.2f}"))
+        mean, _, network, _ = shares(theory[name] ** 2, trained[name] ** 2, layers, 1)
+        rows.append((*cells, f"{mean:.2f}", f"{network:.2f}", f"{even:.2f}"))
     return tables.table(head, rows)
 
 
@@ -145,6 +147,8 @@ def keep_agreement(found, theory, trained, shapes, first, published: bool) -> No
     ratios = blocks[:, [0, 2]] / blocks[:, 3:]
     pages.glue("oso_ratio_low", ratios.min())
     pages.glue("oso_ratio_high", ratios.max())
+    squares = [shares(theory[name] ** 2, trained[name] ** 2, shapes[name], 1)[2] for name in shapes]
+    pages.glue("oso_squares", ", ".join(f"{one:.2f}" for one in squares))
     if published:
         every = [found[name, "all entries, ranks"][0] for name in shapes]
         assert all(one.value > one.null_high and one.p_value < 0.01 for one in every)

@@ -243,6 +243,10 @@ def keep_ratios(swept, found, outcomes, published: bool) -> None:
         pages.glue(f"ratio_{key}_factor", float(10 ** abs(steepness)))
         pages.glue(f"ratio_{key}_examples", int(swept[name]["examples"][-1]))
         pages.glue(f"ratio_{key}_diagonal", float(swept[name]["examples"][-1] / swept[name]["width"][2]))
+        if name.startswith("hidden"):
+            for end, P in (("small", 30), ("large", 90)):
+                value = 10 ** one["departure"].sel(examples=P, width=P)
+                pages.glue(f"ratio_hidden_one_{end}", float(value.mean()))
         # On the diagonal of the grid P/N is the same: the largest that three numbers of sequences share.
         size = [one["departure"].isel(examples=place - 3, width=place) for place in range(3)]
         pages.glue(f"ratio_{key}_fall", bracketed((size[-1] - size[0]).values, 2))
