@@ -196,7 +196,9 @@ def keep_choices(heads: Heads, published: bool) -> None:
 def agreement_text(heads: Heads) -> str:
     """The README's row on two layers of four heads."""
     either = heads.either()
-    return f"partly: rank correlation {either[TEN].value:+.2f}; after two epochs {either[SHORT].value:+.2f}; the loss is not marginal"
+    return (
+        f"partly: rank correlation {either[TEN].value:+.2f}; after two epochs {either[SHORT].value:+.2f}; not marginal"
+    )
 
 
 def criteria(heads: Heads):
