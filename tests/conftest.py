@@ -46,7 +46,6 @@ LONGEST = (
     "layers/test_sampling",
     "test_random_chains",
     "test_book",
-    "test_nonsense",
     "test_compiling",
     "book/experiments/test_learned",
     "book/experiments/test_encoded_heads",

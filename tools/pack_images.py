@@ -16,7 +16,6 @@ from unittest.mock import patch
 import numpy as np
 
 from attention_book.tasks import images
-from statmech_attention.installed import need
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("images_background", "images_evaluation")  # of Omniglot
@@ -55,7 +54,6 @@ def fetch(root: Path, omniglot: bool) -> None:
 
 
 def _torchvision():
-    need("images", "reading the originals")
     import torch
 
     # Beside a CPU-only torch, torchvision's import fails for want of two operators that data sets never use.

@@ -14,7 +14,7 @@ HEAD = (
 def requirements() -> str:
     """Return the text: the library's dependencies and those of its extras, but for images and workflow."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = "sampling", "train", "io", "cluster", "plot", "book", "dev"
+    names = "sampling", "train", "io", "plot", "book", "dev"
     extras = (project["optional-dependencies"][name] for name in names)
     lines = {*project["dependencies"], *(line for extra in extras for line in extra)}
     return HEAD + "\n".join(sorted(line for line in lines if not re.match(r"statmech-attention\b", line))) + "\n"

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from statmech_attention.installed import EXTRAS, NAME, MissingExtra, absent, version
+from statmech_attention.installed import EXTRAS, NAME, absent, version
 
 _EXAMPLES = """\
 examples:
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     everything = options.command == "list" and not options.chapters
     try:
         from attention_book.notebooks import runs
-    except MissingExtra as error:
+    except ImportError as error:
         if everything:
             print(report())
             return 0

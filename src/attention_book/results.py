@@ -26,7 +26,7 @@ import xarray as xr
 
 import statmech_attention
 from statmech_attention import checks
-from statmech_attention.files import existing, read_netcdf, unreadable, write_netcdf
+from statmech_attention.files import read_netcdf, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
@@ -83,13 +83,15 @@ def load(path: str | os.PathLike) -> xr.Dataset:
 
 def record(path: str | os.PathLike) -> dict[str, Any]:
     """Return the arguments of `save`, and by name `written` (UTC), versions and device; numbers are not read."""
-    path = existing(path)
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no recorded result there.")
     try:
         # xarray takes twenty times as long, since it looks at every variable.
         with h5netcdf.File(path, "r") as opened:
             attributes = dict(opened.attrs)
     except (OSError, ValueError, KeyError) as error:
-        raise unreadable(path, error) from error
+        raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error
     return _record(path, attributes)
 
 

@@ -1,9 +1,8 @@
 """The statistical mechanics of attention: finite-width theory of attention paths.
 
 One way through: layers -> model (attention, paths, network) -> theory (problem, action, saddle
-point, predictor). Nothing is set on import; call `enable_x64()` before the first array is made. All
-functions raise ValueError for arguments of wrong shapes, NaN or infinity, and numbers out of range;
-their docstrings name further errors.
+point, predictor). Nothing is set on import; call `enable_x64()` before the first array is made.
+Functions raise ValueError for wrong shapes, NaN or infinity, and numbers out of range.
 """
 
 import importlib as _importlib
@@ -11,8 +10,6 @@ import importlib as _importlib
 import jax as _jax
 
 from statmech_attention import layers, model, theory
-from statmech_attention.installed import MissingExtra as _MissingExtra
-from statmech_attention.installed import absent as _absent
 from statmech_attention.installed import version as _version
 from statmech_attention.layers import Heads, Linear, Outputs, SkipHeads
 from statmech_attention.model import (
@@ -45,30 +42,26 @@ from statmech_attention.theory import (
 
 __version__ = _version()
 
-# Subpackages that are imported when they are first used, and their names at the root.
-_LATER = {
-    "dmft": (),
-    "plotting": (),
-    "pruning": ("prune", "select_heads"),
-    "sampling": ("Chains", "posterior"),
-    "tasks": (),
-    "training": (),
-}
-_HOME = {name: package for package, names in _LATER.items() for name in names}
+__all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "Outputs", "Problem", "SkipHeads"]
+__all__ += ["Solution", "accuracy", "attention_from_products", "attention_from_queries_and_keys"]
+__all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_inputs", "enable_x64", "fit"]
+__all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence", "minima"]
+__all__ += ["model", "predict", "sample_weights", "save", "solve", "solve_sweep", "theory"]
+# Imported when they are first used: some need an extra.
+_LATER = {"prune": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
+_SUBPACKAGES = ("dmft", "plotting", "pruning", "sampling", "tasks", "training")
 
 
 def __getattr__(name: str):
-    if name not in _LATER and name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        room = _importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
-    except _MissingExtra as error:  # `hasattr` wants this kind
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r} here. {error}") from error
-    return room if name in _LATER else getattr(room, name)
+    if name in _SUBPACKAGES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _LATER:
+        return getattr(_importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_LATER, *_SUBPACKAGES, "__version__"})
 
 
 def enable_x64() -> None:
@@ -77,53 +70,3 @@ def enable_x64() -> None:
     Call it once, before the first array is made.
     """
     _jax.config.update("jax_enable_x64", True)
-
-
-__all__ = [
-    "AttentionedInputs",
-    "Chains",
-    "Heads",
-    "Linear",
-    "NotConverged",
-    "Outcome",
-    "Outputs",
-    "Problem",
-    "SkipHeads",
-    "Solution",
-    "accuracy",
-    "attention_from_products",
-    "attention_from_queries_and_keys",
-    "attention_from_torch",
-    "attention_from_transformers",
-    "attentioned_inputs",
-    "dmft",
-    "enable_x64",
-    "fit",
-    "forward",
-    "head_scores",
-    "kernel",
-    "kernel_regression",
-    "layers",
-    "load",
-    "log_evidence",
-    "minima",
-    "model",
-    "plotting",
-    "posterior",
-    "predict",
-    "prune",
-    "pruning",
-    "sample_weights",
-    "sampling",
-    "save",
-    "select_heads",
-    "solve",
-    "solve_sweep",
-    "tasks",
-    "theory",
-    "training",
-]
-# `import *` and `help` would stop at a subpackage whose extra is not installed.
-_ASKING = {"plotting": "plot", "sampling": "sampling", "training": "train"}
-_REFUSED = {package for package, extra in _ASKING.items() if _absent(extra)}
-__all__ = [name for name in __all__ if not {name, _HOME.get(name)} & _REFUSED]

@@ -20,7 +20,7 @@ import gc, resource, sys
 from pathlib import Path
 import numpy as np, xarray as xr
 from attention_book import results
-from statmech_attention.files import load_state, save_state
+from attention_book.checkpoints import load_state, save_state
 
 numbers = np.random.default_rng(0).random
 small, large = ({SMALL}, {LARGE})
@@ -63,7 +63,7 @@ def small_disk(folder: Path):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Folders, what was said of writing to either, and why the first may have been as large as any."""
+    """What was printed of writing to either folder, and why the first may have been as large as any."""
     folders = [tmp_path_factory.mktemp(name) for name in ("disk", "limit")]
     with small_disk(folders[0]) as missing:
         command = [sys.executable, "-c", WRITE, *map(str, folders)]
@@ -71,24 +71,23 @@ def written(tmp_path_factory):
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    return folders, (lines[:4], lines[4:]), missing
+    return (lines[:4], lines[4:]), missing
 
 
-def check(lines: list[str], folder: Path, reason: str) -> None:
+def check(lines: list[str], reason: str) -> None:
     *errors, sizes, names = lines
     assert len(errors) == 2
-    for error, name in zip(errors, ("one.nc", "state.npz"), strict=True):
-        assert reason in error and "nothing was written" in error and str(folder / name) in error
+    assert all(reason in error for error in errors)
     assert sizes == f"{SMALL} {SMALL}" and names == "['one.nc', 'state.npz']"
 
 
 def test_a_full_disk(written):
-    (folder, _), (lines, _), missing = written
+    (lines, _), missing = written
     if missing:
         pytest.skip(missing)
-    check(lines, folder, "No space left on device")
+    check(lines, "No space left on device")
 
 
 def test_a_limit_on_the_size_of_files(written):
-    (_, folder), (_, lines), _ = written
-    check(lines, folder, "File too large")
+    (_, lines), _ = written
+    check(lines, "File too large")

@@ -18,10 +18,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from statmech_attention.installed import need
-
-need("book", "notebooks with parameters")
-
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 

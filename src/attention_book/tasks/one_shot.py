@@ -141,7 +141,7 @@ class OneShot:
         return jnp.asarray(chosen, jnp.int32)
 
 
-@quick_jit(static=("examples",), effort=0)
+@quick_jit(static=("examples",))
 def _random_sequences(key, classes, asked, starts, examples):
     """Draw sequences of pairs of different classes, and their labels in JAX's default precision."""
     pair, rest = jax.random.split(key)

@@ -14,12 +14,12 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from tqdm import tqdm
 
+from attention_book.checkpoints import load_state, save_state
 from attention_book.tasks import OneShot, Split
 from attention_book.training.network import CURVE, TrainedNetwork
 from attention_book.training.path_form import Parameters, initial, trained_network
 from attention_book.training.steps import Data, State, adam, advance, shuffled, validate
 from statmech_attention import checks
-from statmech_attention.files import load_state, save_state
 from statmech_attention.layers import Chain, Kind, chain
 from statmech_attention.layers.chains import Layers
 

@@ -212,7 +212,7 @@ class HiddenMarkov:
         return self.hardness * np.block([[features, zero], [zero.T, positions]])
 
 
-@quick_jit(static=("examples", "length"), effort=0)
+@quick_jit(static=("examples", "length"))
 def _chains(key, steps, examples, length):
     """Draw chains; return a key for the noise, labels, and hidden states as in samples and as places in `states`."""
     order, first, switches, noise = jax.random.split(key, 4)
@@ -245,13 +245,13 @@ def _noisy(key, which, states, parallel_noise, perpendicular_noise):
     return jnp.concatenate([tokens, positions], axis=-1)
 
 
-@quick_jit(effort=0)
+@quick_jit()
 def _with_random(key, designed, uniform, hardness, scale):
     """Append a random head to each of two layers of designed heads."""
     random = jax.vmap(_random_head.__wrapped__, in_axes=(0, None, None))(jax.random.split(key), hardness, scale)
     return tuple(jnp.concatenate([heads, one[None]]) for heads, one in zip((designed, uniform), random, strict=True))
 
 
-@quick_jit(effort=0)
+@quick_jit()
 def _random_head(key, hardness, scale):
     return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)

@@ -1,0 +1,45 @@
+"""Problems that workers make and add are the problem of all their examples, also after a worker was killed."""
+
+import operator
+import os
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+import statmech_attention as sma
+
+pytest.importorskip("distributed")
+
+import dask.bag
+from dask.distributed import Client, LocalCluster
+
+
+def drawn(seed):
+    random = np.random.default_rng(seed)
+    return random.normal(size=(20 + seed, 4, 3)), np.sign(random.normal(size=20 + seed))
+
+
+def problem(values, labels):
+    return sma.Problem(values, labels, layers=(2, 2), width=9, temperature=0.3).reduce()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_dask_bag_adds_problems_although_a_worker_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    mark = tmp_path / "killed"
+
+    def part(seed):
+        if seed == 4 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return problem(*drawn(seed))
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        found = dask.bag.from_sequence(range(7), npartitions=7).map(part).fold(operator.add).compute()
+    assert mark.exists() and found.examples == sum(range(20, 27))
+    values, labels = (np.concatenate(parts) for parts in zip(*map(drawn, range(7)), strict=True))
+    assert jax.dtypes.result_type(found.labels) == np.float64
+    wanted = sma.solve(problem(values, labels))
+    np.testing.assert_allclose(sma.solve(found).order_parameter, wanted.order_parameter, rtol=1e-7)
