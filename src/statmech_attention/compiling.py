@@ -44,7 +44,7 @@ def map_factorisations(function, values):
 import contextlib  # noqa: E402
 
 
-def normals(key, shape):
+def normals(key, shape) -> jax.Array:
     return jax.random.normal(key, shape)
 
 
