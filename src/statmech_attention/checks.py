@@ -155,7 +155,7 @@ def all_finite(*arrays) -> Any:
 
 
 def real(value: Any) -> Any:
-    return None if isinstance(value, (str, bool)) or not np.isscalar(value) else float(value)
+    return None if isinstance(value, (str, bool)) or np.ndim(value) else float(value)
 
 
 def at_least(name, value, least) -> Any:
