@@ -30,7 +30,7 @@ from attention_book.plotting.sampling import (
     law,
     over_temperatures,
 )
-from attention_book.plotting.schematics import architecture, attention_loop, order_parameter_flow
+from attention_book.plotting.schematics import architecture, order_parameter_flow
 from attention_book.plotting.sliders import slider
 from attention_book.plotting.tasks import (
     attended,

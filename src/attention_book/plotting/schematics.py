@@ -60,36 +60,6 @@ def architecture(
     return axes
 
 
-def attention_loop(*, axes: Axes | None = None):
-    """The loop of a 1-bit self-attention network: token, overlaps, attention, next token."""
-    axes = axes_or_new(axes, figsize=(5.4, 3.7))
-    boxes = {
-        "token": ((0.0, 1.2), "$x_t = (s_t, p_t)$", "token: $N$ bits and\nits position"),
-        "overlaps": ((2.6, 1.2), "$m^q_t,\\ m^k_t,\\ m^v_t$", "overlaps with the\nstored patterns (B1)"),
-        "attention": ((2.6, -0.75), "$\\hat{A}_t$", "attention over the last\n$L$ tokens (B2), (B3)"),
-        "output": ((0.0, -0.75), "$P(s_{t+1} \\mid \\hat{A}_t)$", "fields $h_i$, one sign\nper bit (B4)"),
-    }
-    for (x, y), symbol, words in boxes.values():
-        box = FancyBboxPatch(
-            (x - 0.78, y - 0.27), 1.56, 0.54, boxstyle="round,pad=0,rounding_size=0.1", facecolor="#F2F2F2"
-        )
-        box.set(edgecolor=DARK, label=symbol, zorder=2)
-        axes.add_patch(box)
-        axes.text(x, y, symbol, ha="center", va="center", fontsize=12, zorder=3)
-        above = y > 0
-        axes.text(x, y + (0.36 if above else -0.36), words, ha="center", va="bottom" if above else "top", fontsize=11)
-    for start, end in (((0.8, 1.2), (1.8, 1.2)), ((2.6, 0.91), (2.6, -0.46)), ((1.8, -0.75), (0.8, -0.75))):
-        arrow(axes, start, end, size=14)
-    arrow(axes, (0, -0.46), (0, 0.91), size=14, colour=DARK)
-    axes.text(0.1, 0.22, "draw", ha="left", va="center", fontsize=11, color=DARK)
-    axes.text(2.7, 0.22, "window", ha="left", va="center", fontsize=11)
-    axes.text(1.3, 1.3, "$W^{q,k,v}$", ha="center", va="bottom", fontsize=11)
-    axes.text(1.3, -0.65, "$W^o$", ha="center", va="bottom", fontsize=11)
-    axes.set(xlim=(-0.95, 3.6), ylim=(-1.7, 2.15), aspect="equal")
-    axes.axis("off")
-    return axes
-
-
 def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
     """Order parameters from the readout down to the first layer, one chain per row."""
     rows = {name: _scales_and_order_parameters(order, variance) for name, order in chains.items()}

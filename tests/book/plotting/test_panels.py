@@ -33,7 +33,6 @@ PANELS = {
     "approach": call([1.0, 0.01], {"a": [3.0, 0.02]}, xlabel="variance", slope=1),
     "architecture": call(PAIR, paths=plotting.HIDDEN_MARKOV_PATHS, legend=True),
     "attended": call(IMAGES, np.arange(12.0), patch=4, title="head"),
-    "attention_loop": call(),
     "attention_matrix": call(np.full((3, 4), 1 / 3)),
     "best_temperatures": call([10, 100], [[1.0, 0.1], [0.01, 0.1]], label="best"),
     "bifurcation": call([1, 2], np.eye(2, 3) > 0, [-1, 0, 1], regimes=GRID[0]),
