@@ -22,7 +22,6 @@ RECORDED = table.RESULTS / "benchmarks_sampling.nc"
 SAMPLERS = {
     "order parameters": sma.sampling.posterior,
     "weights, NUTS": sma.sampling.weights_posterior,
-    "weights, Gibbs": sma.sampling.gibbs_posterior,
 }
 # How chains are run, as the tables name it: what a CPU does first, then what an accelerator does.
 WAYS = {"threads": "parallel", "one program": "vectorized"}
@@ -32,7 +31,7 @@ UNITS = {
     "seconds_beside": ("s", "the same draws beside a process that keeps one core busy; nan if not measured"),
     "seconds_first": ("s", "the same for the first call at this shape, with compilation"),
     "compilations": ("", "programs compiled by the first call; none where an earlier case had the same shapes"),
-    "steps": ("", "leapfrog steps per draw; of Gibbs sampling, sweeps"),
+    "steps": ("", "leapfrog steps per draw"),
     "effective_size": ("", "smallest effective size of the entries of U"),
     "effective_rate": ("1/s", "the same per second, warm-up included"),
     "r_hat": ("", "largest split R-hat of the entries of U"),
@@ -68,10 +67,7 @@ def cases() -> list[dict]:
     found = [
         _case("samplers", "order parameters", **chains, width=width, **enough) for width in (10, 100, 1000, 1_000_000)
     ]
-    found += [
-        _case("samplers", sampler, **chains, width=10, warmup=500, draws=100)
-        for sampler in ("weights, NUTS", "weights, Gibbs")
-    ]
+    found.append(_case("samplers", "weights, NUTS", **chains, width=10, warmup=500, draws=100))
     few = {"warmup": 6, "draws": 6}
     ways = [(width, way) for width in (10, 100) for way in WAYS]
     found += [_case("ways", "weights, NUTS", **chains, width=width, **few, chains_in=way) for width, way in ways]

@@ -5,7 +5,7 @@ import importlib.util
 
 NAME = "statmech-attention"
 EXTRAS = {  # as in pyproject.toml
-    "sampling": ("numpyro", "tqdm", "xarray"),
+    "sampling": ("numpyro", "threadpoolctl", "tqdm", "xarray"),
     "train": ("optax",),
     "io": ("h5netcdf", "h5py", "xarray"),
     "plot": ("matplotlib",),

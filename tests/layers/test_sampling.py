@@ -81,7 +81,6 @@ def assert_same(found, wanted):
 
 SAMPLERS = {
     "order parameters": (sampling.posterior, 2000),
-    "Gibbs": (sampling.gibbs_posterior, 4000),
     "weights": (sampling.weights_posterior, 500),
     "tempered": (partial(sampling.tempered_posterior, rungs=3), 1000),
 }
@@ -108,7 +107,7 @@ def test_weighted_points_have_the_posterior_of_the_weights_and_its_evidence(name
 def test_kept_weights_are_those_of_the_chain():
     problem, test = drawn("heads, skip, two outputs")
     options = {"test": test, "keep_weights": True, "chains": sma.Chains(draws=4, warmup=0, count=2, warn=False)}
-    found = sampling.gibbs_posterior(problem, key=jax.random.key(15), **options)
+    found = sampling.weights_posterior(problem, key=jax.random.key(15), **options)
     assert found["readout"].dims == ("chain", "draw", "width_readout", "unit")
     assert found["output"].dims == ("chain", "draw", "example", "unit")
     one = found.isel(chain=1, draw=2)
@@ -116,7 +115,7 @@ def test_kept_weights_are_those_of_the_chain():
     overlaps = brute_force.order_parameters(values, one["readout"].values, CHAINS["heads, skip, two outputs"][0])
     for name, overlap in zip(("order_parameter", "order_parameter_2", "order_parameter_3"), overlaps, strict=True):
         np.testing.assert_allclose(one[name], overlap, rtol=1e-12, atol=1e-14)
-    again = sampling.gibbs_posterior(problem, key=jax.random.key(16), start=found, **options)
+    again = sampling.weights_posterior(problem, key=jax.random.key(16), start=found, **options)
     assert again["output"].shape == found["output"].shape
 
 

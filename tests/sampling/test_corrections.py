@@ -132,7 +132,7 @@ def test_few_effective_points_are_warned_of():
     train, labels, _ = problem.inputs(1)
     found = sma.Problem(train, labels, layers=(1,), width=30, temperature=problem.TEMPERATURE)
     few = {"key": jax.random.key(1), "points": 4}
-    with pytest.warns(sampling.MixingWarning, match="wanted 400. Raise points"):
+    with pytest.warns(sampling.MixingWarning, match="fewer than 400. Raise points"):
         sampling.importance(found, **few)
     assert sampling.importance(found, warn=False, **few).effective_size < 400
 

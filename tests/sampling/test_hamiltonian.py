@@ -1,13 +1,8 @@
 """Steps that turn a normal exactly: on a normal, and on a density far from one against its quantiles."""
 
-import ctypes
-from pathlib import Path
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-import scipy
 from scipy.stats import loggamma
 
 import statmech_attention as sma
@@ -57,15 +52,3 @@ def test_the_law_of_skewed_coordinates_is_exact():
 def test_chains_without_warmup_keep_the_first_step_size():
     found = drawn(normal, jnp.zeros(()), 2, warmup=0, draws=100)
     assert set(np.unique(found["steps"])) <= {4, 5}  # a quarter turn, 1.26 to 1.88, in steps of at most 0.4
-
-
-def test_factorisations_are_not_divided_among_threads_while_chains_run():
-    libraries = list((Path(scipy.__file__).parents[1] / "scipy.libs").glob("libscipy_openblas*"))
-    if not libraries:
-        pytest.skip("this SciPy has no OpenBLAS of its own")
-    library = ctypes.CDLL(str(libraries[0]))
-    before = library.scipy_openblas_get_num_threads()
-    with pytest.raises(KeyError), _chains._one_lapack_thread():
-        assert library.scipy_openblas_get_num_threads() == 1
-        raise KeyError
-    assert library.scipy_openblas_get_num_threads() == before

@@ -39,13 +39,6 @@ def test_groups_hold_what_belongs_to_them(draws, tree):
     assert tree["posterior"].attrs["temperature"] == TEMPERATURE
 
 
-def test_weights_are_part_of_the_posterior_and_what_a_sampler_lacks_is_not_there(draws):
-    kept = {name: draws["order_parameter"].rename(path=f"{name}_row") for name in ("projection", "values_1", "readout")}
-    tree = sampling.inference_data(draws[["order_parameter"]].assign(kept))
-    assert set(tree.children) == {"posterior"}
-    assert {"projection", "values_1", "readout", "order_parameter"} <= set(tree["posterior"].data_vars)
-
-
 def test_it_is_written_and_read_by_group(tree, tmp_path):
     tree.to_netcdf(tmp_path / "draws.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "draws.nc", group="posterior", engine="h5netcdf") as back:

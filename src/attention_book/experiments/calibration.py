@@ -5,11 +5,9 @@ $u = \Pr[g < g_\mathrm{true} | D]$ is uniform for every continuous $g$.
 """
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -123,15 +121,13 @@ class Calibration(Experiment):
 
     def _one(self, width: int, number: int) -> xr.Dataset:
         problem = self.problem(width, number)
-        with tempfile.TemporaryDirectory() as folder:
-            for doubled in range(self.doublings + 1):
-                sizes = Chains(draws=self.draws * 2**doubled, count=self.chains, warmup=self.warmup, warn=False)
-                state = Path(folder) / "chains.npz"
-                drawn = self._drawn(problem, width, replace(sizes, checkpoint=state, progress=False))
-                r_hat = max(float(drawn[f"{name}_r_hat"].max()) for name in ("order_parameter", "output"))
-                size = min(float(drawn[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
-                if r_hat <= LARGEST_R_HAT and size >= SMALLEST_EFFECTIVE_SIZE:
-                    break
+        for doubled in range(self.doublings + 1):
+            sizes = Chains(draws=self.draws * 2**doubled, count=self.chains, warmup=self.warmup, warn=False)
+            drawn = self._drawn(problem, width, replace(sizes, progress=False))
+            r_hat = max(float(drawn[f"{name}_r_hat"].max()) for name in ("order_parameter", "output"))
+            size = min(float(drawn[f"{name}_effective_size"].min()) for name in ("order_parameter", "output"))
+            if r_hat <= LARGEST_R_HAT and size >= SMALLEST_EFFECTIVE_SIZE:
+                break
         judged = judge(problem, drawn, width, self.temperature)
         return judged.assign(r_hat=r_hat, effective_size=size, draws=drawn.sizes["draw"])
 

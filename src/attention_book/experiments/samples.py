@@ -69,9 +69,9 @@ class Samples(OnTheory):
         for width in self.widths:
             name = f"width{width:g}"
 
-            def compute(step, width=width, name=name):
+            def compute(step, width=width):
                 sequences, began = drawn(), time.monotonic()
-                chains = replace(self._chains, checkpoint=state(name), progress=progress)
+                chains = replace(self._chains, progress=progress)
                 row = _summary(*self._drawn(sequences, width, chains), sequences)
                 opening = self.opening(sequences, width)
                 return row.assign(temperature=self._temperature(width), seconds=time.monotonic() - began).merge(opening)

@@ -49,7 +49,7 @@ class HiddenMarkovWeights(Experiment):
 
         def compute(step):
             sizes = Chains(draws=self.draws, count=self.chains, warmup=self.warmup, thinning=self.thinning, warn=False)
-            drawn = self._drawn(trial, replace(sizes, checkpoint=state("weights"), progress=progress))
+            drawn = self._drawn(trial, replace(sizes, progress=progress))
             return _summary(drawn, trial).merge(self.opening(trial))
 
         return (yield Part("weights", compute))

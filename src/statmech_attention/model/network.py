@@ -6,6 +6,7 @@ those that `layers` spells, a number for attention heads (2), or a kind of
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -89,6 +90,14 @@ def sample_weights(
         values,
         scales[-1] * normals(keys[-1], (widths[-1], *chain.readout.axes)),
     )
+
+
+@partial(jax.jit, static_argnames="power")
+def scaled(weights: Weights, variances, power: int = 1) -> Weights:
+    """Every array times its standard deviation, or divided by it with a power of -1."""
+    arrays, shape = jax.tree.flatten(weights)
+    pairs = zip(variances, arrays, strict=True)
+    return jax.tree.unflatten(shape, [variance ** (power / 2) * array for variance, array in pairs])
 
 
 @checks.objects

@@ -27,7 +27,7 @@ from statmech_attention.sampling.diagnostics import (
 )
 from statmech_attention.sampling.evidence import Importance, importance
 from statmech_attention.sampling.order_parameters import posterior, tempered_posterior
-from statmech_attention.sampling.weights import gibbs_posterior, weights_posterior
+from statmech_attention.sampling.weights import weights_posterior
 
 __all__ = [
     "Chains",
@@ -39,7 +39,6 @@ __all__ = [
     "corrected",
     "effective_size",
     "estimate",
-    "gibbs_posterior",
     "importance",
     "inference_data",
     "posterior",

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Float
 
 from statmech_attention.sampling._bartlett import chain_potential
@@ -29,6 +28,7 @@ from statmech_attention.theory.coordinates import (
 from statmech_attention.theory.derivatives import ActionProblem, action_on, dense_hessian, is_dense, kept_pairs
 from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
 from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.regression import Regression
 from statmech_attention.theory.trust_region import exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
@@ -40,9 +40,9 @@ class Posterior(NamedTuple):
     """Arrays that the density depends on besides the point; one of `products` and `inputs` is None.
 
     With several outputs, every pair (example, output) is an example here, and every pair (path,
-    output) a path. `products` are the scaled kernels of all pairs of paths, their lower triangles;
-    `inputs` are scaled so that the kernel is their product. `action` is the theory's problem, if
-    its dense Hessian is the cheaper one; `beyond` the labels that a reduced problem has rotated away.
+    output) a path. `products` are the scaled kernels of all pairs of paths; `inputs` are scaled so
+    that the kernel is their product. `action` is the theory's problem, if its dense Hessian is the
+    cheaper one; `beyond` is the number of examples that a reduced problem has rotated away.
     """
 
     products: Float[Array, "pairs entries"] | None
@@ -78,12 +78,23 @@ def posterior_density(problem: Problem) -> Posterior:
     beyond = None if problem.count is None else jnp.asarray(problem.beyond, float)
     rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action, beyond)
     examples, paths, _ = scaled.shape
-    if paths * (paths + 1) // 2 * examples * (examples + 1) // 2 > LARGEST_PRODUCTS:
+    if paths * (paths + 1) // 2 * examples**2 > LARGEST_PRODUCTS:
         return Posterior(None, jnp.asarray(scaled), *rest)
-    lower = np.tril_indices(examples)
-    pairs = combinations_with_replacement(range(paths), 2)
-    rows = [_both_orders(scaled[:, p] @ scaled[:, q].T, p, q)[lower] for p, q in pairs]
-    return Posterior(jnp.asarray(np.stack(rows)), None, *rest)
+    return Posterior(jnp.asarray(pair_products(scaled, scaled)), None, *rest)
+
+
+def pair_products(left, right) -> Float[np.ndarray, "pairs entries"]:
+    """The kernel's coefficients of all entries of $U$ on and above the diagonal, both orders of a pair together."""
+    rows = []
+    for p, q in combinations_with_replacement(range(left.shape[1]), 2):
+        product = left[:, p] @ right[:, q].T
+        rows.append((product if p == q else product + left[:, q] @ right[:, p].T).ravel())
+    return np.stack(rows)
+
+
+def packed(overlap: Float[Array, "paths paths"]) -> Float[Array, " pairs"]:
+    """The entries of $U$ that `pair_products` are the coefficients of."""
+    return overlap[np.triu_indices(overlap.shape[0])]
 
 
 def potential(point: Float[Array, " coordinates"], data: Posterior, factors: Factors) -> Float[Array, ""]:
@@ -135,83 +146,33 @@ def hessian(function, point: Float[Array, " coordinates"]) -> Float[Array, "coor
     return 0.5 * (matrix + matrix.T)
 
 
-@jax.custom_jvp
 def label_energy(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, ""]:
-    r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12); differentiable in $U$ alone."""
-    chol = _cholesky(gram(overlap, data))
-    return _logdet(chol) + _outside(data) + data.labels @ cho_solve((chol, True), data.labels)
+    r"""$P E(U) = \ln\det(K + T) + Y^\top (K + T)^{-1} Y$, (12)."""
+    nats, _ = _nats_and_inverse(kernel(overlap, data), data)
+    # Where the kernel of a reduced problem vanishes, K + T is T.
+    return nats if data.beyond is None else nats + data.beyond * jnp.log(data.temperature)
 
 
-@label_energy.defjvp
-def _label_energy_change(primals, tangents):
-    overlap, data = primals
-    logdet, inverse = _inverse(gram(overlap, data))
-    solved = inverse @ data.labels
-    slope = _slope(inverse - jnp.outer(solved, solved), data)
-    return logdet + _outside(data) + data.labels @ solved, jnp.sum(slope * tangents[0])
-
-
-def _outside(data: Posterior):
-    """The logarithm of the determinant where the kernel of a reduced problem vanishes."""
-    return 0.0 if data.beyond is None else data.beyond * jnp.log(data.temperature)
-
-
-def gram(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, "examples examples"]:
-    """$K(U) + T I$; $U$ symmetric."""
+def kernel(overlap: Float[Array, "paths paths"], data: Posterior) -> Float[Array, "examples examples"]:
+    """$K(U)$; $U$ symmetric."""
     examples = data.labels.shape[0]
-    if data.products is None:
-        assert data.inputs is not None  # one of the two is there
-        weighted = jnp.einsum("eai,ab->ebi", data.inputs, overlap)
-        full = weighted.reshape(examples, -1) @ data.inputs.reshape(examples, -1).T
-    else:
-        packed = overlap[np.triu_indices(overlap.shape[0])] @ data.products
-        full = packed[_positions(examples)]
-    return full + data.temperature * jnp.eye(examples)
-
-
-def _slope(weights, data: Posterior) -> Float[Array, "paths paths"]:
-    """The sum over examples of `weights` times the kernel of every pair of paths: the slope in $U$."""
-    examples = data.labels.shape[0]
-    if data.products is None:
-        seen = jnp.einsum("mn,nai->mai", weights, data.inputs)
-        return jnp.einsum("mai,mbi->ab", data.inputs, seen)
-    lower = np.tril_indices(examples)
-    packed = data.products @ (weights[lower] * np.where(lower[0] == lower[1], 1.0, 2.0))
-    # Products of different paths count for both orders: half of the slope belongs to each.
-    paths = round((np.sqrt(8 * data.products.shape[0] + 1) - 1) / 2)
-    full = packed[_positions(paths, upper=True)]
-    return full * np.where(np.eye(paths, dtype=bool), 1.0, 0.5)
+    if data.products is not None:
+        return (packed(overlap) @ data.products).reshape(examples, examples)
+    assert data.inputs is not None  # one of the two is there
+    weighted = jnp.einsum("eai,ab->ebi", data.inputs, overlap)
+    return weighted.reshape(examples, -1) @ data.inputs.reshape(examples, -1).T
 
 
 @jax.custom_jvp
-def _inverse(matrix: Float[Array, "examples examples"]):
-    """Logarithm of the determinant, and the inverse."""
-    chol = _cholesky(matrix)
-    return _logdet(chol), cho_solve((chol, True), jnp.eye(matrix.shape[0]))
+def _nats_and_inverse(kernel: Float[Array, "examples examples"], data: Posterior):
+    """$P E$ of a kernel matrix, and $R$; differentiable in the kernel alone."""
+    fit = Regression.of(kernel, data.temperature, data.labels)
+    return fit.nats, fit.solve(jnp.eye(len(data.labels)))
 
 
-@_inverse.defjvp
-def _inverse_change(primals, tangents):
-    logdet, inverse = _inverse(*primals)
-    (change,) = tangents
-    return (logdet, inverse), (jnp.sum(inverse * change), -inverse @ change @ inverse)
-
-
-def _cholesky(matrix):
-    return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
-
-
-def _logdet(chol):
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol)))
-
-
-def _both_orders(product, p: int, q: int):
-    return product if p == q else product + product.T
-
-
-def _positions(size: int, upper: bool = False) -> np.ndarray:
-    """Positions of a symmetric matrix' entries in its packed triangle."""
-    found = np.zeros((size, size), dtype=np.int32)
-    rows, columns = np.triu_indices(size) if upper else np.tril_indices(size)
-    found[rows, columns] = found[columns, rows] = np.arange(len(rows))
-    return found
+@_nats_and_inverse.defjvp
+def _change(primals, tangents):
+    nats, inverse = _nats_and_inverse(*primals)
+    change, solved = tangents[0], inverse @ primals[1].labels
+    slope = inverse - jnp.outer(solved, solved)
+    return (nats, inverse), (jnp.sum(slope * change), -inverse @ change @ inverse)

@@ -1,22 +1,27 @@
 """Means (9) and variances (30) of the output for many order parameters at once."""
 
-from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.sampling._density import LARGEST_PRODUCTS, Posterior, gram, posterior_density
+from statmech_attention.sampling._density import (
+    LARGEST_PRODUCTS,
+    Posterior,
+    kernel,
+    packed,
+    pair_products,
+    posterior_density,
+)
 from statmech_attention.theory.kernels import check_semi_definite, kernel_inputs, kernel_scale
-from statmech_attention.theory.predictor import Prediction
 from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.regression import Prediction, Regression
 
 
 class CrossKernels(NamedTuple):
@@ -25,7 +30,7 @@ class CrossKernels(NamedTuple):
     `own` are the kernels of each test example with itself.
     """
 
-    products: Float[Array, "pairs examples others"] | None
+    products: Float[Array, "pairs entries"] | None
     inputs: tuple[Float[Array, "examples paths features"], Float[Array, "others paths features"]] | None
     own: Float[Array, "pairs others"]
 
@@ -34,27 +39,28 @@ def cross_kernels(inputs: AttentionedInputs, test: AttentionedInputs, variances)
     """The kernels between training and test inputs by pairs of paths, where they fit."""
     root = np.sqrt(kernel_scale(inputs, variances))
     left, right = (root * np.asarray(kernel_inputs(one)) for one in (inputs, test))
-    pairs = list(combinations_with_replacement(range(left.shape[1]), 2))
-    own = jnp.asarray(np.stack([(1 + (p != q)) * np.sum(right[:, p] * right[:, q], axis=1) for p, q in pairs]))
-    if len(pairs) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
-        return CrossKernels(None, (jnp.asarray(left), jnp.asarray(right)), own)
-    return CrossKernels(jnp.asarray(np.stack([_crossed(left, right, p, q) for p, q in pairs])), None, own)
+    upper, paths = np.triu_indices(left.shape[1]), left.shape[1]
+    own = np.einsum("epi,eqi->pqe", right, right, optimize=True) * (2 - np.eye(paths))[:, :, None]
+    if len(upper[0]) * left.shape[0] * right.shape[0] > LARGEST_PRODUCTS:
+        return CrossKernels(None, (jnp.asarray(left), jnp.asarray(right)), jnp.asarray(own[upper]))
+    return CrossKernels(jnp.asarray(pair_products(left, right)), None, jnp.asarray(own[upper]))
+
+
+def regression(overlap: Float[Array, "paths paths"], data: Posterior) -> Regression:
+    """The Gaussian process of the outputs given $U$."""
+    return Regression.of(kernel(overlap, data), data.temperature, data.labels)
 
 
 def output(overlap: Float[Array, "paths paths"], data: Posterior, test: CrossKernels) -> Prediction:
     """Mean (9) and variance (30) of the output given $U$."""
-    packed = overlap[np.triu_indices(overlap.shape[0])]
-    if test.products is None:
+    if test.products is not None:
+        across = (packed(overlap) @ test.products).reshape(data.labels.shape[0], -1)
+    else:
         assert test.inputs is not None  # one of the two is there
         left, right = test.inputs
         weighted = jnp.einsum("eai,ab->ebi", left, overlap).reshape(left.shape[0], -1)
         across = weighted @ right.reshape(right.shape[0], -1).T
-    else:
-        across = jnp.einsum("p,pet->et", packed, test.products)
-    chol = jnp.linalg.cholesky(gram(overlap, data))
-    half = solve_triangular(chol, across, lower=True)
-    mean = half.T @ solve_triangular(chol, data.labels, lower=True)
-    return Prediction(mean, packed @ test.own - jnp.sum(half**2, axis=0))
+    return regression(overlap, data).predict(across, packed(overlap) @ test.own)
 
 
 @jax.jit
@@ -69,7 +75,6 @@ def by_output(values, inputs: AttentionedInputs):
     return values.reshape(*values.shape[:-1], values.shape[-1] // inputs.chain.outputs, *axes)
 
 
-@checks.objects
 def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draws paths features"]:
     r"""For every draw of order parameters the $v$ of the mean output (9), $\sum_\pi v^\pi \cdot \xi^\pi(x)$.
 
@@ -83,28 +88,20 @@ def predictors(draws: xr.Dataset, problem: Problem) -> Float[Array, "chains draw
     Returns:
         `(chains, draws, paths, features)`.
     """
-    if missing := {"order_parameter"} - set(draws) | {"variance", "temperature", "width"} - set(draws.attrs):
-        raise ValueError(f"draws: wanted draws of a sampler, got a Dataset without {', '.join(sorted(missing))}.")
-    sampled = need_problem(problem).replace(
-        **{name: draws.attrs[name] for name in ("width", "temperature", "variance")}
-    )
-    inputs, data = sampled.attentioned, posterior_density(sampled)
+    physics = {name: draws.attrs[name] for name in ("width", "temperature", "variance")}
+    sampled = need_problem(problem).replace(**physics)
+    inputs = sampled.attentioned
     overlaps = checks.array("draws", draws["order_parameter"].values, "chains draws paths other_paths", double=True)
     checks.same("draws", "their paths", overlaps.shape[2], "the problem", inputs.chain.partial_paths[0])
     check_semi_definite("draws", overlaps)
-    found = _predictors(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernel_inputs(inputs))
+    flat = overlaps.reshape(-1, *overlaps.shape[2:])
+    found = _predictors(flat, posterior_density(sampled), kernel_inputs(inputs))
     return (kernel_scale(inputs, sampled.variance) * found).reshape(*overlaps.shape[:2], *found.shape[1:])
 
 
 @jax.jit
 def _predictors(overlaps, data: Posterior, inputs: Float[Array, "rows paths features"]):
     def one(overlap):
-        solved = cho_solve((jnp.linalg.cholesky(gram(overlap, data)), True), data.labels)
-        return overlap @ jnp.einsum("e,epi->pi", solved, inputs)
+        return overlap @ jnp.einsum("e,epi->pi", regression(overlap, data).solve(data.labels), inputs)
 
     return map_factorisations(one, overlaps)
-
-
-def _crossed(left, right, p: int, q: int):
-    product = left[:, p] @ right[:, q].T
-    return product if p == q else product + left[:, q] @ right[:, p].T

@@ -53,73 +53,59 @@ def attention_posterior(
 
     Returns:
         Dataset as that of `posterior`, with the draws of each array of `theta` under its name.
-
-    Raises:
-        ValueError: `problem_of` gives no `Problem`; arrays of another number of chains.
     """
     options, key = run_options(chains, warmup=500), checks.key("key", key)
-    checks.function("problem_of", problem_of)
-    checks.function("log_prior", log_prior)
-    if test_of is not None:
-        checks.function("test_of", test_of)
-    theta = {
-        name: checks.array(name, array, " ".join(["chains", *["entries"] * (checks.axes(array) - 1)]), double=True)
-        for name, array in checks.mapping("theta", theta).items()
-    }
-    if not theta or any(array.shape[:1] != (chains.count,) for array in theta.values()):
-        raise ValueError(
-            f"theta: wanted a leading axis of {chains.count} chains, got {jax.tree.map(jnp.shape, theta)}."
-        )
+    theta = {name: jnp.asarray(array) for name, array in theta.items()}
+    for name, array in theta.items():
+        checks.need_double(f"theta[{name!r}]", array)
+        checks.same(f"theta[{name!r}]", "the first axis", len(array), "chains.count", chains.count)
     first = need_problem(problem_of({name: array[0] for name, array in theta.items()}), "width", "temperature")
     need_examples(first, "attention that is learned")
-    infinite = not all(map(np.isfinite, first.width))
-    factors = None if infinite else bartlett(first.architecture)
-    widths = stacked(first.architecture.stage_widths)
-    # Coordinates of variance about one under the prior.
-    scale = (
-        None
-        if factors is None
-        else 1 / jnp.sqrt(layer_shares(widths, factors) * jnp.where(logarithms(factors), 2.0, 1.0))
-    )
+    law = _Law(problem_of, log_prior, test_of, first)
+    transition = nuts(law.potential, law.record, None, warmup=options["warmup"], step_size=0.1)
+    found = run(transition, jnp.zeros(()), law.starts(theta, chains.count), key, **options)
+    temperature = float("nan") if isinstance(first.temperature, jax.Array) else first.temperature
+    return dataset(found, "attention", first.architecture, temperature, chains.warn)
 
-    def overlaps_at(position, problem):
-        if factors is None:
-            return gp_order_parameters(problem.layers, variance=problem.variance)
-        return order_parameters(scale * position[_POINT], factors)
 
-    def split(position):
-        return {name: array for name, array in position.items() if name != _POINT}
+class _Law:
+    r"""Minus the logarithm of $p(\theta, U | D)$, in coordinates of $U$ of variance about one under the prior."""
 
-    def potential(position, data, static):
-        own = split(position)
-        problem = problem_of(own)
-        nats = label_nats(
-            problem.attentioned,
-            problem.labels,
-            problem.temperature,
-            problem.variance,
-            overlaps_at(position, problem)[0],
-        )
-        total = 0.5 * nats - log_prior(own)
-        if factors is None:
+    def __init__(self, problem_of, log_prior, test_of, first: Problem):
+        self.problem_of, self.log_prior, self.test_of, self.first = problem_of, log_prior, test_of, first
+        self.factors = bartlett(first.architecture) if all(map(np.isfinite, first.width)) else None
+        if self.factors is not None:
+            self.widths = stacked(first.architecture.stage_widths)
+            precision = layer_shares(self.widths, self.factors) * jnp.where(logarithms(self.factors), 2.0, 1.0)
+            self.scale = 1 / jnp.sqrt(precision)
+
+    def starts(self, theta: dict, chains: int) -> dict:
+        if self.factors is None:
+            return theta
+        return {**theta, _POINT: jnp.zeros((chains, self.factors.coordinates))}
+
+    def potential(self, position, data, static):
+        theta, problem, overlaps = self._parts(position)
+        total = 0.5 * label_nats(
+            problem.attentioned, problem.labels, problem.temperature, problem.variance, overlaps[0]
+        ) - self.log_prior(theta)
+        if self.factors is None:
             return total
-        point = scale * position[_POINT]
-        return total + chain_potential(point, widths, factors) + order_one(point, factors)
+        point = self.scale * position[_POINT]
+        return total + chain_potential(point, self.widths, self.factors) + order_one(point, self.factors)
 
-    def record(position, data, static):
-        own = split(position)
-        problem = problem_of(own)
-        overlaps = overlaps_at(position, problem)
-        found = own | named_overlaps(overlaps, first.attentioned.chain.stages)
-        if test_of is not None:
-            given = predict(problem, test_of(own), overlaps[0])
+    def record(self, position, data, static):
+        theta, problem, overlaps = self._parts(position)
+        found = theta | named_overlaps(overlaps, self.first.attentioned.chain.stages)
+        if self.test_of is not None:
+            given = predict(problem, self.test_of(theta), overlaps[0])
             found |= {"output": given.mean, "output_variance": given.variance}
         return found
 
-    starts = dict(theta)
-    if factors is not None:
-        starts[_POINT] = jnp.zeros((chains.count, factors.coordinates))
-    transition = nuts(potential, record, None, warmup=options["warmup"], step_size=0.1)
-    found = run(transition, jnp.zeros(()), starts, key, **options, settings={"sampler": "attention"})
-    temperature = float("nan") if isinstance(first.temperature, jax.Array) else first.temperature
-    return dataset(found, "attention", first.architecture, temperature, chains.warn)
+    def _parts(self, position):
+        """$\\theta$, its problem, and the order parameters."""
+        theta = {name: array for name, array in position.items() if name != _POINT}
+        problem = self.problem_of(theta)
+        if self.factors is None:
+            return theta, problem, gp_order_parameters(problem.layers, variance=problem.variance)
+        return theta, problem, order_parameters(self.scale * position[_POINT], self.factors)

@@ -13,14 +13,13 @@ for fewer neurons than partial paths as well, where $U$ has no density.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs
 from statmech_attention.sampling._density import Posterior, half_action, hessian, posterior_density
@@ -40,10 +39,9 @@ class Corrected(NamedTuple):
     """
 
     order_parameters: tuple[Float[Array, "..."], ...]
-    prediction: Prediction | None
+    prediction: Any
 
 
-@checks.objects
 def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = None) -> Corrected:
     r"""$E[U] = U^* + \frac1N U_1$, $\langle f \rangle = f^* + \frac1N f_1$: the saddle point with its first correction.
 
@@ -56,9 +54,6 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
 
     Returns:
         `Corrected(order_parameters, prediction)`.
-
-    Raises:
-        ValueError: a batch, infinite width, test inputs that do not fit.
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """

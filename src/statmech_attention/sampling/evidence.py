@@ -21,18 +21,12 @@ from statmech_attention import checks
 from statmech_attention.checks import Key
 from statmech_attention.compiling import map_factorisations
 from statmech_attention.model import AttentionedInputs, Estimate
-from statmech_attention.sampling._arguments import checked, whole_widths
-from statmech_attention.sampling._bartlett import (
-    bartlett,
-    chain_potential,
-    prior_constant,
-    prior_points,
-)
+from statmech_attention.sampling._arguments import checked
+from statmech_attention.sampling._bartlett import bartlett, chain_potential, prior_constant, prior_points
 from statmech_attention.sampling._density import Laplace, Posterior, label_energy, laplace, posterior_density
 from statmech_attention.sampling._outputs import CrossKernels, by_output, cross_kernels, output
 from statmech_attention.sampling.diagnostics import SMALLEST_EFFECTIVE_SIZE, MixingWarning
-from statmech_attention.theory import Problem, solve
-from statmech_attention.theory.action import smallest_entropy
+from statmech_attention.theory import Problem, log_evidence, solve
 from statmech_attention.theory.coordinates import Factors, order_one, order_parameter
 
 _REPLICATES = 16
@@ -46,7 +40,7 @@ class Importance(NamedTuple):
         log_evidence: $\ln p(Y)$, $Y$ with independent noise of variance $T$.
         order_parameter: $E[U]$.
         output: $\langle f \rangle$ on the test inputs, or None without them.
-        effective_size: $(\sum w)^2 / \sum w^2$; do not trust averages below 400.
+        effective_size: $(\sum w)^2 / \sum w^2$; below 400 averages are unreliable.
         laplace: $\ln p(Y)$ by Laplace's method at the mode.
         theory: $\ln p(Y)$ of the saddle point (11):
             $-\frac{N}{2} (S^* - S_0) - \frac{P}{2} \ln 2\pi$, $S_0$ without labels.
@@ -60,7 +54,6 @@ class Importance(NamedTuple):
     theory: float
 
 
-@checks.flags
 def importance(
     problem: Problem,
     *,
@@ -83,54 +76,36 @@ def importance(
         test: test inputs, in the form of the training inputs.
         warn: warn of a small effective size.
 
-    Raises:
-        ValueError: as `posterior`, or a number of points that is not a power of two.
-
     Source: Hesterberg (1995) for the share of the prior, which he calls defensive.
     """
-    if not checks.is_whole(points, PER_PRIOR_POINT) or int(points) & (int(points) - 1):
-        raise ValueError(f"points: wanted a power of two of at least {PER_PRIOR_POINT}, as in 512, got {points!r}.")
+    if checks.whole("points", points, PER_PRIOR_POINT) & (int(points) - 1):
+        raise ValueError(f"points: wanted a power of two, as in 512, got {points!r}.")
     problem, test = checked(problem, test, key)
-    whole_widths(problem.architecture)
-    kernels = None if test is None else cross_kernels(problem.attentioned, test, problem.variance)
-    data, points = posterior_density(problem), int(points)
-    inputs, architecture = problem.attentioned, problem.architecture
-    labels = problem.examples * inputs.chain.outputs
-    factors, temperature = bartlett(architecture), problem.temperature
-    found = solve(problem)
+    inputs, factors = problem.attentioned, bartlett(problem.architecture)
+    kernels = None if test is None else cross_kernels(inputs, test, problem.variance)
+    data = posterior_density(problem)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
-
-    degrees = float(max(10, 2 * factors.coordinates))
-    constant = prior_constant(architecture.stage_widths, factors)
-    proposals = proposed_points(key, points, degrees, architecture.stage_widths, factors)
-    sums = weighted(proposals, data, around, kernels, factors, degrees, constant)
-    sums = jax.tree.map(np.asarray, sums)
-    constant += 0.5 * labels * math.log(2 * math.pi)
-    count = sum(part.shape[0] * part.shape[1] for part in proposals)
-    size = count * _efficiency(sums)
+    degrees, widths = float(max(10, 2 * factors.coordinates)), problem.architecture.stage_widths
+    constant = prior_constant(widths, factors)
+    proposals = _proposed_points(key, int(points), degrees, widths, factors)
+    sums = jax.tree.map(np.asarray, _weighted(proposals, data, around, kernels, factors, degrees, constant))
+    size = _efficiency(sums) * sum(part.shape[0] * part.shape[1] for part in proposals)
     if size < SMALLEST_EFFECTIVE_SIZE and warn:
-        warnings.warn(
-            f"The weights of {count} points are worth {size:.0f} independent draws at N = {architecture.widest:g}, "
-            f"T = {temperature:g}; wanted {SMALLEST_EFFECTIVE_SIZE}. Raise points, or take means from "
-            "sampling.posterior.",
-            MixingWarning,
-            stacklevel=2,
-        )
-    outputs = None
-    if kernels is not None:
-        outputs = Estimate(*(by_output(one, inputs) for one in _mean(sums, "output")))
-    entropy = smallest_entropy(architecture)
+        worth = f"{size:.0f} independent draws, fewer than {SMALLEST_EFFECTIVE_SIZE}"
+        text = f"The points are worth {worth}. Raise points, or take means from sampling.posterior."
+        warnings.warn(text, MixingWarning, stacklevel=2)
+    constant += 0.5 * problem.examples * inputs.chain.outputs * math.log(2 * math.pi)
     return Importance(
         _log_evidence(sums, constant),
         _mean(sums, "order_parameter"),
-        outputs,
+        None if kernels is None else Estimate(*(by_output(one, inputs) for one in _mean(sums, "output"))),
         size,
         float(-around.potential - constant + around.logdet + 0.5 * factors.coordinates * math.log(2 * math.pi)),
-        float(-0.5 * architecture.widest * (found.action - entropy) - 0.5 * labels * math.log(2 * math.pi)),
+        float(log_evidence(solve(problem))),
     )
 
 
-def proposed_points(
+def _proposed_points(
     key, points: int, degrees: float, widths, factors: Factors
 ) -> tuple[Float[Array, "replicates points coordinates"], ...]:
     """Points of a multivariate t around the mode, before shift and rotation, and fewer points of the prior."""
@@ -145,7 +120,7 @@ def proposed_points(
 
 
 @jax.jit
-def weighted(
+def _weighted(
     proposals, data: Posterior, around: Laplace, kernels: CrossKernels | None, factors: Factors, degrees, constant
 ):
     """Sums over the points of every sequence: of the weights, their squares, and the weighted averages."""

@@ -66,43 +66,26 @@ def posterior(
         `.._effective_size` of `order_parameter` and `output`, and the attribute `warning`, empty if
         the chains mixed. For ArviZ see `inference_data`.
 
-    Raises:
-        ValueError: no `Problem`, test inputs that do not fit, a width below 1 or not whole, the
-            checkpoint of another run.
-
     Source: the Wishart chain and this way to sample it are ours; the limit is Tiberi et al. (2024),
     equation (11).
     """
     problem, test = checked(problem, test, key)
-    architecture = problem.architecture
-    factors = bartlett(architecture)
-    options = run_options(chains, warmup=300)
-
+    factors, options = bartlett(problem.architecture), run_options(chains, warmup=300)
     data = posterior_density(problem)
     around = laplace(data, jnp.zeros(factors.coordinates), factors)
-    found = run(
-        hamiltonian(_whitened, _record),
-        ((data, around, factors), options["warmup"]),
-        np.zeros((chains.count, factors.coordinates)),
-        key,
-        **options,
-        settings={"sampler": "order parameters"},
-    )
-    found = with_outputs(found, data, problem, test)
-    return dataset(found, "order parameters", architecture, problem.temperature, chains.warn)
+    starts = np.zeros((chains.count, factors.coordinates))
+    found = run(hamiltonian(_whitened, _record), ((data, around, factors), options["warmup"]), starts, key, **options)
+    return _dataset(found, "order parameters", data, problem, test, chains)
 
 
-def with_outputs(found: dict, data: Posterior, problem: Problem, test) -> dict:
+def _dataset(found: dict, sampler: str, data: Posterior, problem: Problem, test, chains: Chains) -> xr.Dataset:
     """The draws, and where there are test inputs mean and variance of the output given each of them."""
-    if test is None:
-        return found
-    overlaps = found["order_parameter"]
-    given = outputs(
-        overlaps.reshape(-1, *overlaps.shape[2:]), data, cross_kernels(problem.attentioned, test, problem.variance)
-    )
-    given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
-    mean, spread = (by_output(values, problem.attentioned) for values in given)
-    return {**found, "output": mean, "output_variance": spread}
+    if test is not None:
+        overlaps, kernels = found["order_parameter"], cross_kernels(problem.attentioned, test, problem.variance)
+        given = outputs(overlaps.reshape(-1, *overlaps.shape[2:]), data, kernels)
+        given = (np.asarray(values).reshape(*overlaps.shape[:2], -1) for values in given)
+        found["output"], found["output_variance"] = (by_output(values, problem.attentioned) for values in given)
+    return dataset(found, sampler, problem.architecture, problem.temperature, chains.warn)
 
 
 def _whitened(position, data: tuple[Posterior, Laplace, Factors]):
@@ -143,29 +126,16 @@ def tempered_posterior(
         Dataset as that of `posterior`; `steps` are of all rungs together, `exchanged` is the mean
         chance of an exchange.
 
-    Raises:
-        ValueError: as `posterior`, or fewer than two rungs.
-
     Source: Geyer (1991) for the exchange; Syed et al. (2022) for the order of the exchanges and the
     rungs' places.
     """
     problem, test = checked(problem, test, key)
-    architecture = problem.architecture
-    factors, widths = bartlett(architecture), whole_widths(architecture)
-    options = run_options(chains, warmup=300)
-    rungs = checks.whole("rungs", rungs, 2)
-
-    data = posterior_density(problem)
-    found = run(
-        tempering(*_functions(widths), rungs, _TURN),
-        ((data, factors), int(options["warmup"])),
-        np.zeros((chains.count, normal_count(widths, factors))),
-        key,
-        **options,
-        settings={"sampler": "order parameters, tempered", "rungs": rungs},
-    )
-    found = with_outputs(found, data, problem, test)
-    return dataset(found, "order parameters, tempered", architecture, problem.temperature, chains.warn)
+    factors, widths = bartlett(problem.architecture), whole_widths(problem.architecture)
+    options, data = run_options(chains, warmup=300), posterior_density(problem)
+    ladder = tempering(*_functions(widths), checks.whole("rungs", rungs, 2), _TURN)
+    starts = np.zeros((chains.count, normal_count(widths, factors)))
+    found = run(ladder, ((data, factors), options["warmup"]), starts, key, **options)
+    return _dataset(found, "order parameters, tempered", data, problem, test, chains)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ import optax
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.model.network import Weights, forward_paths, sample_weights
+from statmech_attention.model.network import Weights, forward_paths, sample_weights, scaled
 from statmech_attention.theory.problem import Problem, need_problem
 
 
@@ -50,9 +50,6 @@ def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rat
 
     Returns:
         `TrainedWeights`; look at its `gradient_norm`.
-
-    Raises:
-        ValueError: no `Problem`, a width or a number of steps that is not whole.
     """
     problem = need_problem(problem, "width", "temperature")
     learning_rate = checks.positive("learning_rate", learning_rate)
@@ -67,7 +64,7 @@ def train_weights(problem: Problem, *, key: Key, steps: int = 2000, learning_rat
 @partial(jax.jit, static_argnames="steps")
 def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps: int, variances) -> TrainedWeights:
     def objective(white):
-        away = forward_paths(_scaled(white, variances), inputs) - labels
+        away = forward_paths(scaled(white, variances), inputs) - labels
         return 0.5 * jnp.sum(away**2) / temperature + 0.5 * optax.tree.norm(white, squared=True)
 
     optimiser = optax.adam(optax.cosine_decay_schedule(learning_rate, steps))
@@ -80,10 +77,4 @@ def _descended(white: Weights, inputs, labels, temperature, learning_rate, steps
 
     (white, _), values = jax.lax.scan(step, (white, optimiser.init(white)), None, length=steps)
     left = optax.tree.norm(jax.grad(objective)(white)) / optax.tree.norm(white)
-    return TrainedWeights(_scaled(white, variances), values, left)
-
-
-def _scaled(white: Weights, variances) -> Weights:
-    """Weights from those of variance one, with a variance for every array."""
-    arrays, shape = jax.tree.flatten(white)
-    return jax.tree.unflatten(shape, [jnp.sqrt(one) * array for one, array in zip(variances, arrays, strict=True)])
+    return TrainedWeights(scaled(white, variances), values, left)

@@ -6,7 +6,6 @@ import pytest
 
 import statmech_attention as sma
 from attention_book import experiments, results
-from attention_book.experiments import weights as module
 from statmech_attention import sampling
 
 from .shared import *  # noqa: F403
@@ -48,23 +47,6 @@ def test_the_record_says_how_it_was_made_and_is_found(recorded):
     assert found.attrs["sampler"] == "weights, NUTS" and found.attrs["warning"]
     assert recorded.name == "weights-good-and-denoising-noise0.5-width2-seed3.nc"
     assert experiments.recorded_sampling(recorded.parent / "nowhere") == []
-
-
-def test_an_interrupted_run_goes_on_and_ends_the_same(recorded, make, tmp_path, monkeypatch):
-    """Stopped while it sums up, all draws are in the checkpoint; none is drawn again."""
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    weights = make(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "_summary", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            weights.run(progress=False)
-    (state,) = (tmp_path / "checkpoints").rglob("*.npz")
-    path = weights.run(progress=False)
-    assert not state.exists()
-    assert results.load(path).identical(results.load(recorded))
 
 
 def test_the_opening_is_what_the_sampler_draws_first(recorded):
