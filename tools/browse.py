@@ -28,7 +28,7 @@ PATIENCE = 240  # seconds per page
 HEIGHT = 300  # of the window, in pixels; painting takes most of the time
 LOOKS = ((1400, "light"), (390, "light"), (390, "dark"), (1400, "dark"))  # one thing changes at a time
 CONTRAST = 3.0  # the least of WCAG 2 for large letters
-SEARCHES = {"adversarial": "book/hidden_markov/task", "bifurcation": "book/dmft/phases"}
+SEARCHES = {"adversarial": "book/theory/task", "bifurcation": "book/dmft/phases"}
 
 
 class Unavailable(Exception):

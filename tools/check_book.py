@@ -134,7 +134,7 @@ def outside(number, bound: str) -> str | None:
 
 
 def page_names(root: Path) -> list[str]:
-    """Return the pages of the table of contents in order, such as "book/theory/model"."""
+    """Return the pages of the table of contents in order, such as "book/theory/network"."""
     return _names(_contents(root))
 
 

@@ -72,5 +72,5 @@ def without_frame(axes) -> None:
 
 
 def path_name(path: Sequence[int] | np.ndarray) -> str:
-    """Return a path's name, its heads counted from 1: "(1,2)" for heads (0, 1)."""
-    return f"({','.join(str(checks.whole('path', head, -1) + 1) for head in checks.listed('path', path, 'heads'))})"
+    """Return a path's name, its heads counted from 1: "1→2" for heads (0, 1)."""
+    return "→".join(str(checks.whole("path", head, -1) + 1) for head in checks.listed("path", path, "heads"))

@@ -1,0 +1,41 @@
+"""The draws of hidden Markov chains that all pages share, and accuracies of networks at their best temperatures."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from statmech_attention.tasks import HiddenMarkov
+from statmech_attention.tasks.hidden_markov import HiddenMarkovTrial
+
+SEED, DRAWS = 12, 10
+
+# Heads that are kept in layer 1 and in layer 2, counted from 0.
+NETWORKS = {
+    "all four paths": ((0, 1), (0, 1)),
+    "good and denoising": ((0, 1), (0,)),
+    "good alone": ((0,), (0,)),
+}
+
+
+def draws(examples: int = 100, test_examples: int = 1000, *, readout: str = "last", **task: Any) -> list:
+    """Ten draws of chains and random heads; `task` are numbers of the task, such as `perpendicular_noise`."""
+    made = HiddenMarkov(**task)
+    keys = jax.random.split(jax.random.key(SEED), DRAWS)
+    return [made.trial(key, examples, test_examples, readout=readout) for key in keys]
+
+
+def kept(trial: HiddenMarkovTrial, heads) -> HiddenMarkovTrial:
+    """The trial as a network with only some of the heads sees it."""
+    return trial._replace(train=trial.train.keep_heads(heads), test=trial.test.keep_heads(heads))
+
+
+def at_best_temperature(
+    right: Bool[np.ndarray, "*networks temperatures examples"],
+) -> Float[np.ndarray, "*networks"]:
+    """Accuracy on one half of the test examples at the temperature that is best on the other, averaged over both."""
+    first, second = (half.mean(axis=-1) for half in np.split(np.asarray(right), 2, axis=-1))
+    pairs = (first, second), (second, first)
+    chosen = [np.take_along_axis(one, other.argmax(axis=-1)[..., None], axis=-1) for one, other in pairs]
+    return np.mean(chosen, axis=0)[..., 0]
