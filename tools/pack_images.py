@@ -19,7 +19,7 @@ from attention_book.tasks import images
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("images_background", "images_evaluation")  # of Omniglot
-PAGES = ("one_shot/training", "one_shot/theory", "appendix/pruning_in_full")  # that draw sequences
+PAGES = ("one_shot/task", "one_shot/pruning")  # that draw sequences
 # Bytes of pictures are not aligned: 10 % smaller.
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
 
