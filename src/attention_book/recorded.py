@@ -15,6 +15,7 @@ import xarray as xr
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "book" / "runs"
+_NOT_COMPARED = {"seconds", "steps", "gradient_norm"}  # of a clock, and of the way to a minimum
 _ENTRIES = {"record", "run", "for", "with", "pieces", "verify", "tolerance", "quick", "needs"}
 
 
@@ -77,6 +78,7 @@ def _expanded(line: Mapping[str, Any], folder: Path) -> Iterator[Record]:
         own = {name: _file(value, own, folder) for name, value in own.items()}
         verify = {name: _file(value, own, folder) for name, value in line.get("verify", {}).items()}
         path = folder / f"{line['record'].format(**own)}.nc"
+        own = {name: value for name, value in own.items() if not name.startswith("_")}
         yield Record(path, line["run"], own, verify=verify, tolerance=float(line.get("tolerance", 1e-6)), **kept)
 
 
@@ -119,12 +121,20 @@ def largest_difference(found: xr.Dataset, recorded: xr.Dataset) -> float:
     """The largest `difference` of the variables that both have, where both have coordinates."""
     common = {name: found[name] for name in found.dims if name in found.coords and name in recorded.coords}
     recorded = recorded.sel(common)
-    names = [name for name in found.data_vars if name in recorded and name != "seconds"]
+    recorded = recorded.assign(
+        {name: (f"{name}_axis", values) for name, values in recorded.attrs.items() if name in found}
+    )
+    names = [name for name in found.data_vars if name in recorded and name not in _NOT_COMPARED]
     if not names:
         raise ValueError(
             f"wanted variables of the record, {', '.join(map(str, recorded))}, got {', '.join(map(str, found))}."
         )
-    return max(difference(found[name].transpose(*recorded[name].dims).values, recorded[name].values) for name in names)
+    return max(difference(_turned(found[name], recorded[name]).values, recorded[name].values) for name in names)
+
+
+def _turned(one: xr.DataArray, other: xr.DataArray) -> xr.DataArray:
+    """The first with its axes in the order of the second; older records have other names of some."""
+    return one.transpose(*other.dims) if set(one.dims) == set(other.dims) else one
 
 
 def difference(found, recorded) -> float:

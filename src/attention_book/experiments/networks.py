@@ -1,42 +1,33 @@
 """Experiments on trained networks: files of the records, and sequences as the network sees them."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import xarray as xr
-from jaxtyping import Array, Float
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, parameter
-from attention_book.tasks import OneShotSample, OneShotSuite, one_shot_suite
+from attention_book.one_shot import Draw, Sequences, draw_of, seen_by
+from attention_book.tasks import OneShotSuite, one_shot_suite
 from attention_book.training import TrainedNetwork, load_network
-from statmech_attention import AttentionedInputs, Heads, SkipHeads, attentioned_inputs, checks
-from statmech_attention.model import QueryKeyAttention
+from statmech_attention import Heads, SkipHeads, checks
 
 PLAIN = "heads"
 _KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHeads}
-_BATCH = 250
-
-
-class Sequences(NamedTuple):
-    """Sequences as a network's attention presents them."""
-
-    inputs: AttentionedInputs
-    labels: Float[Array, " examples"]
-
-
-class Draw(NamedTuple):
-    """Sequences to train and to test on."""
-
-    train: Sequences
-    validation: Sequences  # of the validation classes
-    tests: Mapping[str, Sequences]  # by test set
+__all__ = [
+    "Draw",
+    "OnNetwork",
+    "OnTheory",
+    "PLAIN",
+    "Sequences",
+    "draw_of",
+    "experiment_file",
+    "recorded_layers",
+    "seen_by",
+]
 
 
 def experiment_file(
@@ -140,39 +131,3 @@ class OnTheory(OnNetwork):
         """Draw the theory's sequences once more, so many of every test set or all."""
         counts = {"examples": self.made["examples"], "tests": tests or self.made["test_examples"]}
         return draw_of(self.suite(), self.network(), seed=self.seed, number=number, **counts)
-
-
-def draw_of(
-    suite: OneShotSuite,
-    network: TrainedNetwork,
-    *,
-    seed: int,
-    number: int,
-    examples: int,
-    tests: int,
-    sets: int | None = None,
-) -> Draw:
-    """Draw sequences, as many for validation as of each of the first test sets, and pass them through attention."""
-    key = jax.random.fold_in(jax.random.key(seed), number)
-    train_key, validation_key, *test_keys = jax.random.split(key, 2 + len(suite.test_sets))
-    drawn = [suite.train(train_key, examples), suite.task.sample(validation_key, tests, suite.split.validation)]
-    names = list(suite.test_sets)[:sets]
-    drawn += [suite.test(one, tests, name) for one, name in zip(test_keys, names, strict=False)]
-    train, validation, *seen = (_seen(sample, network) for sample in drawn)
-    return Draw(train, validation, dict(zip(names, seen, strict=True)))
-
-
-def seen_by(network: TrainedNetwork, batches: Iterable) -> AttentionedInputs:
-    """Attentioned inputs (7) of many sequences; attention matrices exist for one batch at once only."""
-    parts = [_through(network.attention, inputs, network.layers).values for inputs in batches]
-    return AttentionedInputs(jnp.concatenate(parts), network.layers)
-
-
-def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
-    batches = (sample.inputs[start : start + _BATCH] for start in range(0, len(sample.labels), _BATCH))
-    return Sequences(seen_by(network, batches), sample.labels)
-
-
-@partial(jax.jit, static_argnames="layers")
-def _through(attention: QueryKeyAttention | tuple[()], inputs, layers) -> AttentionedInputs:
-    return attentioned_inputs(inputs, attention, readout="mean", layers=layers)
