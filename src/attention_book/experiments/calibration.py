@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, parameter
-from attention_book.experiments.samples import OPENING, opening_of, recheck_of
+from attention_book.experiments.opening import OPENING, opening_of, recheck_of
 from statmech_attention import AttentionedInputs, Problem, sample_weights, solve
 from statmech_attention.model import forward_paths, weights_order_parameters
 from statmech_attention.sampling import Chains, posterior, prediction, tempered_posterior

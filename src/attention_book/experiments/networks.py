@@ -1,12 +1,10 @@
 """Experiments on trained networks: files of the records, and sequences as the network sees them."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
-
-import xarray as xr
+from typing import ClassVar
 
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, parameter
@@ -20,7 +18,6 @@ _KINDS: dict[str, type[Heads] | type[SkipHeads]] = {PLAIN: Heads, "skip": SkipHe
 __all__ = [
     "Draw",
     "OnNetwork",
-    "OnTheory",
     "PLAIN",
     "Sequences",
     "draw_of",
@@ -101,33 +98,3 @@ class OnNetwork(Experiment):
     def network(self) -> TrainedNetwork:
         """The trained network."""
         return load_network(self.file("network"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnTheory(OnNetwork):
-    """An experiment on the theory's own sequences, each width at its best temperature."""
-
-    widths: Sequence[float | int] = parameter("$N$, among those of the theory", each=float)
-
-    needs: ClassVar[tuple[str, ...]] = ("network", "theory")
-
-    def check_sources(self) -> None:
-        super().check_sources()
-        missing = sorted(set(self.widths) - set(self.made["widths"]))
-        if missing:
-            raise ValueError(f"widths: wanted some of the theory's, {self.made['widths']}, got also {missing}.")
-
-    @property
-    def made(self) -> dict[str, Any]:
-        """The theory's parameters."""
-        return results.record(self.file("theory"))["parameters"]
-
-    @property
-    def temperatures(self) -> xr.DataArray:
-        """The best one by draw and width."""
-        return results.load(self.file("theory"))["best_temperature"]
-
-    def draw(self, number: int, tests: int | None = None) -> Draw:
-        """Draw the theory's sequences once more, so many of every test set or all."""
-        counts = {"examples": self.made["examples"], "tests": tests or self.made["test_examples"]}
-        return draw_of(self.suite(), self.network(), seed=self.seed, number=number, **counts)

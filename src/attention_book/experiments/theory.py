@@ -1,4 +1,4 @@
-"""The theory on a trained network's queries and keys: Figures 3 and 6, and narrow heads."""
+"""The theory of narrow heads on a trained network's queries and keys."""
 
 import functools
 import math
@@ -15,16 +15,14 @@ import xarray as xr
 from attention_book import results
 from attention_book.experiments.experiment import Part, Recheck, axis, difference, largest_difference, parameter
 from attention_book.experiments.networks import Draw, OnNetwork, Sequences, draw_of
-from attention_book.measures import centred_alignment, principal_overlaps
 from attention_book.pruning import predictor_vectors
 from attention_book.tasks import OneShotSuite
 from attention_book.training import TrainedNetwork
-from statmech_attention import AttentionedInputs, Problem, Solution, accuracy, kernel, log_evidence, solve
+from statmech_attention import AttentionedInputs, Problem, Solution, accuracy, log_evidence, solve
 from statmech_attention.layers import chain
 from statmech_attention.theory import evidence_slopes
 
 PLAIN_HEADS = math.inf  # the dimension of heads with full matrices, their limit
-_STARTS = "start_"  # begins names of what is kept for narrower widths only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ class _Points(OnNetwork):
                     return self._width(draw(), width, wider, step)
 
                 wider = yield Part(f"draw{number}-width{width:g}", solved, self._at_width)
-                found.insert(0, wider[[name for name in wider if not str(name).startswith(_STARTS)]])
+                found.insert(0, wider)
             draws.append(xr.concat(found, axis("width", self.widths)).merge(limit_found))
         return xr.concat(draws, axis("draw", range(self.draws)))
 
@@ -81,50 +79,6 @@ class _Points(OnNetwork):
         """The sequences of a draw, as the network's attention presents them."""
         counts = {"examples": self.examples, "tests": self.test_examples}
         return draw_of(suite or self.suite(), network or self.network(), seed=self.seed, number=number, **counts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Theory(_Points):
-    """The saddle point (11) for every width and temperature, and tests of the predictor (9).
-
-    Every width starts from the solution at the next larger one. `best_temperature`, at which the
-    order parameters are, is chosen by accuracy in distribution, as in the paper.
-    """
-
-    name: ClassVar[str] = "theory"
-    revision: ClassVar[int] = 1  # 1: as first recorded
-
-    def recheck(self) -> Recheck:
-        """Solve the narrowest network of the first draw at its best temperature, and the limit there."""
-        recorded, draw = results.load(self.path).isel(draw=0), self.draw(0)
-        heat = [float(recorded["best_temperature"][0])]
-        point, limit = self._width(draw, self.widths[0], None, _nothing, heat), self._limit(draw, _nothing, heat)
-        narrow, width = recorded.isel(width=0).sel(temperature=heat), self.widths[0]
-        names = ("accuracy", "validation_accuracy", "action", "energy", "entropy", "order_parameter", "alignment")
-        apart = (
-            largest_difference(point, narrow, names),
-            _limits_apart(limit, narrow, ("accuracy", "alignment", "eigenvalue")),
-        )
-        # The minimum is where the gradient is 1e-8, wherever it started.
-        return Recheck(f"the point N = {width:g}, T = {heat[0]:g} of the first draw, and the limit", max(apart), 1e-6)
-
-    def _limit(self, draw, step, temperatures=None):
-        temperatures = self.temperatures if temperatures is None else temperatures
-        dataset, solutions = solved_points(draw, math.inf, temperatures, [None] * len(temperatures), step)
-        dataset = dataset[["accuracy", "validation_accuracy", "best_temperature"]]
-        return dataset.merge(_aligned(draw, solutions[0].order_parameter))
-
-    def _width(self, draw, width, wider, step, temperatures=None):
-        temperatures = self.temperatures if temperatures is None else temperatures
-        starts = [None if wider is None else _start(wider, index) for index in range(len(temperatures))]
-        dataset, solutions = solved_points(draw, width, temperatures, starts, step)
-        best = int(np.argmax(dataset["accuracy"].values[0]))
-        dataset["order_parameter"] = (("path", "other_path"), np.asarray(solutions[best].order_parameter))
-        dataset = dataset.merge(_aligned(draw, solutions[best].order_parameter))
-        for layer, values in enumerate(zip(*(found.order_parameters for found in solutions), strict=True), 1):
-            own = (f"path_{layer}", f"other_path_{layer}") if values[0].ndim else ()
-            dataset[f"{_STARTS}{layer}"] = (("temperature", *own), np.stack(values))
-        return dataset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,31 +171,12 @@ def solved_points(
     return dataset, solutions
 
 
-def _start(wider: xr.Dataset, index: int) -> tuple:
-    """All order parameters at a temperature."""
-    names = sorted((str(name) for name in wider if str(name).startswith(_STARTS)), key=lambda name: int(name[6:]))
-    return tuple(jnp.asarray(wider[name].values[index]) for name in names)
-
-
 def _accuracies(draw: Draw, order_parameter, temperature: float) -> list[float]:
     """Accuracy of the mean predictor (9) on the validation classes, then on every test set."""
     problem = Problem(draw.train.inputs, draw.train.labels, temperature=temperature)
     vectors = predictor_vectors(problem, order_parameter)
     every = (draw.validation, *draw.tests.values())
     return [float(accuracy(jnp.einsum("epi,pi->e", seen.inputs.values, vectors), seen.labels)) for seen in every]
-
-
-def _aligned(draw: Draw, order_parameter) -> xr.Dataset:
-    """Overlaps of the training kernel's principal components with the labels, the largest first."""
-    gram = kernel(draw.train.inputs, draw.train.inputs, order_parameter)
-    eigenvalues, overlaps = principal_overlaps(gram, draw.train.labels)
-    return xr.Dataset(
-        {
-            "eigenvalue": ("component", np.asarray(eigenvalues, np.float32)),
-            "overlap": ("component", np.asarray(overlaps, np.float32)),
-            "alignment": float(centred_alignment(gram, draw.train.labels)),
-        }
-    )
 
 
 def _limits_apart(limit: xr.Dataset, recorded: xr.Dataset, names) -> float:
