@@ -84,7 +84,9 @@ BAD = [
     (lambda: kernel(sma.AttentionedInputs(jnp.asarray(XI), HEADS), layers=(4,)), r"already has layers \(2, 2\)"),
     (lambda: kernel(order_parameter=np.eye(3)), r"order_parameter: wanted shape \(4, 4\), got \(3, 3\)"),
     (
-        lambda: sma.predict(sma.Problem(XI, LABELS, layers=HEADS, temperature=1), XI, UNIT, paths=[0, 0]),
+        lambda: sma.kernel_regression(sma.Problem(XI, LABELS, layers=HEADS, temperature=1), UNIT).predict(
+            XI, paths=[0, 0]
+        ),
         r"paths: wanted different indices out of 0\.\.3.* got \[0, 0\]",
     ),
     (lambda: sma.accuracy(LABELS, [1.0, 0.0, 1.0]), r"labels: wanted \+1 or -1 everywhere"),

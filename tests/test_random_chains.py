@@ -15,7 +15,7 @@ from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates, derivatives
 from statmech_attention.theory.action import smallest_entropy
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import Reduced
+from statmech_attention.theory.rows import Reduced
 
 
 def close(found, wanted, tolerance=1e-10):
@@ -144,10 +144,10 @@ def test_a_batch_is_its_solutions_and_is_read_as_it_was_written(tmp_path_factory
     for place, (heat, factor) in enumerate(zip(temperatures, factors, strict=True)):
         alone = solved(heat, factor, True)
         close(batch[place].order_parameters, alone.order_parameters, 1e-7)
-        close((batch.action[place], batch.log_evidence()[place]), (alone.action, alone.log_evidence()), 1e-9)
+        close((batch.action[place], sma.log_evidence(batch)[place]), (alone.action, sma.log_evidence(alone)), 1e-9)
         close(sma.theory.Prediction(prediction.mean[place], prediction.variance[place]), alone.predict(test), 1e-6)
     for number, found in enumerate((batch, alone)):
-        read = sma.Solution.load(found.save(tmp_path_factory.mktemp("solutions") / f"{number}.nc"))
+        read = sma.load(sma.save(found, tmp_path_factory.mktemp("solutions") / f"{number}.nc"))
         assert jax.tree.structure(read) == jax.tree.structure(found)
         for one, other in zip(jax.tree.leaves(read), jax.tree.leaves(found), strict=True):
             assert one.dtype == other.dtype
@@ -165,8 +165,8 @@ def test_gradients_through_the_saddle_point_are_finite_differences(chain):
         """All of a solution, with weights of both signs."""
         options = {"width": width, "temperature": temperature, "variance": variance, "layers": chain.heads}
         found = sma.solve(sma.Problem(values, labels, **options), method=method, tolerance=1e-12, throw=False)
-        scores = found.head_scores() if sum(chain.counts) else ()
-        told = (found.order_parameters, found.predict(test), found.action, found.log_evidence(), scores)
+        scores = sma.head_scores(found.order_parameter, layers=found.problem.layers) if sum(chain.counts) else ()
+        told = (found.order_parameters, found.predict(test), found.action, sma.log_evidence(found), scores)
         return sum(jnp.sum(jnp.sin(1.0 + jnp.arange(one.size)) * one.reshape(-1)) for one in jax.tree.leaves(told))
 
     at = (xi.values, jnp.asarray(labels), jnp.array(TEMPERATURE), widths, jnp.array(chain.variances))

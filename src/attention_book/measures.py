@@ -15,6 +15,13 @@ from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
+from statmech_attention.theory import Solution, kernel
+
+
+def training_kernel(solution: Solution) -> Float[Array, "..."]:
+    """Return the kernel (10) between the training inputs at a saddle point."""
+    problem = solution.problem
+    return kernel(problem.attentioned, problem.attentioned, solution.order_parameter, variance=problem.variance)
 
 
 def student(count: int) -> float:

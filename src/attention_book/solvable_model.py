@@ -402,7 +402,7 @@ def _minimum(model: SolvableModel, start, tolerance, max_steps) -> Minimum:
         product = partial(_product, model, curvature)
         return truncated_step(gradient, product, jnp.ones_like(gradient), radius, _MAX_PRODUCTS, tolerance)
 
-    return minimise(derivatives, step, start, tolerance, max_steps, None if dense else start)._replace(curvature=None)
+    return minimise(derivatives, step, start, tolerance, max_steps)._replace(curvature=None)
 
 
 @_minimum.defjvp

@@ -14,15 +14,16 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from attention_book.measures import half_interval
+from attention_book.measures import half_interval, training_kernel
 from attention_book.notebooks import tables
 from statmech_attention import accuracy as share_right
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkovTrial
 from statmech_attention.theory.action import gp_order_parameters
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.kernels import kernel
-from statmech_attention.theory.predictor import predict
+from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
@@ -173,14 +174,14 @@ class _Draw:
         self.solved[heat] = solution
         found = {THEORY: solution.order_parameter, **self.others(solution)}
         means = {name: _mean(solution.problem, self.trial.test, u) for name, u in found.items()}
-        evidence = {THEORY: np.asarray(solution.log_evidence())}
-        trace = np.einsum("ee", np.asarray(solution.kernel()).reshape(len(self.levels), -1))
+        evidence = {THEORY: np.asarray(log_evidence(solution))}
+        trace = np.trace(np.asarray(training_kernel(solution)).reshape(len(self.levels), -1))
         for name, scale in ((LIMIT, 1.0), (RESCALED, trace / self.levels.sum())):
             spectrum = scale * self.levels + heat
             mean = scale * self.onto @ (self.along / spectrum)
             means[name] = mean.reshape(-1, *self.trial.labels.shape[1:])
             evidence[name] = -0.5 * np.sum(np.log(2 * np.pi * spectrum) + self.along**2 / spectrum)
-            evidence[name] -= 0.5 * self.problem.beyond * np.log(2 * np.pi * heat)
+            evidence[name] -= 0.5 * self.problem.dropped * np.log(2 * np.pi * heat)
         return {name: self._halves(mean) for name, mean in means.items()}, evidence
 
     def _halves(self, mean) -> np.ndarray:
@@ -191,4 +192,4 @@ class _Draw:
 @jax.jit
 def _mean(problem: Problem, test, order_parameter):
     # Compiled by itself, without the variance, which nobody takes.
-    return predict(problem, test, order_parameter).mean
+    return kernel_regression(problem, order_parameter).predict(test).mean

@@ -35,7 +35,6 @@ from statmech_attention.theory import (
     kernel_regression,
     log_evidence,
     minima,
-    predict,
     solve,
     solve_sweep,
 )
@@ -46,7 +45,7 @@ __all__ = ["AttentionedInputs", "Heads", "Linear", "NotConverged", "Outcome", "O
 __all__ += ["Solution", "accuracy", "attention_from_products", "attention_from_queries_and_keys"]
 __all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_inputs", "enable_x64", "fit"]
 __all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence", "minima"]
-__all__ += ["model", "predict", "sample_weights", "save", "solve", "solve_sweep", "theory"]
+__all__ += ["model", "sample_weights", "save", "solve", "solve_sweep", "theory"]
 # Imported when they are first used: some need an extra.
 _LATER = {"prune": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
 _SUBPACKAGES = ("dmft", "plotting", "pruning", "sampling", "tasks", "training")

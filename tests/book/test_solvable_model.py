@@ -43,7 +43,7 @@ def test_energy_and_outputs_are_those_of_data(model):
     rows = []
     for key in jax.random.split(jax.random.key(1), 12):
         problem, test, labels = model.sample(key, 2000)
-        mean, variance = sma.predict(problem, test, overlap)
+        mean, variance = sma.kernel_regression(problem, overlap).predict(test)
         means = [float(np.mean(mean[labels == sign])) for sign in (1, -1)]
         spread = np.mean([np.var(mean[labels == sign]) for sign in (1, -1)])
         right, error = float(sma.theory.accuracy(mean, labels)), np.mean((mean - labels) ** 2)

@@ -8,6 +8,7 @@ import scipy.stats
 
 import statmech_attention as sma
 from attention_book import plotting
+from attention_book.measures import training_kernel
 from attention_book.temperatures import LIMIT, RESCALED, THEORY, Comparison, compare, difference
 
 
@@ -24,19 +25,19 @@ def test_curves_are_those_of_direct_solves(found):
     for place, heat in enumerate(one.temperatures):
         solution = sma.solve(sma.Problem(trial.train, trial.labels, width=5, temperature=heat))
         limit = sma.solve(solution.problem.replace(width=np.inf))
-        growth = jnp.trace(solution.kernel()) / jnp.trace(limit.kernel())
+        growth = jnp.trace(training_kernel(solution)) / jnp.trace(training_kernel(limit))
         for curve, order_parameter in {
             THEORY: solution.order_parameter,
             LIMIT: limit.order_parameter,
             RESCALED: growth * limit.order_parameter,
             "prior": jnp.eye(4),
         }.items():
-            mean = sma.predict(solution.problem, trial.test, order_parameter).mean
+            mean = sma.kernel_regression(solution.problem, order_parameter).predict(trial.test).mean
             halves = [float(sma.accuracy(mean[part], trial.test_labels[part])) for part in (slice(20), slice(20, 40))]
             np.testing.assert_allclose(one.accuracy[curve][0, :, place], halves)
-        assert one.evidence[THEORY][0, place] == pytest.approx(float(solution.log_evidence()), rel=1e-6)
+        assert one.evidence[THEORY][0, place] == pytest.approx(float(sma.log_evidence(solution)), rel=1e-6)
         for curve, scale in ((LIMIT, 1.0), (RESCALED, float(growth))):
-            covariance = scale * limit.kernel() + heat * np.eye(12)
+            covariance = scale * training_kernel(limit) + heat * np.eye(12)
             expected = scipy.stats.multivariate_normal(np.zeros(12), covariance).logpdf(trial.labels)
             assert one.evidence[curve][0, place] == pytest.approx(expected, rel=1e-6)
 

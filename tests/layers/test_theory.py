@@ -117,7 +117,7 @@ def test_a_subset_of_paths_keeps_all_outputs():
     train, labels, test = drawn(layers, outputs)
     overlap = np.cov(np.random.default_rng(1).normal(size=(8, 20)))
     problem = sma.Problem(train, labels, temperature=TEMPERATURE, layers=brute_force.spelled(layers, outputs))
-    found = sma.predict(problem, test, overlap, paths=[1, 2])
+    found = sma.kernel_regression(problem, overlap).predict(test, paths=[1, 2])
     kept = np.repeat(np.isin(np.arange(4), [1, 2]), 2).astype(float)
     mean, _ = brute_force.predict(train, labels, test, overlap * np.outer(kept, kept), layers, outputs, TEMPERATURE)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-11)

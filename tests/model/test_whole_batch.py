@@ -56,17 +56,21 @@ def by_hand(readout, layers):
     return np.array(found)
 
 
+def problem_of(rows, layers=None, readout="first", **numbers):
+    read = sma.attention_from_transformers(Model(), layers=layers, **batch(rows))
+    read = read.flat if layers is None else read
+    return sma.Problem(sma.attentioned_inputs(read, readout=readout), LABELS[rows], **numbers)
+
+
 @pytest.mark.parametrize(("readout", "column"), [("first", 0), ("last", -1)])
 @pytest.mark.parametrize("layers", [None, [0, 1]])
 def test_a_padded_batch_becomes_a_problem(readout, column, layers):
     every = np.arange(EXAMPLES)
     options = {"layers": layers, "readout": readout, "width": 5}
-    problem = sma.Problem.from_transformers(Model(), batch(every), LABELS, **options)
+    problem = problem_of(every, **options)
     np.testing.assert_allclose(problem.attentioned.values, by_hand(column, layers), atol=1e-12)
     assert problem.layers == ((HEADS * DEPTH,) if layers is None else (HEADS, HEADS))
-    parts = [
-        sma.Problem.from_transformers(Model(), batch(rows), LABELS[rows], **options) for rows in (every[:2], every[2:])
-    ]
+    parts = [problem_of(rows, **options) for rows in (every[:2], every[2:])]
     np.testing.assert_array_equal((parts[0] + parts[1]).attentioned.values, problem.attentioned.values)
 
 
@@ -79,7 +83,7 @@ def test_a_mask_of_zeros_and_ones_is_that_of_booleans():
 
 
 def test_a_problem_and_a_solution_are_pruned_whole():
-    problem = sma.Problem.from_transformers(Model(), batch(np.arange(EXAMPLES)), LABELS, width=5, temperature=0.3)
+    problem = problem_of(np.arange(EXAMPLES), width=5, temperature=0.3)
     for whole in (problem, sma.solve(problem)):
         smaller = sma.prune(whole, [0, 2])
         assert smaller.layers == (2,) and smaller.width == problem.width

@@ -23,7 +23,7 @@ def problem():
 def test_the_sum_over_paths_is_the_predictor(problem):
     train, labels, test, _, overlap = problem
     parts = predictor_contributions(sma.Problem(train, labels, temperature=0.3), test, overlap)
-    wanted = sma.predict(sma.Problem(train, labels, temperature=0.3), test, overlap).mean
+    wanted = sma.kernel_regression(sma.Problem(train, labels, temperature=0.3), overlap).predict(test).mean
     np.testing.assert_allclose(parts.sum(axis=1), wanted, rtol=1e-9, atol=1e-12)
     with pytest.raises(ValueError, match="temperature"):
         predictor_contributions(sma.Problem(train, labels, temperature=0), test, overlap)

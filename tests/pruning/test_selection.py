@@ -72,7 +72,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
         features = fitted_features(train, 3)
         known = sma.Problem(features.of(train), own, width=10)
         solved = sma.solve_sweep(known, widths=[10], temperatures=[0.01, 0.03, 0.1, 0.3, 1.0, 3.0], tolerance=1e-6)[0]
-        return solved[int(np.argmax(solved.log_evidence()))], features
+        return solved[int(np.argmax(sma.log_evidence(solved)))], features
 
     seen = posed(inputs, attention, labels).attentioned
     order = np.random.default_rng(0).permutation(24)
@@ -84,7 +84,7 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
             sma.model.AttentionedInputs(seen.values[chosen], seen.layers) for chosen in (place != fold, place == fold)
         ]
         whole, features = best(parts[0], labels[place != fold])
-        kept = np.sort(np.argsort(-np.asarray(whole.head_scores()))[:2])
+        kept = np.sort(np.argsort(-np.asarray(sma.head_scores(whole.order_parameter, layers=whole.problem.layers)))[:2])
         times[kept] += 0.5
         few = [part.keep_heads((kept.tolist(),)) for part in parts]
         smaller, own = best(few[0], labels[place != fold])
@@ -94,8 +94,10 @@ def test_the_temperature_is_that_of_the_largest_evidence_of_the_examples_fitted(
     np.testing.assert_array_equal(found.kept_in_folds, times)
     assert found.difference.error == pytest.approx(np.std(hits[0] - hits[1], ddof=1) / math.sqrt(24))
     every = best(seen, labels)[0]
-    assert found.temperature == float(every.temperature) and math.isnan(found.p) and not len(found.tied)
-    np.testing.assert_allclose(found.scores, every.head_scores(), rtol=1e-3)
+    assert found.temperature == float(every.problem.temperature) and math.isnan(found.p) and not len(found.tied)
+    np.testing.assert_allclose(
+        found.scores, sma.head_scores(every.order_parameter, layers=every.problem.layers), rtol=1e-3
+    )
 
 
 def test_a_tie_where_the_heads_kept_end_is_reported():

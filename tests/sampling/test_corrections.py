@@ -82,7 +82,7 @@ def test_the_evidence_agrees_with_a_grid(width):
     assert found.effective_size > 0.6 * 2 * 16 * (256 + 64)
     # Both approximations miss terms of order 1/N.
     # Its correction leaves 1/N, with a coefficient that falls with the load.
-    assert abs(sma.solve(known).log_evidence(corrected=True) - evidence) < 4 / width**2
+    assert abs(sma.log_evidence(sma.solve(known), corrected=True) - evidence) < 4 / width**2
     assert abs(found.laplace - evidence) < 1 / width
     assert abs(found.theory - evidence) < 2 / width
 
@@ -124,7 +124,7 @@ def test_the_evidence_of_narrow_networks_is_the_mean_likelihood_over_networks(wi
     assert abs(found.log_evidence.mean - np.log(drawn.mean())) < 4 * np.hypot(error, found.log_evidence.error)
     assert found.log_evidence.error < 0.02 and error < 0.05
     # The leading order is off by much more than its correction leaves, also with fewer columns than paths.
-    left = sma.solve(narrow).log_evidence(corrected=True) - found.log_evidence.mean
+    left = sma.log_evidence(sma.solve(narrow), corrected=True) - found.log_evidence.mean
     assert 0 < left < 0.35 * (found.theory - found.log_evidence.mean)
 
 
@@ -145,6 +145,6 @@ def test_what_has_no_correction_is_refused():
     with pytest.raises(ValueError, match="wanted a finite width"):
         sampling.corrected(sma.solve(good.replace(width=np.inf)))
     with pytest.raises(ValueError, match="wanted a single solution, got a batch"):
-        sma.solve_sweep(good, widths=[30], temperatures=[0.2]).log_evidence(corrected=True)
+        sma.log_evidence(sma.solve_sweep(good, widths=[30], temperatures=[0.2]), corrected=True)
     with pytest.raises(ValueError, match="points: wanted a power of two"):
         sampling.importance(good, points=100, key=jax.random.key(0))

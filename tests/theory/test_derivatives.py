@@ -19,7 +19,7 @@ from statmech_attention.theory.derivatives import (
     is_dense,
     kept_pairs,
 )
-from statmech_attention.theory.kernels import Reduced
+from statmech_attention.theory.rows import Reduced
 from statmech_attention.theory.trust_region import spectrum_of
 
 dense_hessian = jax.jit(dense_hessian)

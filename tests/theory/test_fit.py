@@ -37,24 +37,24 @@ def test_the_optimum_is_that_of_a_grid(chains, found):
     around = found.temperature * np.exp(np.linspace(-0.5, 0.5, 101))
     problem = sma.Problem(*chains, variance=found.variance)
     sweep = sma.solve_sweep(problem, widths=[6], temperatures=list(around))
-    assert int(sweep.log_evidence()[0].argmax()) == 50
+    assert int(sma.log_evidence(sweep)[0].argmax()) == 50
     for change in (-0.02, 0.02):
         variance = (found.variance[0] * math.exp(change), *found.variance[1:])
         beside = sma.solve(sma.Problem(*chains, width=6, temperature=found.temperature, variance=variance))
-        assert float(beside.log_evidence()) < found.log_evidence
+        assert float(sma.log_evidence(beside)) < found.log_evidence
     coarse = sma.solve_sweep(problem, widths=[6], temperatures=[0.01, 0.1, 1.0, 10.0])
-    assert float(coarse.log_evidence().max()) < found.log_evidence
+    assert float(sma.log_evidence(coarse).max()) < found.log_evidence
 
 
 def test_what_is_told_of_the_search(chains, found):
     assert set(found.slopes) == {"temperature", "variance[0]"} and max(map(abs, found.slopes.values())) < 1e-4
     assert found.held == (1, 2, 3) and found.variance[1:] == (1.0, 1.0, 1.0) and found.at_bound == ()
     assert found.trials > 3
-    assert float(found.solution.log_evidence()) == found.log_evidence
-    assert found.solution.converged and float(found.solution.temperature) == found.temperature
+    assert float(sma.log_evidence(found.solution)) == found.log_evidence
+    assert found.solution.converged and found.solution.problem.temperature == found.temperature
     assert repr(found).startswith(f"Fit(temperature={found.temperature:.4g}, variance=(")
     first = sma.solve(sma.Problem(*chains, width=6, temperature=0.1))
-    assert float(first.log_evidence()) < found.log_evidence
+    assert float(sma.log_evidence(first)) < found.log_evidence
 
 
 def test_another_start_ends_in_the_same_place_and_a_variance_held_enters_the_product(chains, found):
@@ -88,11 +88,11 @@ def test_a_layer_beside_a_skip_has_a_variance_of_its_own():
     options = {"layers": heads, "width": 5.0, "temperature": found.temperature}
     for change in (-0.05, 0.05):
         beside = (found.variance[0], found.variance[1] * math.exp(change), *found.variance[2:])
-        lower = sma.solve(sma.Problem(values, labels, variance=beside, **options)).log_evidence()
+        lower = sma.log_evidence(sma.solve(sma.Problem(values, labels, variance=beside, **options)))
         assert float(lower) < found.log_evidence
     # What is held comes in through the product alone.
     moved = (found.variance[0] / 2, found.variance[1], 4.0, 0.5)
-    same = sma.solve(sma.Problem(values, labels, variance=moved, **options)).log_evidence()
+    same = sma.log_evidence(sma.solve(sma.Problem(values, labels, variance=moved, **options)))
     assert float(same) == pytest.approx(found.log_evidence, abs=1e-6)
 
 

@@ -82,7 +82,9 @@ def test_several_outputs_are_paths_of_their_own_and_predict():
     found = kernel_weights(known)
     weights = np.asarray(found.weights).reshape(2, 2)
     assert weights[0, 0] > 10 * weights[1, 0] and weights[1, 1] > 10 * weights[0, 1]
-    mean = sma.predict(known.replace(temperature=found.temperature), values, found.order_parameter).mean
+    mean = (
+        sma.kernel_regression(known.replace(temperature=found.temperature), found.order_parameter).predict(values).mean
+    )
     assert np.mean((mean - labels) ** 2) < 0.1
 
 

@@ -11,7 +11,7 @@ import reference
 import statmech_attention as sma
 from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
 from attention_book.pruning import predictor_contributions, predictor_vectors
-from statmech_attention.theory.kernels import compressed
+from statmech_attention.theory.rows import compressed
 
 
 @pytest.mark.parametrize("heads", [(1,), (2, 1, 3)])
@@ -89,7 +89,7 @@ UPPER = jnp.zeros((4, 4)).at[0, 1].set(1.0)
 TAKE = {
     "kernel": lambda u: sma.kernel(XI, XI, u),
     "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predict": lambda u: sma.predict(sma.Problem(XI, LABELS, temperature=0.3), XI, u).mean,
+    "predict": lambda u: sma.kernel_regression(sma.Problem(XI, LABELS, temperature=0.3), u).predict(XI).mean,
     "predictor_vectors": lambda u: predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
     "predictor_contributions": lambda u: predictor_contributions(sma.Problem(XI, LABELS, temperature=0.3), XI, u),
     "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),

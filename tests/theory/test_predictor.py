@@ -16,9 +16,9 @@ def draw(seed):
     return train, rng.normal(size=TRAIN), test, reference.random_order_parameters(rng, HEADS)[0]
 
 
-def predict(train, labels, test, order_parameter, *, joint=False, **changes):
+def predict(train, labels, test, order_parameter, **changes):
     problem = sma.Problem(train, labels, **{"temperature": 0.1, "layers": HEADS} | changes)
-    return sma.predict(problem, test, order_parameter, joint=joint)
+    return sma.kernel_regression(problem, order_parameter).predict(test)
 
 
 @pytest.mark.parametrize("temperature", [0.001, 0.1, 10.0])
@@ -30,60 +30,27 @@ def test_mean_and_variance_are_those_of_the_joint_gaussian(temperature):
     np.testing.assert_allclose(found.variance, variance, rtol=1e-9)
 
 
-@pytest.mark.parametrize("outputs", [1, 2])
-def test_a_joint_prediction_is_the_gaussian_of_dense_algebra(outputs):
+def test_two_outputs_are_those_of_dense_algebra():
     rng = np.random.default_rng(87)
-    heads = HEADS if outputs == 1 else (*HEADS, sma.Outputs(2))
-    train, labels, test, _ = draw(87)
-    rows = rng.normal(size=(6 * outputs, 6 * outputs))
-    order_parameter = rows @ rows.T
-    if outputs == 2:
-        labels = rng.normal(size=(TRAIN, 2))
+    heads = (*HEADS, sma.Outputs(2))
+    train, _, test, _ = draw(87)
+    rows, labels = rng.normal(size=(12, 12)), rng.normal(size=(TRAIN, 2))
     options = {"layers": heads, "variance": 1.3}
-    found = predict(train, labels, test, order_parameter, joint=True, **options)
+    found = predict(train, labels, test, rows @ rows.T, **options)
     both = np.concatenate([train, test])
-    kernel = np.asarray(sma.kernel(both, both, order_parameter, **options)).reshape(2 * ((TRAIN + TEST) * outputs,))
-    seen, rest = np.split(np.arange(len(kernel)), [TRAIN * outputs])
+    kernel = np.asarray(sma.kernel(both, both, rows @ rows.T, **options)).reshape(2 * ((TRAIN + TEST) * 2,))
+    seen, rest = np.split(np.arange(len(kernel)), [TRAIN * 2])
     inverse = np.linalg.inv(kernel[np.ix_(seen, seen)] + 0.1 * np.eye(len(seen)))
     mean = kernel[np.ix_(rest, seen)] @ inverse @ labels.reshape(-1)
     covariance = kernel[np.ix_(rest, rest)] - kernel[np.ix_(rest, seen)] @ inverse @ kernel[np.ix_(seen, rest)]
-    axes = (TEST,) if outputs == 1 else (TEST, 2)
-    assert found.mean.shape == axes and found.covariance.shape == 2 * axes
-    np.testing.assert_allclose(found.mean.reshape(-1), mean, rtol=1e-9)
-    np.testing.assert_allclose(found.covariance.reshape(covariance.shape), covariance, rtol=1e-9, atol=1e-11)
-    alone = predict(train, labels, test, order_parameter, **options)
-    np.testing.assert_allclose(found.variance, alone.variance, rtol=1e-9)
-    np.testing.assert_allclose(found.mean, alone.mean, rtol=1e-13)  # another program: up to rounding
-
-    drawn = np.asarray(found.samples(jax.random.key(1), 4000))
-    assert drawn.shape == (4000, *axes)
-    flat, size = drawn.reshape(4000, -1) - mean, len(mean)
-    # Second moments of a Gaussian vary by C_ii C_jj + C_ij^2.
-    errors = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / 4000)
-    assert np.max(np.abs(flat.T @ flat / 4000 - covariance) / errors) < 4.5
-    assert np.max(np.abs(flat.mean(axis=0)) / np.sqrt(np.diag(covariance) / 4000)) < 4.5 and size == TEST * outputs
-
-
-def test_a_batch_of_solutions_predicts_jointly_and_draws_for_each():
-    train, labels, test, _ = draw(88)
-    sweep = sma.solve_sweep(sma.Problem(train, labels, layers=HEADS), widths=[9.0, 3.0], temperatures=[0.1])
-    found = sweep.predict(test, joint=True)
-    one = sweep[1, 0].predict(test, joint=True)
-    assert found.covariance.shape == (2, 1, TEST, TEST)
-    np.testing.assert_allclose(found.covariance[1, 0], one.covariance, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.variance, sweep.predict(test).variance, rtol=1e-9)
-    assert found.samples(jax.random.key(0), 3).shape == (3, 2, 1, TEST)
-    with pytest.raises(ValueError, match="draws: wanted a whole number of at least 1, got 0"):
-        one.samples(jax.random.key(0), 0)
+    np.testing.assert_allclose(found.mean, mean.reshape(TEST, 2), rtol=1e-9)
+    np.testing.assert_allclose(found.variance, np.diag(covariance).reshape(TEST, 2), rtol=1e-9)
 
 
 def test_the_kernel_is_factorised_once():
     train, labels, test, order_parameter = draw(89)
-    for joint in (False, True):
-        program = jax.make_jaxpr(lambda *given, joint=joint: predict(*given, joint=joint))(
-            train, labels, test, order_parameter
-        )
-        assert str(program).count("= cholesky ") == 1
+    program = jax.make_jaxpr(predict)(train, labels, test, order_parameter)
+    assert str(program).count("= cholesky ") == 1
 
 
 def test_training_labels_are_interpolated_as_the_temperature_falls():

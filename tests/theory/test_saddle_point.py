@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 import statmech_attention as sma
 from statmech_attention.compiling import compilations
 from statmech_attention.theory import minimum
-from statmech_attention.theory.kernels import reduced
+from statmech_attention.theory.rows import reduced
 
 # The problem most tests share, so that it is compiled once: six examples, four paths, five features.
 EXAMPLES, HEADS, FEATURES = 6, (2, 2), 5
@@ -51,14 +51,11 @@ def chains():
 # What a solution says about itself.
 
 
-def test_kernel_and_prediction_of_a_solution_are_those_of_its_order_parameter(solution):
+def test_the_prediction_of_a_solution_is_that_of_its_order_parameter(solution):
     """Between two sets of examples, and of all paths, they are compared with loops in `layers/test_theory.py`."""
     test = draw(72)[0]
-    kernel = sma.kernel(solution.attentioned, solution.attentioned, solution.order_parameter)
-    np.testing.assert_allclose(solution.kernel(), kernel, rtol=1e-13)
-    np.testing.assert_array_equal(solution.kernel(test), solution.kernel(test, test))
-    problem = sma.Problem(solution.attentioned, solution.labels, temperature=0.1)
-    some = sma.predict(problem, test, solution.order_parameter, paths=[0, 3])
+    problem = sma.Problem(solution.problem.attentioned, solution.problem.labels, temperature=0.1)
+    some = sma.kernel_regression(problem, solution.order_parameter).predict(test, paths=[0, 3])
     np.testing.assert_allclose(solution.predict(test, paths=[0, 3]).mean, some.mean, rtol=1e-12)
 
 
@@ -226,20 +223,19 @@ def test_a_sweep_equals_separate_solves():
     assert sweep.action.shape == (3, 2)
     assert sweep.order_parameter.shape == (3, 2, 4, 4)
     test = draw(72)[0]
-    predictions, kernels = sweep.predict(test), sweep.kernel()
+    predictions = sweep.predict(test)
     for row, width in enumerate(widths):
         for column, temperature in enumerate(temperatures):
             alone = sma.solve(sma.Problem(xi, labels, width=width, temperature=temperature))
             one = sweep[row, column]
             assert_same(one, alone.order_parameters)
             assert float(one.action) == pytest.approx(float(alone.action), rel=1e-12)
-            assert float(one.temperature) == temperature
-            assert [float(number) for number in one.width] == [float(number) for number in alone.width]
+            assert one.problem.temperature == temperature
+            assert one.problem.width == alone.problem.width
             mean, variance = alone.predict(test)
             np.testing.assert_allclose(predictions.mean[row, column], mean, rtol=1e-6, atol=1e-8)
             np.testing.assert_allclose(predictions.variance[row, column], variance, rtol=1e-6, atol=1e-8)
             np.testing.assert_allclose(one.predict(test).mean, mean, rtol=1e-6, atol=1e-8)
-            np.testing.assert_allclose(kernels[row, column], alone.kernel(), rtol=1e-7)
     assert sweep[1].action.shape == (2,)
 
 
@@ -316,7 +312,8 @@ def test_a_kernel_singular_but_for_rounding_says_why_it_does_not_solve(method):
     assert caught.value.solution.gradient_norm > 1e-8
     wanted = reference.saddle_point(once, labels, HEADS, (4,) * 3, (1.0,) * 4, 0.5e-13)
     # The backward error of a Cholesky factor acts like a change of T by so much.
-    gram = caught.value.solution.kernel()
+    inputs = caught.value.solution.problem.attentioned
+    gram = sma.kernel(inputs, inputs, caught.value.solution.order_parameter)
     assert_same(caught.value.solution, wanted, len(gram) * np.finfo(float).eps * np.linalg.norm(gram, 2) / 1e-13)
 
 

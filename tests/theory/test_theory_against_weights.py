@@ -102,7 +102,9 @@ def test_weights_and_order_parameters_have_the_same_posterior(networks, xi, data
     @jax.vmap
     def theory(order_parameter):
         problem = sma.Problem(train, labels, temperature=TEMPERATURE, variance=VARIANCES)
-        return sma.theory.energy(problem, order_parameter), *sma.predict(problem, test, order_parameter)
+        return sma.theory.energy(problem, order_parameter), *sma.kernel_regression(problem, order_parameter).predict(
+            test
+        )
 
     energies, means, variances = theory(order_parameters)
     misfit = jnp.sum((outputs[:, :TRAIN] - labels[None]) ** 2, axis=1)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.encoded_inputs import (
     EncodedProblem,
@@ -140,8 +141,11 @@ class EncodedHeads(OnEncoder):
         size = sum(map(len, kept.kept))
         hits, learned = right(outputs, kept.test_labels).mean(), there["learned_deep"]
         apart = max(
-            difference(whole.log_evidence(), at["log_evidence_deep"]),
-            difference(whole.head_scores(), at["score_deep"].sel(definition="both")),
+            difference(sma.log_evidence(whole), at["log_evidence_deep"]),
+            difference(
+                sma.head_scores(whole.order_parameter, layers=whole.problem.layers),
+                at["score_deep"].sel(definition="both"),
+            ),
             difference(hits, learned.sel(order_deep="both", kept_deep=size)),
         )
         # The gradient of what was recorded is below 1e-4, and scores are known to about as much.
@@ -293,8 +297,11 @@ class EncodedPoints(OnEncoder):
         solution = solve(problem, tolerance=TOLERANCE / 100)
         there = results.load(self.path).sel(width=width, temperature=heat)
         apart = max(
-            difference(solution.log_evidence(), there["log_evidence"]),
-            difference(solution.head_scores(), there["score"].sel(definition="both")),
+            difference(sma.log_evidence(solution), there["log_evidence"]),
+            difference(
+                sma.head_scores(solution.order_parameter, layers=solution.problem.layers),
+                there["score"].sel(definition="both"),
+            ),
         )
         # As for `EncodedHeads`: recorded to a gradient of 1e-4.
         return Recheck(f"the theory at N = {width:g}, T = {heat:g}", apart, 1e-3)

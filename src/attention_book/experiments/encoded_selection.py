@@ -14,6 +14,7 @@ import scipy.optimize
 import xarray as xr
 from jaxtyping import Float
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.encoded_heads import NETWORKS, EncodedHeads, named
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
@@ -101,7 +102,7 @@ class EncodedSelection(OnEncoder):
             )
             smaller = _keep(problem, self._recorded_scores(network)["both"], size)
             for way, width in zip(WAYS[:2], self._widths, strict=True):
-                found = swept(smaller, [width], self.temperatures)[0].log_evidence().max()
+                found = sma.log_evidence(swept(smaller, [width], self.temperatures)[0]).max()
                 apart = max(apart, difference(found, recorded.sel({f"way_{network}": way})))
         return Recheck("the evidence of limit and theory with few heads", apart, 1e-3)
 
@@ -167,7 +168,7 @@ class EncodedSelection(OnEncoder):
         found = []
         for width in self._widths:
             sweep = swept(problem, [width], self.temperatures)[0]
-            evidence = np.asarray(sweep.log_evidence())
+            evidence = np.asarray(sma.log_evidence(sweep))
             seen = [
                 hits(problem, one, heat) for one, heat in zip(sweep.order_parameter, self.temperatures, strict=True)
             ]

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float, Int8
 
+import statmech_attention as sma
 from attention_book.comparison import block_share
 from attention_book.experiments.encoded_inputs import EncodedProblem
 from attention_book.measures import centred_alignment
@@ -62,9 +63,9 @@ def grid(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequenc
     `right` has the `halves` of every test sentence, by which accuracies are paired.
     """
     sweep, both = swept(problem, widths, temperatures), ("width", "temperature")
-    layers, shape = sweep.attentioned.layers, (len(widths), len(temperatures))
+    layers, shape = sweep.problem.attentioned.layers, (len(widths), len(temperatures))
     on_validation, on_test = np.zeros(shape), np.zeros((*shape, len(problem.test_labels)))
-    scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.attentioned.chain.heads)))
+    scores = np.zeros((len(DEFINITIONS), *shape, sum(sweep.problem.attentioned.chain.heads)))
     shares = np.zeros((len(layers), *shape))
     for place in np.ndindex(shape):
         overlap = sweep.order_parameter[place]
@@ -78,7 +79,7 @@ def grid(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequenc
             "accuracy": (both, on_test.mean(axis=-1)),
             "validation_accuracy": (both, on_validation),
             "right": ((*both, "sentence"), halves(on_test)),
-            "log_evidence": (both, np.asarray(sweep.log_evidence())),
+            "log_evidence": (both, np.asarray(sma.log_evidence(sweep))),
             "score": (("definition", *both, "head"), scores.astype(np.float32)),
             "block_share": (("layer", *both), shares),
             **{name: (both, np.asarray(getattr(sweep, name))) for name in ("gradient_norm", "steps", "outcome")},
@@ -90,7 +91,7 @@ def grid(problem: EncodedProblem, widths: Sequence[float], temperatures: Sequenc
 def by_labels(problem: EncodedProblem, width: float, temperatures: Sequence[float]) -> float:
     """Test accuracy at one width, infinity included, at the temperature of the largest evidence."""
     sweep = swept(problem, [width], temperatures)[0]
-    best = int(jnp.argmax(sweep.log_evidence()))
+    best = int(jnp.argmax(sma.log_evidence(sweep)))
     return float(hits(problem, sweep.order_parameter[best], float(temperatures[best]))[1].mean())
 
 
@@ -179,7 +180,7 @@ def learned_again(problem: EncodedProblem, solution: Solution, removed) -> Float
     smaller = problem.keep_heads(kept_heads(problem.train.layers, removed))
     start, own = order_parameters_left(solution, removed), solution.problem.replace(attentioned=smaller.train)
     found = solve(own, start=start, tolerance=TOLERANCE, throw=False)
-    return hits(smaller, found.order_parameter, float(solution.temperature))[1]
+    return hits(smaller, found.order_parameter, float(solution.problem.temperature))[1]
 
 
 def alignments(problem: EncodedProblem) -> Float[np.ndarray, " heads"]:

@@ -12,6 +12,7 @@ import optax
 import xarray as xr
 from jax.flatten_util import ravel_pytree
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from statmech_attention.model.attention import (
@@ -246,7 +247,7 @@ class Learned(Experiment):
         solution = solve(problem_at(width)(theta, train.inputs, train.labels))
         right = accuracy(solution.predict(seen(theta, test.inputs)).mean, test.labels)
         return xr.Dataset(
-            {"accuracy": float(right), "log_posterior": float(solution.log_evidence() + log_prior(theta))}
+            {"accuracy": float(right), "log_posterior": float(sma.log_evidence(solution) + log_prior(theta))}
         )
 
     def designed(self, examples: int) -> xr.Dataset:
@@ -287,7 +288,7 @@ class Learned(Experiment):
                 outputs = learned.solution.predict(_at_hardness(learned.theta, logits[1], test.inputs)).mean
                 found = {
                     "each_accuracy": float(accuracy(outputs, test.labels)),
-                    "each_evidence": float(learned.solution.log_evidence()),
+                    "each_evidence": float(sma.log_evidence(learned.solution)),
                     "each_hardness": (("layer", "head"), np.exp(np.broadcast_to(learned.theta, (2, 2)))),
                 }
                 rows.append(xr.Dataset(found))
@@ -328,7 +329,7 @@ class Learned(Experiment):
                 "maximum_accuracy": float(accuracy(end.mean, test.labels)),
                 "maximum_score": float(np.mean(_log_density(test.labels, end.mean, end.variance + warmest))),
                 "maximum_heat": warmest,
-                "maximum_evidence": ("end", [float(one.log_evidence()) for one in ends]),
+                "maximum_evidence": ("end", [float(sma.log_evidence(one)) for one in ends]),
             }
         )
 
@@ -390,7 +391,7 @@ def _log_density(labels, mean, variance):
 def _measured(sweep, test, labels, name: str, dims: list[str]) -> xr.Dataset:
     right = np.mean(np.asarray(sweep.predict(test).mean) * np.asarray(labels) > 0, axis=-1)
     return xr.Dataset(
-        {f"{name}_accuracy": (dims, np.asarray(right)), f"{name}_evidence": (dims, np.asarray(sweep.log_evidence()))}
+        {f"{name}_accuracy": (dims, np.asarray(right)), f"{name}_evidence": (dims, np.asarray(sma.log_evidence(sweep)))}
     )
 
 

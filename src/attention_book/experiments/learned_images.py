@@ -15,6 +15,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.experiment import Experiment, Part, Recheck, axis, largest_difference, parameter
 from attention_book.experiments.learned import log_prior, minimised
@@ -211,7 +212,7 @@ class LearnedImages(Experiment):
         solution = solve(problem_at(width)(theta, *train))
         right = accuracy(solution.predict(seen(theta, test.inputs, test.similar)).mean, test.labels)
         return xr.Dataset(
-            {"accuracy": float(right), "log_posterior": float(solution.log_evidence() + log_prior(theta))}
+            {"accuracy": float(right), "log_posterior": float(sma.log_evidence(solution) + log_prior(theta))}
         )
 
     def distances(self, draw: int, climbs: xr.Dataset) -> xr.Dataset:

@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.encoded_inputs import stored_inputs
 from attention_book.experiments.experiment import Experiment, Part, Recheck, largest_difference, parameter
@@ -118,7 +119,7 @@ class ManyPaths(Experiment):
         solution = solve(problem.replace(width=float(width)))
         plain = solution.predict(test)
         unit, size = _rms(np.sqrt(plain.variance)), np.linalg.norm(solution.order_parameter)
-        evidences = solution.log_evidence(), solution.log_evidence(corrected=True)
+        evidences = sma.log_evidence(solution), sma.log_evidence(solution, corrected=True)
         found: dict[str, Any] = dict(zip(("theory", "corrected"), evidences, strict=True))
         found |= {"output_correction": np.nan, "order_correction": np.nan}
         if paths <= LARGEST_CORRECTED:

@@ -15,6 +15,7 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import alignments, hits, swept
@@ -163,7 +164,7 @@ class MaskedEncoder(OnEncoder):
         encoded = encoded_task(data, flat, self.examples, self.directions, entering=entering)
         problem = EncodedProblem.of(encoded.networks["flat"], data.labels, self.examples, 0, self.test_examples)
         sweep = swept(problem, [float(self.width)], self.temperatures)[0]
-        best = int(jnp.argmax(sweep.log_evidence()))
+        best = int(jnp.argmax(sma.log_evidence(sweep)))
         return problem, sweep.order_parameter[best], float(self.temperatures[best])
 
     def _drops(self, data: Words, classifier, step) -> xr.Dataset:

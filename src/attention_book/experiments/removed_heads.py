@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+import statmech_attention as sma
 from attention_book import results
 from attention_book.experiments.encoded_inputs import (
     EncodedProblem,
@@ -112,7 +113,7 @@ class RemovedHeads(OnEncoder):
 
         def theory():
             sweep = swept(problem, [float(self.width)], self.temperatures)[0]
-            best = int(jnp.argmax(sweep.log_evidence()))
+            best = int(jnp.argmax(sma.log_evidence(sweep)))
             return head_scores(sweep.order_parameter[best], layers=layers)
 
         def weights():

@@ -102,9 +102,9 @@ class Skips(Experiment):
         temperatures = self.temperatures if temperatures is None else temperatures
         problem, both = Problem(trial.train, trial.labels), ("width", "temperature")
         sweep = solve_sweep(problem, widths=[*self.widths, np.inf], temperatures=temperatures)
-        places = np.ndindex(sweep.temperature.shape)
+        places = np.ndindex(sweep.action.shape)
         outputs = np.array([sweep[place].predict(trial.test).mean for place in places])
-        outputs = outputs.reshape(*sweep.temperature.shape, -1)
+        outputs = outputs.reshape(*sweep.action.shape, -1)
         hits = right(outputs, np.asarray(trial.test_labels)).mean(axis=-1)
         return xr.Dataset(
             {

@@ -70,7 +70,6 @@ def without_head(
     return AttentionedInputs(smaller.values / jnp.asarray(gates[gates > 0])[None, :, None], smaller.layers)
 
 
-@checks.flags
 def head_evidence(
     problem: Problem,
     *,
@@ -112,7 +111,6 @@ def head_evidence(
     return HeadEvidence(lost, whole, without)
 
 
-@checks.objects
 def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
     """The blocks of all order parameters on the partial paths that avoid a head, or several.
 
@@ -126,7 +124,7 @@ def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Ar
     Raises:
         ValueError: as `without_head`.
     """
-    chain = solution.attentioned.chain
+    chain = solution.problem.attentioned.chain
     given: Any = head
     several = isinstance(given, (list, tuple, np.ndarray, jax.Array)) and checks.axes(given) == 1
     _, parts = chain.keep(kept_heads(chain, list(given) if several else [given]))

@@ -161,7 +161,7 @@ def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None
     if hasattr(network, "keep_heads"):
         return whole.keep_heads(kept_heads(whole.layers, removed))
     if isinstance(network, (Problem, Solution)):
-        problem: Any = need_problem(network)
+        problem: Any = network.problem if isinstance(network, Solution) else need_problem(network)
         return problem.replace(attentioned=prune(problem.attentioned, removed))
     if isinstance(network, Weights):
         layers = chain(spelled_by(network.values) if layers is None else layers)

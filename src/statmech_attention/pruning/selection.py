@@ -11,7 +11,16 @@ from statmech_attention.layers import Chain
 from statmech_attention.model import AttentionedInputs, Estimate, fitted_features
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning.heads import kept_heads, removal_order
-from statmech_attention.theory import Problem, Solution, head_scores, kernel_weights, predict, solve, solve_sweep
+from statmech_attention.theory import (
+    Problem,
+    Solution,
+    head_scores,
+    kernel_regression,
+    kernel_weights,
+    log_evidence,
+    solve,
+    solve_sweep,
+)
 from statmech_attention.theory.problem import need_examples, need_problem
 from statmech_attention.theory.scores import path_heads
 from statmech_attention.theory.solution import raise_unless_converged
@@ -186,7 +195,7 @@ class _Selection(NamedTuple):
         kept = kept_heads(train.layers, removed)
         smaller, fewer, own = self.fitted(train.keep_heads(kept), labels)
         both = (smaller, own.of(test.keep_heads(kept)), fewer), (whole, features.of(test), overlap)
-        return np.stack([predict(*one).mean for one in both]), removed
+        return np.stack([kernel_regression(one, overlap).predict(test).mean for one, test, overlap in both]), removed
 
 
 def _folds(labels, folds: int, random) -> Int[np.ndarray, " examples"]:
@@ -204,7 +213,7 @@ def _most_evident(problem: Problem) -> Solution:
         return solve(problem, tolerance=_TOLERANCE)
     options: Any = {"temperatures": TEMPERATURES, "tolerance": _TOLERANCE, "throw": False, "progress": False}
     found = solve_sweep(problem, widths=[problem.width], **options)[0]
-    evidence = np.where(found.converged, found.log_evidence(), -np.inf)
+    evidence = np.where(found.converged, log_evidence(found), -np.inf)
     best = found[int(np.argmax(evidence))]
     raise_unless_converged(best)
     return best

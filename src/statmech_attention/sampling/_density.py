@@ -23,12 +23,12 @@ from statmech_attention.theory.coordinates import (
     logarithms,
     order_one,
     order_parameter,
-    stacked,
 )
 from statmech_attention.theory.derivatives import ActionProblem, action_on, dense_hessian, is_dense, kept_pairs
-from statmech_attention.theory.kernels import kernel_inputs, kernel_scale, reduced
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.rows import reduced
 from statmech_attention.theory.trust_region import exact_step, minimise
 
 LARGEST_PRODUCTS = 2**26  # entries of the pairs' kernels: half a gigabyte
@@ -74,8 +74,8 @@ def posterior_density(problem: Problem) -> Posterior:
     dense = is_dense("auto", data.inputs)
     action = action_on(data, kept_pairs(data.inputs, dense), problem) if dense else None
     scaled = np.sqrt(kernel_scale(inputs, problem.variance)) * np.asarray(kernel_inputs(inputs))
-    widths = stacked(problem.architecture.stage_widths)
-    beyond = None if problem.count is None else jnp.asarray(problem.beyond, float)
+    widths = jnp.array(problem.architecture.stage_widths, float)
+    beyond = None if problem.count is None else jnp.asarray(problem.dropped, float)
     rest = (problem.labels.reshape(-1), jnp.asarray(problem.temperature, float), widths, action, beyond)
     examples, paths, _ = scaled.shape
     if paths * (paths + 1) // 2 * examples**2 > LARGEST_PRODUCTS:

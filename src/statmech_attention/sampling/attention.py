@@ -23,9 +23,9 @@ from statmech_attention.sampling._arguments import Chains, run_options
 from statmech_attention.sampling._bartlett import bartlett, chain_potential
 from statmech_attention.sampling._chains import nuts, run
 from statmech_attention.sampling.diagnostics import dataset, named_overlaps
-from statmech_attention.theory import Problem, gp_order_parameters, predict
-from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters, stacked
-from statmech_attention.theory.evidence import label_nats
+from statmech_attention.theory import Problem, gp_order_parameters, kernel_regression
+from statmech_attention.theory.action import label_nats
+from statmech_attention.theory.coordinates import layer_shares, logarithms, order_one, order_parameters
 from statmech_attention.theory.problem import need_examples, need_problem
 
 _POINT = "point of the order parameters"
@@ -75,7 +75,7 @@ class _Law:
         self.problem_of, self.log_prior, self.test_of, self.first = problem_of, log_prior, test_of, first
         self.factors = bartlett(first.architecture) if all(map(np.isfinite, first.width)) else None
         if self.factors is not None:
-            self.widths = stacked(first.architecture.stage_widths)
+            self.widths = jnp.array(first.architecture.stage_widths, float)
             precision = layer_shares(self.widths, self.factors) * jnp.where(logarithms(self.factors), 2.0, 1.0)
             self.scale = 1 / jnp.sqrt(precision)
 
@@ -86,9 +86,7 @@ class _Law:
 
     def potential(self, position, data, static):
         theta, problem, overlaps = self._parts(position)
-        total = 0.5 * label_nats(
-            problem.attentioned, problem.labels, problem.temperature, problem.variance, overlaps[0]
-        ) - self.log_prior(theta)
+        total = 0.5 * label_nats(problem, overlaps[0]) - self.log_prior(theta)
         if self.factors is None:
             return total
         point = self.scale * position[_POINT]
@@ -98,7 +96,7 @@ class _Law:
         theta, problem, overlaps = self._parts(position)
         found = theta | named_overlaps(overlaps, self.first.attentioned.chain.stages)
         if self.test_of is not None:
-            given = predict(problem, self.test_of(theta), overlaps[0])
+            given = kernel_regression(problem, overlaps[0]).predict(self.test_of(theta))
             found |= {"output": given.mean, "output_variance": given.variance}
         return found
 

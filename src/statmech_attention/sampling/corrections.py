@@ -57,7 +57,7 @@ def corrected(solution: Solution, test: AttentionedInputs | ArrayLike | None = N
 
     Source: ours; the expansion is Laplace's, see Tierney and Kadane (1986).
     """
-    if solution.temperature.ndim:
+    if solution.action.ndim:
         raise ValueError("solution: wanted a single solution, got a batch. Take one of them, as in solution[0].")
     problem = solution.problem
     if not all(map(math.isfinite, problem.width)):

@@ -6,7 +6,7 @@ from statmech_attention.theory.fit import Fit, fit
 from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.minima import minima
-from statmech_attention.theory.predictor import JointPrediction, KernelRegression, accuracy, kernel_regression, predict
+from statmech_attention.theory.predictor import KernelRegression, accuracy, kernel_regression
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.regression import Prediction, Regression
 from statmech_attention.theory.saddle_point import solve, solve_sweep
@@ -16,7 +16,6 @@ from statmech_attention.theory.trust_region import Outcome
 
 __all__ = [
     "Fit",
-    "JointPrediction",
     "KernelRegression",
     "KernelWeights",
     "NotConverged",
@@ -38,7 +37,6 @@ __all__ = [
     "kernel_weights",
     "log_evidence",
     "minima",
-    "predict",
     "solve",
     "solve_sweep",
 ]

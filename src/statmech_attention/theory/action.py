@@ -2,9 +2,7 @@ r"""The action: entropy of the order parameters plus $\alpha$ times the energy o
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import cho_solve
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
@@ -12,8 +10,10 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import check_order_parameter, flat_kernel
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+from statmech_attention.theory.predictor import kernel_regression
 from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.regression import feature_nats
 
 
 def entropy(
@@ -46,8 +46,8 @@ def entropy(
     Source: Tiberi et al. (2024), equations (32), (33).
     """
     architecture = Architecture.of(layers, width, variance)
-    shares, factors = coordinates.stacked(architecture.shares), coordinates.full_rank(architecture)
-    return coordinates.entropy(point_of(order_parameters, factors), shares, factors)
+    factors = coordinates.full_rank(architecture)
+    return coordinates.entropy(point_of(order_parameters, factors), jnp.array(architecture.shares, float), factors)
 
 
 def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
@@ -66,21 +66,16 @@ def energy(problem: Problem, order_parameter: ArrayLike) -> Float[Array, ""]:
 
     Source: Tiberi et al. (2024), equations (12) and (34).
     """
-    problem = need_problem(problem, "temperature")
-    inputs, labels = problem.attentioned, problem.labels
-    order_parameter = check_order_parameter(order_parameter, inputs)
-    gram = flat_kernel(inputs, inputs, order_parameter, problem.variance)
-    nats = kernel_nats(gram, labels.reshape(-1), problem.temperature)
-    if problem.count is not None:
-        nats += problem.beyond * jnp.log(problem.temperature)
-    return nats / problem.examples
+    nats = kernel_regression(problem, order_parameter).regression.nats
+    return (nats + problem.dropped * jnp.log(problem.temperature)) / problem.examples
 
 
-@jax.jit
-def kernel_nats(gram, labels, temperature) -> Float[Array, ""]:
-    r"""$\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y$ of a kernel matrix."""
-    chol = jnp.linalg.cholesky(gram + temperature * jnp.eye(gram.shape[0]))
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + labels @ cho_solve((chol, True), labels)
+def label_nats(problem: Problem, order_parameter: Float[Array, "paths paths"]) -> Float[Array, ""]:
+    """$P E(U)$, (12), at a positive definite $U$, from the smaller of $K$ and the matrix of features; unchecked."""
+    inputs = problem.attentioned
+    rows, root = kernel_inputs(inputs), jnp.linalg.cholesky(order_parameter)
+    features = jnp.sqrt(kernel_scale(inputs, problem.variance)) * jnp.einsum("epi,pq->eqi", rows, root)
+    return feature_nats(features.reshape(len(rows), -1), problem.temperature, problem.labels.reshape(-1))
 
 
 def action(problem: Problem, order_parameters: Sequence[ArrayLike]) -> Float[Array, ""]:

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Stage
 from statmech_attention.model.architecture import Architecture
 
@@ -232,16 +231,9 @@ def entropy(point: Float[Array, " coordinates"], shares: Float[Array, " stages"]
 
 @jax.jit
 def order_one(point: Float[Array, " coordinates"], factors: Factors) -> Float[Array, ""]:
-    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$, (C1): what $-\ln p$ of the order parameters has besides $\frac N2 S$."""
+    r"""$\psi = \sum_l \sum_i i \ln F_{l,ii}$, (C1): the O(1) part of $-\ln p$, beside $\frac N2 S$."""
     pieces = zip(factors.places, factors.counts, strict=True)
     return jnp.asarray(np.concatenate([np.pad(place, (0, below)) for place, (_, below) in pieces])) @ point
-
-
-def stacked(numbers) -> Float[Array, " numbers"]:
-    """Known numbers, or traced ones, as one array; the known ones compile nothing."""
-    if checks.concrete(*numbers):
-        return jnp.asarray(np.asarray(numbers, float))
-    return jnp.stack([jnp.asarray(number, float) for number in numbers])
 
 
 def layer_shares(shares: Float[Array, " stages"], factors: Factors) -> Float[Array, " coordinates"]:

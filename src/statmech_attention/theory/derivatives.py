@@ -18,10 +18,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory.coordinates import (
@@ -33,10 +31,11 @@ from statmech_attention.theory.coordinates import (
     order_parameter,
     order_parameter_factors,
     overlap_derivatives,
-    stacked,
 )
-from statmech_attention.theory.kernels import Reduced, kernel_inputs, kernel_scale, reduced
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
+from statmech_attention.theory.regression import Regression
+from statmech_attention.theory.rows import Reduced, reduced
 
 _PRODUCTS_PER_STEP = 20  # 12 to 19 were counted on one-shot images seen along 64 paths
 _LARGEST_HESSIAN = 2**27  # entries of the matrices that the dense Hessian is made from
@@ -101,15 +100,14 @@ def action_on(data: Reduced, pairs, problem: Problem) -> ActionProblem:
     numbers = (problem.temperature, kernel_scale(inputs, architecture.variances), count, data.outside)
     temperature, scale, examples, outside = (jnp.asarray(number, float) for number in numbers)
     alpha, shares, finite = width_numbers(count, architecture)
-    known = checks.concrete(data.inputs)  # then nothing is compiled
-    seen = jnp.asarray(np.swapaxes(np.asarray(data.inputs), 1, 2)) if known else jnp.swapaxes(data.inputs, 1, 2)
+    seen = jnp.swapaxes(data.inputs, 1, 2)
     return ActionProblem(seen, pairs, data.labels, temperature, scale, alpha, shares, finite, examples, outside)
 
 
-def width_numbers(examples: int, architecture: Architecture):
+def width_numbers(examples, architecture: Architecture):
     """The fields of `ActionProblem` that depend on the widths: `alpha`, `shares`, `finite`."""
-    finite = [(np if checks.concrete(width) else jnp).isfinite(width) for width in architecture.stage_widths]
-    return jnp.asarray(examples / architecture.unit, float), stacked(architecture.shares), stacked(finite)
+    widths, shares = (jnp.array(one, float) for one in (architecture.stage_widths, architecture.shares))
+    return jnp.asarray(examples / architecture.unit, float), shares, jnp.isfinite(widths).astype(float)
 
 
 def kept_pairs(inputs: Float[Array, "rows paths features"], dense: bool) -> Float[Array, "pairs rows rows"] | None:
@@ -158,40 +156,32 @@ def action_of(point: Float[Array, " coordinates"], problem: ActionProblem, facto
 
 def dense_hessian(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value, gradient and Hessian of the action."""
-    energy, chol, solved = energy_of(point, problem, factors)
+    energy, regression = energy_of(point, problem, factors)
     derivatives = _feature_derivatives if problem.pairs is None else _pair_derivatives
-    slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(chol, solved, problem))
+    slope, curvature = (problem.alpha / problem.examples * one for one in derivatives(regression, problem))
     # In the free entries, where U is a polynomial, and from there to their logarithms.
     free, logs, shares = entries(point, factors), logarithms(factors), layer_shares(problem.shares, factors)
     finite = layer_shares(problem.finite, factors)
     jacobian, through_map = overlap_derivatives(entries(finite * point, factors), slope, factors)
     steepness, chain = finite * (jacobian.T @ slope), jnp.where(logs, free, 1.0)
-    felt = finite * chain
-    hessian = jnp.outer(felt, felt) * (through_map + jacobian.T @ (curvature @ jacobian))
-    bent = jnp.where(logs, free * steepness + 4 * shares * free**2, 2 * shares)
+    chained = finite * chain
+    hessian = jnp.outer(chained, chained) * (through_map + jacobian.T @ (curvature @ jacobian))
+    diagonal = jnp.where(logs, free * steepness + 4 * shares * free**2, 2 * shares)
     value = jnp.sum(shares * (free**2 - 2 * logs * point)) + problem.alpha * energy
     gradient = chain * steepness + 2 * shares * (chain * free - logs)
-    return value, gradient, Dense(0.5 * (hessian + hessian.T) + jnp.diag(bent), energy)
+    return value, gradient, Dense(0.5 * (hessian + hessian.T) + jnp.diag(diagonal), energy)
 
 
 def factored_derivatives(point: Float[Array, " coordinates"], problem: ActionProblem, factors: Factors):
     """Value and gradient of the action, and what its Hessian-vector products need."""
-    energy, chol, solved = energy_of(point, problem, factors)
-    inverse = cho_solve((chol, True), jnp.eye(len(chol)))
+    energy, regression = energy_of(point, problem, factors)
+    inverse = regression.solve(jnp.eye(len(problem.labels)))
     seen = jnp.tensordot(inverse, problem.inputs, 1)
-    projected = jnp.tensordot(solved, problem.inputs, 1)
+    projected = jnp.tensordot(regression.solve(problem.labels), problem.inputs, 1)
     slope = _between_paths(problem.inputs, seen) - projected.T @ projected
     slope = problem.alpha * problem.scale / problem.examples * slope
     value = entropy(point, problem.shares, factors) + problem.alpha * energy
     return value, jax.grad(_linearised(slope, problem, factors))(point), Factored(point, inverse, slope, energy)
-
-
-def empty_curvature(point: Float[Array, " coordinates"], problem: ActionProblem, dense: bool) -> Dense | Factored:
-    """A curvature of the right shapes."""
-    if dense:
-        return Dense(jnp.zeros(2 * point.shape), jnp.zeros(()))
-    rows, _, paths = problem.inputs.shape
-    return Factored(jnp.zeros_like(point), jnp.zeros((rows, rows)), jnp.zeros((paths, paths)), jnp.zeros(()))
 
 
 def hessian_product(
@@ -206,17 +196,18 @@ def hessian_product(
     kernel_change = problem.scale.astype(own) * (moved.reshape(rows, -1) @ inputs.reshape(rows, -1).T)
     inverse = curvature.inverse.astype(own)
     solved = (curvature.inverse @ problem.labels).astype(own)
-    bent = inverse @ kernel_change @ inverse
+    inverse_change = inverse @ kernel_change @ inverse
     projected = jnp.tensordot(solved, inputs, 1)
     drift = jnp.tensordot(inverse @ (kernel_change @ solved), inputs, 1)
-    slope_change = drift.T @ projected + projected.T @ drift - _between_paths(inputs, jnp.tensordot(bent, inputs, 1))
+    slope_change = drift.T @ projected + projected.T @ drift
+    slope_change -= _between_paths(inputs, jnp.tensordot(inverse_change, inputs, 1))
     (through_kernel,) = pull(problem.alpha * problem.scale / problem.examples * slope_change.astype(double))
     surrogate = _linearised(curvature.gradient, problem, factors)
     return finite * through_kernel + jax.jvp(jax.grad(surrogate), (curvature.point,), (vector,))[1]
 
 
-def energy_of(point, problem: ActionProblem, factors: Factors):
-    """Energy, Cholesky factor of K + T, and (K + T)^{-1} Y."""
+def energy_of(point, problem: ActionProblem, factors: Factors) -> tuple[Float[Array, ""], Regression]:
+    """Energy, and the regression that it comes from."""
     factor = order_parameter_factors(layer_shares(problem.finite, factors) * point, factors)[0]
     rows = len(problem.labels)
     if problem.pairs is None:
@@ -224,25 +215,23 @@ def energy_of(point, problem: ActionProblem, factors: Factors):
         gram = seen @ seen.T
     else:
         gram = jnp.tensordot((factor @ factor.T)[np.triu_indices(len(factor))], problem.pairs, 1)
-    chol = jnp.linalg.cholesky(problem.scale * gram + problem.temperature * jnp.eye(rows))
-    solved = cho_solve((chol, True), problem.labels)
-    logdet = 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (problem.examples - rows) * jnp.log(problem.temperature)
-    square = problem.labels @ solved + problem.outside / problem.temperature
-    return (logdet + square) / problem.examples, chol, solved
+    found = Regression.of(problem.scale * gram, problem.temperature, problem.labels)
+    dropped = (problem.examples - rows) * jnp.log(problem.temperature) + problem.outside / problem.temperature
+    return (found.nats + dropped) / problem.examples, found
 
 
-def _pair_derivatives(chol, solved, problem: ActionProblem):
+def _pair_derivatives(regression: Regression, problem: ActionProblem):
     """$P$ times the slope and the curvature of the energy over pairs of paths, from the pairs' kernels."""
-    half = solve_triangular(chol, jnp.eye(len(chol)), lower=True)
-    bent = problem.scale * jnp.einsum("mn,knl,rl->kmr", half, problem.pairs, half)
+    half = regression.whiten(jnp.eye(len(problem.labels)))
+    whitened_pairs = problem.scale * jnp.einsum("mn,knl,rl->kmr", half, problem.pairs, half)
     whitened = half @ problem.labels
-    pushed = bent @ whitened
-    flat = bent.reshape(len(bent), -1)
-    slope = jnp.einsum("kmm->k", bent) - pushed @ whitened
-    return slope, 2 * pushed @ pushed.T - flat @ flat.T
+    turned = whitened_pairs @ whitened
+    flat = whitened_pairs.reshape(len(whitened_pairs), -1)
+    slope = jnp.einsum("kmm->k", whitened_pairs) - turned @ whitened
+    return slope, 2 * turned @ turned.T - flat @ flat.T
 
 
-def _feature_derivatives(chol, solved, problem: ActionProblem):
+def _feature_derivatives(regression: Regression, problem: ActionProblem):
     r"""The same from $G = Z^\top R Z$ and $u = Z^\top v$, which no pair's kernel is needed for.
 
     The curvature is a sum over both orders of either pair of
@@ -250,8 +239,8 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     """
     rows, features, paths = problem.inputs.shape
     flat = problem.inputs.reshape(rows, -1)
-    half = solve_triangular(chol, flat, lower=True)
-    projected = (solved @ flat).reshape(features, paths)
+    half = regression.whiten(flat)
+    projected = (regression.solve(problem.labels) @ flat).reshape(features, paths)
     slope = _between_paths(*2 * [half.reshape(rows, features, paths)]) - projected.T @ projected
     # Newton's steps are inexact anyway; value and gradient, which say where the minimum is, stay in double precision.
     if rough_hessian(problem):
@@ -262,7 +251,7 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
     first, second = np.triu_indices(paths)
     # The only contraction that grows with the fourth power of the paths: [b <= c, (i j)] times [(i j), (a d)].
     left = gram[first, second].reshape(len(first), features**2)
-    sums = (left @ inner.reshape(paths**2, features**2).T).astype(chol.dtype)
+    sums = (left @ inner.reshape(paths**2, features**2).T).astype(problem.inputs.dtype)
 
     def contracted(b, c, a, d):
         """Sum for all orders of the pairs; the blocks of both matrices are each other's transposes."""
@@ -273,9 +262,9 @@ def _feature_derivatives(chol, solved, problem: ActionProblem):
 
     a, b, c, d = first[:, None], second[:, None], first[None], second[None]
     curvature = contracted(b, c, a, d) + contracted(a, c, b, d) + contracted(b, d, a, c) + contracted(a, d, b, c)
-    orders = np.where(first < second, 1.0, 0.5)
+    orders = jnp.where(first < second, 1.0, 0.5)
     slope = 2 * orders * slope[first, second]
-    return problem.scale * slope, problem.scale**2 * np.outer(orders, orders) * curvature
+    return problem.scale * slope, problem.scale**2 * jnp.outer(orders, orders) * curvature
 
 
 def _between_paths(one, other) -> Float[Array, "paths paths"]:

@@ -1,25 +1,21 @@
 """The evidence of a saddle point: how likely the labels are before they are seen."""
 
-from typing import Any
+from functools import reduce
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import checks
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.theory.action import energy, kernel_nats
+from statmech_attention.theory.action import energy
 from statmech_attention.theory.coordinates import full_rank, logarithms, order_one, order_parameter
 from statmech_attention.theory.derivatives import action_problem, dense_hessian, entropy_curvature
 from statmech_attention.theory.inverse import point_of
-from statmech_attention.theory.kernels import flat_kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution
 
 
-@checks.objects
 def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array, "*batch"]:
     r"""$\ln p(Y) \approx -\frac{N}{2} (S^* - S_0) - \frac{P C}{2} \ln 2\pi$, of $C$ outputs, to leading order in $N$.
 
@@ -43,26 +39,22 @@ def log_evidence(solution: Solution, *, corrected: bool = False) -> Float[Array,
 
     Source: Laplace's method, as in Tierney and Kadane (1986); (V4) is ours.
     """
-    chain = solution.attentioned.chain
-    numbers = solution.width, solution.entropy, solution.energy, solution.examples
-    known = checks.concrete(*jax.tree.leaves(numbers))
-    xp: Any = np if known else jnp  # known numbers compile nothing
-    width, entropy, energy, examples = jax.tree.map(xp.asarray, numbers)
-    # The width of every stage, those of a batch beside it; sizes do not depend on it.
-    architecture = Architecture(chain.spelled, width, solution.variance)
-    widths = xp.stack(xp.broadcast_arrays(*architecture.stage_widths))
-    widest, finite = xp.max(xp.stack(width), axis=0), xp.isfinite(widths)
+    problem = solution.problem
+    architecture = problem.architecture
+    widths = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(one, float) for one in architecture.stage_widths)))
+    finite, widest = jnp.isfinite(widths), reduce(jnp.maximum, problem.width)
     # As `Architecture.unit`; 0 where nothing is finite, and the entropy the smallest.
-    unit = xp.where(xp.isfinite(widest), widest, xp.max(xp.where(finite, widths, 0.0), axis=0))
+    unit = jnp.where(jnp.isfinite(widest), widest, jnp.max(jnp.where(finite, widths, 0.0), axis=0))
     diagonals = np.array([diagonal for diagonal, _ in full_rank(architecture).counts], float)
     # Entropy and energy apart, since N S has no value at infinite width.
-    excess = unit * entropy - xp.tensordot(diagonals, xp.where(finite, widths, unit), axes=1)
-    labels = examples * chain.outputs
-    leading = jnp.asarray(-0.5 * (excess + examples * energy + labels * np.log(2 * np.pi)))
+    excess = unit * solution.entropy - jnp.tensordot(diagonals, jnp.where(finite, widths, unit), axes=1)
+    labels = problem.examples * problem.attentioned.chain.outputs
+    leading = -0.5 * (excess + problem.examples * solution.energy + labels * np.log(2 * np.pi))
     if not corrected:
         return leading
-    problem = solution.problem
-    factors = full_rank(problem.architecture)
+    if solution.action.ndim:
+        raise ValueError("corrected: wanted a single solution, got a batch. Take one of them, as in solution[0].")
+    factors = full_rank(architecture)
     data, _ = action_problem(problem, "dense")
     return leading + _order_one(point_of(solution.order_parameters, factors), data, factors)
 
@@ -106,16 +98,3 @@ def evidence_slopes(problem: Problem) -> Float[Array, " stages"]:
     each = slope**2 / (4 * np.where(logarithms(factors), 4, 2))
     ends = np.cumsum([sum(count) for count in factors.counts])
     return jnp.stack([jnp.sum(part) for part in jnp.split(each, ends[:-1])])
-
-
-def label_nats(inputs: AttentionedInputs, labels, temperature, variance, order_parameter) -> Float[Array, ""]:
-    r"""$P E(U)$, (12), from the smaller of $K$ and the matrix of features."""
-    rows, labels = kernel_inputs(inputs), labels.reshape(-1)
-    if len(rows) <= rows[0].size:
-        return kernel_nats(flat_kernel(inputs, inputs, order_parameter, variance), labels, temperature)
-    weighted = jnp.einsum("epi,pq->eqi", rows, jnp.linalg.cholesky(order_parameter)).reshape(len(rows), -1)
-    seen = jnp.sqrt(kernel_scale(inputs, variance)) * weighted
-    chol = jnp.linalg.cholesky(seen.T @ seen + temperature * jnp.eye(seen.shape[1]))
-    white = jax.scipy.linalg.solve_triangular(chol, seen.T @ labels, lower=True)
-    misfit = (labels @ labels - white @ white) / temperature
-    return 2 * jnp.sum(jnp.log(jnp.diagonal(chol))) + (len(rows) - len(chol)) * jnp.log(temperature) + misfit

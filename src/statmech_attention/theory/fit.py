@@ -13,16 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from statmech_attention import checks
-from statmech_attention.theory.coordinates import full_rank
-from statmech_attention.theory.derivatives import action_problem
-from statmech_attention.theory.minimum import minimise_action
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.problem import Problem, need_problem
-from statmech_attention.theory.saddle_point import solution_of
+from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import NotConverged, Solution, raise_unless_converged
 
 CHOSEN = ("temperature", "variance")
 _STEEPEST = 1e-5  # nats for a factor of e, where the search ends
-_MAX_STEPS = 200  # of a saddle point
 _STEEPEST_LEFT = 1e-2  # what it may end with where rounding hides further gain
 _RANGES = {"temperature": (1e-4, 1e2), "variance": (1e-4, 1e4)}
 
@@ -91,99 +88,74 @@ def fit(
     ours.
     """
     problem = need_problem(problem, "width")
-    if problem.temperature is None:
-        problem = problem.replace(temperature=0.1)
-    if not checks.concrete(*jax.tree.leaves(problem)):
-        raise ValueError(
-            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. "
-            "Differentiate solve(problem, throw=False).log_evidence() there."
-        )
-    architecture, heat = problem.architecture, problem.temperature
-    from scipy.optimize import minimize  # takes longer to import than the whole theory
-
-    names = checks.choices("chosen", chosen, CHOSEN)
-    tolerance = checks.positive("tolerance", tolerance)
-    checks.whole("max_steps", max_steps)
-    places = _free_variances(architecture) if "variance" in names else ()
-    labelled = ["temperature"] * ("temperature" in names) + [f"variance[{place}]" for place in places]
-    start = np.array([heat] * ("temperature" in names) + [architecture.variances[place] for place in places])
-    ranges = [_RANGES[name.partition("[")[0]] for name in labelled]
-    for name, number, (low, high) in zip(labelled, start, ranges, strict=True):
+    problem = problem if problem.temperature is not None else problem.replace(temperature=0.1)
+    names, start, ranges = _search(problem, chosen)
+    for name, number, (low, high) in zip(names, start, ranges, strict=True):
         if not low <= number <= high:
             raise ValueError(f"{name}: wanted a start between {low:g} and {high:g}, got {number:g}.")
+    from scipy.optimize import minimize  # takes longer to import than the whole theory
 
-    evidence, bounds = _Evidence(problem, names, places, tolerance), np.log(ranges)
+    fewer = problem.reduce()
+    trials: list[Solution] = []
 
-    def lacking(logs):
-        value, slopes = evidence(logs)
-        return -value, -slopes
+    def value(logs):
+        at = trials[-1] if trials else None
+        solution = solve(_at(fewer, names, jnp.exp(logs)), start=at, tolerance=tolerance, throw=False)
+        return log_evidence(solution), solution
 
-    options = {"maxiter": int(max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
-    found = minimize(lacking, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    top, slopes = evidence(found.x)
-    heat, variances = evidence.last
-    low, high = (np.isclose(found.x, side, rtol=0, atol=1e-9) for side in bounds.T)
+    def loss(logs):
+        (top, solution), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
+        raise_unless_converged(solution)
+        trials.append(solution)
+        return -float(top), -np.asarray(slopes)
+
+    options = {"maxiter": checks.whole("max_steps", max_steps), "gtol": _STEEPEST, "ftol": 1e-15}
+    bounds = np.log(ranges)
+    found = minimize(loss, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return _fit_at(found.x, loss, problem, names, bounds, trials)
+
+
+def _fit_at(logs, loss, problem: Problem, names, bounds, trials: list[Solution]) -> Fit:
+    """The fit where the search ended; raise `NotConverged` if it ended on a slope."""
+    top, slopes = (-one for one in loss(logs))
+    chosen = _at(problem, names, [float(number) for number in np.exp(logs)])
+    solution = replace(trials[-1], problem=chosen)
+    low, high = (np.isclose(logs, side, rtol=0, atol=1e-9) for side in bounds.T)
     free = np.where((low & (slopes < 0)) | (high & (slopes > 0)), 0.0, slopes)
     if np.max(np.abs(free)) > _STEEPEST_LEFT:
         raise NotConverged(
-            f"The maximum of the evidence was not reached in {found.nit} steps: slope "
-            f"{np.max(np.abs(free)):.1e} nats for a factor of e at "
-            f"T = {heat:g}. Raise max_steps, or start from there. The .solution of this exception is the theory there.",
-            evidence.solution,
+            f"The maximum of the evidence was not reached in {len(trials)} trials: slope {np.max(np.abs(free)):.1e} "
+            f"nats for a factor of e at T = {chosen.temperature:g}. Raise max_steps, or start from there. "
+            "The .solution of this exception is the theory there.",
+            solution,
         )
-    return Fit(
-        evidence.solution,
-        heat,
-        variances,
-        top,
-        {name: float(slope) for name, slope in zip(labelled, slopes, strict=True)},
-        tuple(name for name, one in zip(labelled, low | high, strict=True) if one),
-        tuple(place for place in range(len(variances)) if place not in places),
-        evidence.trials,
-    )
+    at_bound = tuple(name for name, one in zip(names, low | high, strict=True) if one)
+    held = tuple(place for place in range(len(chosen.variance)) if f"variance[{place}]" not in names)
+    by_name = {name: float(slope) for name, slope in zip(names, slopes, strict=True)}
+    return Fit(solution, chosen.temperature, chosen.variance, top, by_name, at_bound, held, len(trials))
 
 
-class _Evidence:
-    """The log evidence and its slopes in the logarithms of the chosen numbers; counts its trials."""
+def _search(problem: Problem, chosen: Sequence[str]) -> tuple[list[str], np.ndarray, list[tuple[float, float]]]:
+    """Names of the numbers to choose, where their search starts, and their ranges."""
+    if not checks.concrete(*jax.tree.leaves(problem)):
+        raise ValueError(
+            "problem: wanted known numbers, got traced ones: a search cannot run inside a JAX transformation. "
+            "Differentiate log_evidence(solve(problem, throw=False)) there."
+        )
+    kinds = [checks.choice("chosen", one, CHOSEN) for one in ([chosen] if isinstance(chosen, str) else chosen)]
+    if not kinds:
+        raise ValueError(f"chosen: wanted some of {', '.join(CHOSEN)}, got none.")
+    places = _free_variances(problem.architecture) if "variance" in kinds else ()
+    names = ["temperature"] * ("temperature" in kinds) + [f"variance[{place}]" for place in places]
+    start = [problem.temperature] * ("temperature" in kinds) + [problem.variance[place] for place in places]
+    return names, np.array(start, float), [_RANGES[name.partition("[")[0]] for name in names]
 
-    def __init__(self, problem: Problem, names, places, tolerance):
-        self.problem, self.names, self.places, self.tolerance = problem, names, places, tolerance
-        self.action, self.dense = action_problem(problem, "auto")
-        self.factors = full_rank(problem.architecture)
-        self.point = np.zeros(self.factors.coordinates)
-        self.trials = 0
 
-    def numbers(self, logs):
-        """Temperature and variances of a point of the search."""
-        numbers = list(np.exp(logs) if checks.concrete(logs) else jnp.exp(logs))
-        heat = numbers.pop(0) if "temperature" in self.names else self.problem.temperature
-        chosen = dict(zip(self.places, numbers, strict=True))
-        return heat, tuple(chosen.get(place, one) for place, one in enumerate(self.problem.variance))
-
-    def __call__(self, logs):
-        architecture, examples = self.problem.architecture, self.problem.examples
-        unit = architecture.unit if np.isfinite(architecture.unit) else 0.0
-
-        def value(logs):
-            heat, variances = self.numbers(logs)
-            scale = self.action.scale * (variances[0] / architecture.variances[0])
-            action = self.action._replace(temperature=jnp.asarray(heat, float), scale=scale)
-            # The first one is in the scale. What is not traced stays a Python float, as in `solve`, whose
-            # program this is.
-            _, *stages = replace(architecture, variances=variances).stage_variances
-            factors = replace(self.factors, variances=(self.factors.variances[0], *stages))
-            found = minimise_action(action, self.point, self.tolerance, _MAX_STEPS, factors, self.dense)
-            return -0.5 * (unit * found.entropy + examples * found.energy), found
-
-        (_, found), slopes = jax.value_and_grad(value, has_aux=True)(jnp.asarray(logs))
-        heat, variances = self.numbers(logs)
-        widths = tuple(jnp.asarray(number, float) for number in architecture.widths)
-        problem = self.problem.replace(temperature=heat, variance=variances)
-        self.solution = solution_of(found, problem, jnp.asarray(heat, float), widths)
-        raise_unless_converged(self.solution)
-        self.point, self.trials = found.minimum.point, self.trials + 1
-        self.last = float(heat), tuple(map(float, variances))
-        return float(self.solution.log_evidence()), np.asarray(slopes)
+def _at(problem: Problem, names, numbers) -> Problem:
+    """The problem with these numbers, by name."""
+    given = dict(zip(names, numbers, strict=True))
+    variance = tuple(given.get(f"variance[{place}]", one) for place, one in enumerate(problem.variance))
+    return problem.replace(temperature=given.get("temperature", problem.temperature), variance=variance)
 
 
 def _free_variances(architecture) -> tuple[int, ...]:

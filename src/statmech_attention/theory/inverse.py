@@ -20,14 +20,19 @@ from statmech_attention.theory.kernels import check_symmetric
 _LARGEST_MISFIT = 1e-6  # of order parameters to their chain, relative
 
 
-def point_of(order_parameters, factors: Factors) -> Float[Array, " coordinates"]:
-    """The good coordinates of given order parameters; the inverse of `order_parameters`."""
-    overlaps = _checked(order_parameters, factors)
+def point_of(order_parameters, factors: Factors, name: str = "order_parameters") -> Float[Array, " coordinates"]:
+    """The good coordinates of given order parameters; the inverse of `coordinates.order_parameters`.
+
+    Raises:
+        ValueError: order parameters of other shapes, or that no network of these layers has, under
+            the `name` that they have for the caller.
+    """
+    overlaps = _checked(order_parameters, factors, name)
     point, relative = _point_and_factors(overlaps, factors)
     if checks.concrete(*relative):
         # From above: a fault there spoils all below.
         for layer in reversed(range(len(overlaps))):
-            _check_factor(overlaps[layer], relative[layer], layer, factors)
+            _check_factor(overlaps[layer], relative[layer], layer, factors, name)
     return point
 
 
@@ -76,25 +81,19 @@ def _solved(
     return solve_triangular(factor, _seeds_of(rows, stage, relative, factors), lower=True)
 
 
-def _checked(order_parameters, factors: Factors) -> list:
-    """The order parameters as matrices of the right sizes."""
+def _checked(order_parameters, factors: Factors, given: str) -> list:
+    """Validate types, sizes and symmetry; return the order parameters as matrices."""
     partial, outputs = factors.chain.partial_paths, factors.chain.readout.axes
-    last = "that of the outputs last" if outputs else "a scalar last"
-    named = ", ".join(stage.name for stage in factors.stages)
-    plain = len(partial) == len(factors.stages)
-    wanted = f"({f'U^(1), .., U^({len(partial)})' if plain else named}) with {last}"
-    if not isinstance(order_parameters, (tuple, list)):
-        raise ValueError(f"order_parameters: wanted a tuple {wanted}, got {type(order_parameters).__name__}.")
-    if len(order_parameters) != len(factors.stages):
-        raise ValueError(f"order_parameters: wanted {len(factors.stages)}, {wanted}, got {len(order_parameters)}.")
+    names = [stage.name for stage in factors.stages]
+    if not isinstance(order_parameters, (tuple, list)) or len(order_parameters) != len(names):
+        got = len(order_parameters) if isinstance(order_parameters, (tuple, list)) else type(order_parameters).__name__
+        raise ValueError(f"{given}: wanted a tuple of {len(names)}, {', '.join(names)}, got {got}.")
     overlaps = []
     for number, (value, stage) in enumerate(zip(order_parameters, factors.stages, strict=True)):
-        name = f"order_parameters[{number}]"
+        name, size = f"{given}[{number}]", partial[stage.place + stage.inner]
         scalar = stage.place == len(partial) - 1 and not outputs
-        axes = "heads paths paths" if stage.inner else "paths paths"
-        value = checks.array(name, value, "" if scalar else axes, double=True)
+        value = checks.array(name, value, "" if scalar else "heads " * stage.inner + "paths paths", double=True)
         value = value[None, None] if scalar else value
-        size = partial[stage.place + stage.inner]
         shape = (*([stage.kind.value_matrices] if stage.inner else []), size, size)
         if value.shape != shape:
             raise ValueError(f"{name}: wanted {stage.name} of shape {shape}, got {value.shape}.")
@@ -103,22 +102,19 @@ def _checked(order_parameters, factors: Factors) -> list:
     return overlaps
 
 
-def _check_factor(overlap, factor, number: int, factors: Factors) -> None:
-    """Refuse an order parameter that no network of these layers can have."""
-    name, kept, (place, _, inner) = f"order_parameters[{number}]", factors.kept[number], factors.stages[number]
-    factor = np.asarray(factor)
+def _check_factor(overlap, factor, number: int, factors: Factors, given: str) -> None:
+    """Raise ValueError for an order parameter that no network of these layers has."""
+    stage, kept, factor = factors.stages[number], factors.kept[number], np.asarray(factor)
+    wanted, mixing = None, factors.mixing(number)
     if not np.all(np.isfinite(factor)):
-        raise ValueError(f"{name}: wanted a positive definite {factors.stages[number].name}, got one that is not.")
-    if inner:
-        return
-    if not np.allclose(factor[:kept], np.eye(kept, len(factor)), rtol=0, atol=_LARGEST_MISFIT):
-        raise ValueError(
-            f"{name}: wanted the block of U^({place + 1}) along the skip to be U^({place + 2}), got another."
-        )
-    mixing = factors.mixing(number)
-    if mixing.shape[0] > mixing.shape[1]:
+        wanted = f"a positive definite {stage.name}"
+    elif not stage.inner and not np.allclose(
+        factor[:kept], np.eye(kept, factor.shape[-1]), rtol=0, atol=_LARGEST_MISFIT
+    ):
+        wanted = f"the block of {stage.name} along the skip to be U^({stage.place + 2})"
+    elif not stage.inner and mixing.shape[0] > mixing.shape[1]:
         projector = np.kron(mixing @ np.linalg.pinv(mixing), np.eye(len(overlap) // len(mixing)))
         if not np.allclose(projector @ overlap @ projector, overlap, rtol=0, atol=_LARGEST_MISFIT * np.max(overlap)):
-            raise ValueError(
-                f"{name}: wanted branches of U^({place + 1}) that share their values to be alike, got others."
-            )
+            wanted = f"branches of {stage.name} that share their values to be alike"
+    if wanted:
+        raise ValueError(f"{given}[{number}]: wanted {wanted}, got another order parameter.")

@@ -36,7 +36,7 @@ class KernelWeights(NamedTuple):
 
     @property
     def order_parameter(self) -> Float[Array, "paths paths"]:
-        r"""$U = \mathrm{diag}(w)$, for `predict`, `kernel` and `head_scores`."""
+        r"""$U = \mathrm{diag}(w)$, for `kernel_regression`, `kernel` and `head_scores`."""
         return jnp.diag(self.weights)
 
 
@@ -112,7 +112,7 @@ def weights_evidence(problem: Problem) -> Callable:
     rows, labels = np.asarray(kernel_inputs(problem.attentioned.form)), np.asarray(problem.labels).reshape(-1)
     scale = float(kernel_scale(problem.attentioned, problem.variance))
     kernels = scale * np.einsum("epi,fpi->pef", rows, rows, optimize=True).reshape(rows.shape[1], -1)
-    identity, beyond = np.eye(len(labels)), problem.beyond
+    identity, dropped = np.eye(len(labels)), problem.dropped
 
     def evidence(weights, temperature):
         gram = (weights @ kernels).reshape(identity.shape) + temperature * identity
@@ -121,8 +121,8 @@ def weights_evidence(problem: Problem) -> Callable:
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         fitted = inverse @ labels
         value = -0.5 * (labels @ fitted + len(labels) * np.log(2 * np.pi)) - np.log(np.diag(factor)).sum()
-        value -= 0.5 * beyond * np.log(2 * np.pi * temperature)
+        value -= 0.5 * dropped * np.log(2 * np.pi * temperature)
         slope = 0.5 * (np.outer(fitted, fitted) - inverse)
-        return value, kernels @ slope.ravel(), temperature * np.trace(slope) - 0.5 * beyond
+        return value, kernels @ slope.ravel(), temperature * np.trace(slope) - 0.5 * dropped
 
     return evidence

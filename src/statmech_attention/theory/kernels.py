@@ -1,8 +1,6 @@
 """Kernels: similarity of two examples, summed over pairs of attention paths, equation (10)."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +13,7 @@ from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import variances
 from statmech_attention.model.paths import AttentionedInputs, as_attentioned
 
-_LEAST_BLOCK = 2048  # rows that are triangulated together
-_ROUNDING = 1e-6  # of the largest entry of an order parameter, whatever its precision
+_ROUNDING = 1e-6  # of the largest entry of an order parameter, which may come from single precision
 
 
 def kernel(
@@ -47,7 +44,7 @@ def kernel(
     Source: Tiberi et al. (2024), equations (10) and (31).
     """
     left, right = as_attentioned("attentioned", attentioned, layers), as_attentioned("others", others, layers)
-    check_pair(left, right, "others")
+    _check_pair(left, right, "others")
     axes = left.chain.readout.axes
     flat = flat_kernel(left, right, check_order_parameter(order_parameter, left), variance)
     return flat.reshape(left.values.shape[0], *axes, right.values.shape[0], *axes)
@@ -74,81 +71,34 @@ def kernel_inputs(attentioned: AttentionedInputs) -> Float[Array, "rows paths fe
     return spread.reshape(examples * chain.outputs, paths * chain.outputs, features)
 
 
-class Reduced(NamedTuple):
-    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels rotated away."""
-
-    inputs: Float[Array, "rows paths features"]
-    labels: Float[Array, " rows"]
-    outside: Float[Array, ""] | float = 0.0
-
-
-def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
-    """The same kernel and energy from fewer features and, with many examples, fewer rows.
-
-    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path,
-    feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
-    and $|Y|^2$ matter.
-    """
-    values, outside = compressed(attentioned.values), 0.0
-    rows, paths, features = values.shape
-    size = paths * features
-    if rows > size and checks.concrete(values, labels):
-        triangle = triangulated([(values, labels)])
-        values = jnp.asarray(triangle[:size, :size].reshape(size, paths, features))
-        labels, outside = jnp.asarray(triangle[:size, size:]), float(np.sum(triangle[size:, size:] ** 2))
-    return Reduced(kernel_inputs(replace(attentioned, values=values)), labels.reshape(-1), outside)
-
-
-def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
-    """The triangular factor of inputs beside labels, of all `parts` together, block by block.
-
-    Inputs and labels keep their products with themselves and with each other. The last rows, one per
-    output, have no inputs: their labels are what no inputs can explain.
-    """
-    from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
-
-    triangle = np.zeros((0, 0))
-    for part in parts:
-        inputs, labels = (np.asarray(one).reshape(len(one), -1) for one in part)
-        columns = inputs.shape[1] + labels.shape[1]
-        block = max(_LEAST_BLOCK, 2 * columns)
-        for rows in (slice(start, start + block) for start in range(0, len(inputs), block)):
-            beside = np.concatenate([inputs[rows], labels[rows]], axis=1)
-            whole = np.concatenate([triangle.reshape(-1, columns), beside])
-            (triangle,) = qr(whole, mode="r", overwrite_a=True, check_finite=False)
-            triangle = triangle[:columns].copy()  # or the rows below would stay in memory
-    return triangle
-
-
-def compressed(values):
-    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
-    if not checks.concrete(values):
-        return values
-    flat = np.asarray(values).reshape(-1, values.shape[-1])
-    if not np.all(np.isfinite(products := flat.T @ flat)):  # too large for a solve, too
-        return values
-    eigenvalues, directions = np.linalg.eigh(products)
-    rank = max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]))
-    # Where little is missing, as in data with a dead feature, it stays: another shape is compiled again.
-    generic = min(flat.shape)
-    rank = generic if rank > 7 / 8 * generic else rank
-    return values if rank == flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
-
-
 def flat_kernel(
     left: AttentionedInputs, right: AttentionedInputs, order_parameter, variance
 ) -> Float[Array, "rows columns"]:
     """The kernel over pairs (example, output)."""
-    return _combined(left.form, right.form, order_parameter, kernel_scale(left, variance))
+    return _scaled_product(left, right, order_parameter, kernel_scale(left, variance))
+
+
+@jax.jit
+def _scaled_product(left: AttentionedInputs, right: AttentionedInputs, order_parameter, scale):
+    rows, columns = kernel_inputs(left), kernel_inputs(right)
+    weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
+    return scale * (weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T)
+
+
+def diagonal_kernel(inputs: AttentionedInputs, order_parameter, variance) -> Float[Array, " rows"]:
+    """The kernel of each pair (example, output) with itself."""
+    rows = kernel_inputs(inputs)
+    weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
+    return kernel_scale(inputs, variance) * jnp.sum(weighted * rows, axis=(1, 2))
 
 
 def check_order_parameter(order_parameter, attentioned: AttentionedInputs) -> Float[Array, "paths paths"]:
-    """$U$ as a float64 array whose size fits the paths, and that some weights have."""
+    """Validate $U$ for these inputs: float64, `(paths, paths)`, positive semi-definite."""
     return order_parameter_of(order_parameter, attentioned.chain.partial_paths[0])
 
 
 def order_parameter_of(order_parameter, paths: int, *, double: bool = True) -> Float[Array, "paths paths"]:
-    """The same for a number of paths, each output one of its own."""
+    """Validate $U$, given the number of its rows, paths times outputs."""
     order_parameter = checks.array("order_parameter", order_parameter, "paths paths", double=double)
     if order_parameter.shape != (paths, paths):
         raise ValueError(f"order_parameter: wanted shape ({paths}, {paths}), got {order_parameter.shape}.")
@@ -157,21 +107,22 @@ def order_parameter_of(order_parameter, paths: int, *, double: bool = True) -> F
 
 
 def check_semi_definite(name: str, matrix) -> None:
-    """Refuse a matrix that is the $U$ of no weights, but for rounding; let one that is traced through."""
+    """Raise ValueError unless the matrices are symmetric and positive semi-definite; traced ones pass."""
     check_symmetric(name, matrix)
-    if checks.concrete(matrix):
-        known = np.asarray(matrix)
-        try:
-            shift = _rounding(known) + np.finfo(float).tiny
-            np.linalg.cholesky(known.astype(float) + shift * np.eye(known.shape[-1]))
-        except np.linalg.LinAlgError:
-            raise ValueError(
-                f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
-            ) from None
+    if not checks.concrete(matrix):
+        return
+    known = np.asarray(matrix)
+    shift = _rounding(known) + np.finfo(float).tiny
+    try:
+        np.linalg.cholesky(known.astype(float) + shift * np.eye(known.shape[-1]))
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            f"{name}: wanted a positive semi-definite matrix, got one with negative eigenvalues."
+        ) from None
 
 
 def check_symmetric(name: str, matrix) -> None:
-    """Refuse a matrix, or several, that is not symmetric, but for rounding; let one that is traced through."""
+    """Raise ValueError unless the matrices are symmetric; traced ones pass."""
     if checks.concrete(matrix):
         known = np.asarray(matrix)
         if np.max(np.abs(known - np.swapaxes(known, -1, -2))) > _rounding(known):
@@ -179,22 +130,13 @@ def check_symmetric(name: str, matrix) -> None:
 
 
 def _rounding(matrix: np.ndarray) -> float:
-    """Return the largest error of rounding in an entry, of single precision if the entries once were."""
-    with np.errstate(over="ignore"):
-        single = np.all(matrix == matrix.astype(np.float32))
-    precision = max(float(jnp.finfo(matrix.dtype).eps), single * float(np.finfo(np.float32).eps))
-    return max(_ROUNDING, 4 * matrix.shape[-1] ** 0.5 * precision) * float(np.max(np.abs(matrix)))
+    """The largest error of rounding in an entry."""
+    precision = max(_ROUNDING, 4 * float(jnp.finfo(matrix.dtype).eps))
+    return precision * matrix.shape[-1] ** 0.5 * float(np.max(np.abs(matrix)))
 
 
-@jax.jit
-def _combined(left: AttentionedInputs, right: AttentionedInputs, order_parameter: Float[Array, "paths paths"], scale):
-    rows, columns = kernel_inputs(left), kernel_inputs(right)
-    weighted = jnp.einsum("eai,ab->ebi", rows, order_parameter)
-    return scale * (weighted.reshape(rows.shape[0], -1) @ columns.reshape(columns.shape[0], -1).T)
-
-
-def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
-    """Refuse inputs with other paths or features than `left`."""
+def _check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> None:
+    """Raise ValueError unless both inputs have the same paths and features."""
     if (left.layers, left.values.shape[1:]) != (right.layers, right.values.shape[1:]):
         raise ValueError(
             f"{name}: wanted (paths, features) = {left.values.shape[1:]} and heads {left.layers}, "
@@ -203,7 +145,7 @@ def check_pair(left: AttentionedInputs, right: AttentionedInputs, name: str) -> 
 
 
 def inputs_like(name: str, value, train: AttentionedInputs) -> AttentionedInputs:
-    """`value` checked as inputs of the same layers, paths and features as the training inputs."""
+    """Validate inputs of the same layers, paths and features as the training inputs."""
     value = as_attentioned(name, value, None if isinstance(value, AttentionedInputs) else train.layers)
-    check_pair(train, value, name)
+    _check_pair(train, value, name)
     return value

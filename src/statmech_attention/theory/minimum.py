@@ -27,7 +27,6 @@ from statmech_attention.theory.derivatives import (
     ActionProblem,
     action_of,
     dense_hessian,
-    empty_curvature,
     energy_of,
     entropy_curvature,
     factored_derivatives,
@@ -99,7 +98,7 @@ def _minimise(problem, start, tolerance, max_steps, factors: Factors, dense: boo
             scale = 0.5 * entropy_curvature(curvature.point, problem, factors)
             return truncated_step(gradient, product, scale, radius, _MAX_PRODUCTS, tolerance)
 
-    minimum = minimise(derivatives, step, start, tolerance, max_steps, empty_curvature(start, problem, dense))
+    minimum = minimise(derivatives, step, start, tolerance, max_steps)
     energy = factors.chain.outputs * minimum.curvature.energy
     overlaps = order_parameters(minimum.point, factors)
     bulk = entropy(minimum.point, problem.shares, factors)

@@ -44,12 +44,17 @@ class Regression(NamedTuple):
         return solve_triangular(self.factor, right, lower=True)
 
     @property
+    def logdet(self) -> Float[Array, ""]:
+        r"""$\ln\det(K + T I)$."""
+        return 2 * jnp.sum(jnp.log(jnp.diagonal(self.factor)))
+
+    @property
     def nats(self) -> Float[Array, ""]:
         r"""$\ln\det(K + T I) + Y^\top (K + T I)^{-1} Y$, which is $P E(U)$ in (12).
 
         The log density of the labels is $-\frac12$ of this, minus $\frac12 \ln 2\pi$ per row.
         """
-        return 2 * jnp.sum(jnp.log(jnp.diagonal(self.factor))) + self.labels @ self.solve(self.labels)
+        return self.logdet + self.labels @ self.solve(self.labels)
 
     def predict(self, cross: Float[Array, "rows tests"], own: Float[Array, " tests"]) -> Prediction:
         """Mean (9) and variance (30) of the output at test inputs.
@@ -65,3 +70,13 @@ class Regression(NamedTuple):
         half = self.whiten(cross)
         mean = half.T @ self.whiten(self.labels)
         return Prediction(mean, jnp.maximum(own - jnp.sum(half**2, axis=0), 0.0))
+
+
+def feature_nats(features: Float[Array, "rows features"], temperature, labels: Float[Array, " rows"]):
+    r"""`Regression.nats` of the kernel matrix $Z Z^\top$ of features $Z$, from the smaller one of it and $Z^\top Z$."""
+    rows, count = features.shape
+    if rows <= count:
+        return Regression.of(features @ features.T, temperature, labels).nats
+    dual = Regression.of(features.T @ features, temperature, features.T @ labels)
+    misfit = labels @ labels - dual.labels @ dual.solve(dual.labels)
+    return dual.logdet + (rows - count) * jnp.log(temperature) + misfit / temperature

@@ -11,22 +11,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
+from jaxtyping import Array
 
 from statmech_attention import checks
-from statmech_attention.compiling import announced, quick_jit
+from statmech_attention.compiling import quick_jit
 from statmech_attention.installed import progress_bar
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.theory.coordinates import Factors, full_rank, stacked
+from statmech_attention.theory.coordinates import Factors, full_rank
 from statmech_attention.theory.derivatives import ActionProblem, action_problem, width_numbers
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.minimum import ActionMinimum, minimise_action
 from statmech_attention.theory.problem import Problem, need_problem
 from statmech_attention.theory.solution import Solution, raise_unless_converged
 
+METHODS = ("auto", "dense", "products")
 _LARGEST_BATCHED = 2**17  # entries of the inputs; a batch waits for its slowest member, which costs more than it saves
 
 
-@checks.flags
 def solve(
     problem: Problem,
     *,
@@ -64,25 +65,25 @@ def solve(
     Source: Tiberi et al. (2024), equations (11), (12), (32); the coordinates and the Newton steps
     are ours.
     """
-    problem, tolerance = need_problem(problem, "width", "temperature"), checks.positive("tolerance", tolerance)
-    _check_options(max_steps, method)
+    problem = need_problem(problem, "width", "temperature")
+    _check_options(tolerance, max_steps, method)
     factors = full_rank(problem.architecture)
-    point = _start(start, factors)
     action, dense = action_problem(problem, method)
-    with announced("the solver", problem.attentioned.values.shape, problem.layers, dense):
-        found = minimise_action(action, point, tolerance, max_steps, factors, dense)
-    solution = solution_of(found, problem, action.temperature, tuple(jnp.asarray(one, float) for one in problem.width))
+    point = jnp.zeros(factors.coordinates)
+    if start is not None:
+        overlaps = start.order_parameters if isinstance(start, Solution) else start
+        point = point_of(overlaps, factors, "start")
+    solution = solution_of(minimise_action(action, point, tolerance, max_steps, factors, dense), problem)
     if throw:
         raise_unless_converged(solution)
     return solution
 
 
-@checks.flags
 def solve_sweep(
     problem: Problem,
     *,
     widths: Sequence[ArrayLike | Sequence[ArrayLike]],
-    temperatures: ArrayLike | Sequence[ArrayLike],
+    temperatures: Sequence[ArrayLike] | Array | np.ndarray,
     tolerance: float = 1e-8,
     max_steps: int = 200,
     method: str = "auto",
@@ -106,45 +107,56 @@ def solve_sweep(
         NotConverged: as `solve`.
     """
     problem = need_problem(problem)
-    widths = checks.listed("widths", widths, "widths")
-    temperatures = checks.listed("temperatures", temperatures, "temperatures")
-    tolerance = checks.positive("tolerance", tolerance)
-    _check_options(max_steps, method)
+    _check_options(tolerance, max_steps, method)
+    for name, numbers in (("widths", widths), ("temperatures", temperatures)):
+        if not len(numbers):
+            raise ValueError(f"{name}: wanted a list of at least one, got an empty one.")
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
-    heat = stacked([checks.positive("temperatures", temperature) for temperature in temperatures])
+    heat = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
     action, dense = action_problem(first, method)
-    count = first.examples * first.attentioned.chain.outputs
     factors = full_rank(architectures[0])  # widths do not enter, so that another one never recompiles
 
-    points = np.zeros((len(temperatures), factors.coordinates))
-    found: list = [None] * len(widths)
-    track: list[tuple] = []
-    widest = [architecture.widest for architecture in architectures]
-    # Traced widths have no order: each starts from the one before.
-    by_width = (
-        sorted(range(len(widths)), key=widest.__getitem__, reverse=True)
-        if checks.concrete(*widest)
-        else range(len(widths))
+    def at_width(architecture, points):
+        alpha, shares, finite = width_numbers(action.examples, architecture)
+        moved = action._replace(temperature=heat, alpha=alpha, shares=shares, finite=finite)
+        return _minimise_batch(moved, points, tolerance, max_steps, factors, dense)
+
+    found = _from_wide_to_narrow(at_width, architectures, jnp.zeros((len(heat), factors.coordinates)), progress)
+    shape = (len(architectures), len(heat))
+    numbers = jax.tree.map(
+        lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape),
+        {"temperature": heat, "variance": problem.variance, "count": problem.count},
     )
-    for index in progress_bar(by_width, "widths", progress):
-        alpha, shares, finite = width_numbers(count, architectures[index])
-        at_width = action._replace(temperature=heat, alpha=alpha, shares=shares, finite=finite)
-        points = _extrapolated(track, architectures[index].widest, points)
-        found[index] = _minimise_batch(at_width, points, tolerance, max_steps, factors, dense)
-        track.append((architectures[index].widest, found[index].minimum.point))
-    shape = (len(widths), len(temperatures))
-    each = zip(*(architecture.widths for architecture in architectures), strict=True)
-    width = tuple(_spread(stacked(one), shape[::-1]).T for one in each)
-    solution = solution_of(_stacked(found), problem, _spread(heat, shape), width)
+    width = tuple(
+        jnp.broadcast_to(jnp.array(layer, float)[:, None], shape)
+        for layer in zip(*(architecture.widths for architecture in architectures), strict=True)
+    )
+    solution = solution_of(_stacked(found), problem.unchecked(width=width, **numbers))
     if throw:
         raise_unless_converged(solution)
     return solution
 
 
-def _minimise_batch(
-    problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool
-) -> ActionMinimum:
+def _from_wide_to_narrow(at_width, architectures: list, points, progress) -> list:
+    """The minima at all widths, each started on the line in $\\ln N$ through those at the two next larger ones."""
+    widest = [architecture.widest for architecture in architectures]
+    order, known = list(range(len(widest))), checks.concrete(*widest)
+    if known:  # traced widths have no order: each starts from the one before
+        order.sort(key=widest.__getitem__, reverse=True)
+    found: list = [None] * len(widest)
+    track: list = []
+    for index in progress_bar(order, "widths", progress):
+        if track:
+            (far, other), (near, points) = track[-2:] if len(track) > 1 else 2 * track
+            if known and widest[index] < near < far < np.inf:
+                points = points + (points - other) * (np.log(near / widest[index]) / np.log(far / near))
+        found[index] = at_width(architectures[index], points)
+        track.append((widest[index], found[index].minimum.point))
+    return found
+
+
+def _minimise_batch(problem: ActionProblem, starts, tolerance, max_steps, factors: Factors, dense: bool):
     """Minimise at all temperatures: a small problem in one compiled loop, a large one after another."""
     options = (tolerance, max_steps, factors, dense)
     if not dense or problem.inputs.size > _LARGEST_BATCHED:
@@ -162,49 +174,21 @@ def _minimise_together(problem, starts, tolerance, max_steps, factors: Factors, 
 
 
 def _stacked(found: list) -> ActionMinimum:
-    known = checks.concrete(*jax.tree.leaves(found))
-    stack = (lambda *leaves: jnp.asarray(np.stack(leaves))) if known else (lambda *leaves: jnp.stack(leaves))
-    return jax.tree.map(stack, *found)
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
 
 
-def _spread(numbers, shape: tuple[int, ...]):
-    """Numbers broadcast to a shape; known ones compile nothing."""
-    return (np if checks.concrete(numbers) else jnp).broadcast_to(numbers, shape)
-
-
-def _extrapolated(track: list, width, points):
-    """Start at a width: on the line in ln N through the two next larger widths, or at the next larger one."""
-    if not track:
-        return points
-    (*_, (near, point)) = track
-    far, other = track[-2] if len(track) > 1 else (near, point)
-    if not checks.concrete(near, far, width) or not near < far < np.inf:
-        return point
-    point, other = (np.asarray(one) if checks.concrete(one) else one for one in (point, other))
-    return point + (point - other) * (np.log(near / width) / np.log(far / near))
-
-
-def _check_options(max_steps, method) -> None:
+def _check_options(tolerance, max_steps, method) -> None:
+    checks.positive("tolerance", tolerance)
     if checks.concrete(max_steps):
         checks.whole("max_steps", max_steps)
-    checks.choice("method", method, ("auto", "dense", "products"))
+    checks.choice("method", method, METHODS)
 
 
-def _start(start, factors: Factors):
-    if start is None:
-        return np.zeros(factors.coordinates)
-    try:
-        return point_of(start.order_parameters if isinstance(start, Solution) else start, factors)
-    except ValueError as error:  # by the name that it has here
-        raise ValueError(str(error).replace("order_parameters", "start")) from None
-
-
-def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> Solution:
-    """The minimum together with the problem that it solves, at this temperature and width."""
+def solution_of(found: ActionMinimum, problem: Problem) -> Solution:
+    """The minimum together with the problem that it solves."""
     minimum = found.minimum
-    variance = tuple(_spread(jnp.asarray(number, float), temperature.shape) for number in problem.variance)
-    count = None if problem.count is None else _spread(jnp.asarray(problem.count, float), temperature.shape)
     return Solution(
+        problem,
         found.order_parameters,
         minimum.value,
         found.energy,
@@ -212,7 +196,4 @@ def solution_of(found: ActionMinimum, problem: Problem, temperature, width) -> S
         minimum.gradient_norm,
         minimum.steps,
         minimum.outcome,
-        problem.attentioned,
-        problem.labels,
-        *jax.tree.map(jnp.asarray, (temperature, width, variance, count)),
     )

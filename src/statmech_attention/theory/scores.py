@@ -6,13 +6,12 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.layers.chains import Layers, chain
+from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.theory.kernels import order_parameter_of
 
 DEFINITIONS = ("both", "either")
 
 
-@checks.flags
 def head_scores(
     order_parameter: ArrayLike, *, layers: Layers, definition: str = "both", normalised: bool = True
 ) -> Float[Array, " heads"]:
@@ -42,7 +41,7 @@ def head_scores(
     "either".
     """
     checks.choice("definition", definition, DEFINITIONS)
-    layers = chain(layers)
+    layers = Chain.of(layers)
     if not any(layers.heads):
         raise ValueError(f"layers: wanted a layer with heads to score, got none in {layers.spelled}.")
     through = jnp.asarray(np.repeat(path_heads(layers), layers.outputs, axis=0))
@@ -59,6 +58,6 @@ def head_scores(
 
 def path_heads(layers) -> Float[np.ndarray, "paths heads"]:
     """1 where a path goes through a head of the network, 0 elsewhere."""
-    layers = chain(layers)
+    layers = Chain.of(layers)
     columns = [layers.path_heads[:, place] == head for place, count in enumerate(layers.heads) for head in range(count)]
     return np.array(columns, float).reshape(-1, layers.paths).T

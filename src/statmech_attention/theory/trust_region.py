@@ -59,7 +59,6 @@ def minimise(
     start: Float[Array, " coordinates"],
     tolerance: Float[Array, ""],
     max_steps: Int[Array, ""],
-    empty: Any = None,
 ) -> Minimum:
     """Minimise a function from its first two derivatives.
 
@@ -67,8 +66,7 @@ def minimise(
     `model_step(gradient, curvature, radius)` a step no longer than the radius and the reduction
     that it promises. Converged: the largest gradient entry is at most `tolerance`, and the model
     promises no further descent along negative curvature. The start is the first trial of the loop,
-    so that either function is compiled once; `empty` has the form of the curvature, a dense
-    Hessian's if None.
+    so that either function is compiled once.
     """
 
     def advance(state: _State) -> _State:
@@ -110,8 +108,8 @@ def minimise(
         return _State(point, value, gradient, curvature, radius, step, promised, steps, outcome)
 
     zero, nothing = jnp.zeros_like(start), jnp.zeros((), start.dtype)
-    empty = jnp.zeros((start.size, start.size), start.dtype) if empty is None else empty
-    first = _State(start, nothing, zero, empty, nothing + 1, zero, nothing, jnp.int32(-1), jnp.int32(Outcome.RUNNING))
+    none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(derivatives, start)[2])
+    first = _State(start, nothing, zero, none, nothing + 1, zero, nothing, jnp.int32(-1), jnp.int32(Outcome.RUNNING))
     last = jax.lax.while_loop(lambda state: state.outcome == Outcome.RUNNING, advance, first)
     gradient_norm = jnp.max(jnp.abs(last.gradient))
     return Minimum(last.point, last.value, gradient_norm, last.steps, last.outcome, last.curvature)
@@ -182,11 +180,11 @@ def truncated_step(
     def body(state):
         step, curved, residual, direction, count, _ = state
         image = product(direction)
-        bend = direction @ image
+        curving = direction @ image
         size = residual @ (residual / scale)
-        length = size / jnp.where(bend > 0, bend, 1.0)
-        beyond = jnp.sum(scale * (step + length * direction) ** 2) >= radius**2
-        stop = (bend <= 0) | beyond
+        length = size / jnp.where(curving > 0, curving, 1.0)
+        outside = jnp.sum(scale * (step + length * direction) ** 2) >= radius**2
+        stop = (curving <= 0) | outside
         length = jnp.where(stop, edge(step, direction), length)
         step, curved, residual = step + length * direction, curved + length * image, residual + length * image
         new_size = residual @ (residual / scale)

@@ -35,6 +35,7 @@ need("train", "learn_attention")
 import optax
 
 from statmech_attention import checks
+from statmech_attention.theory.action import label_nats
 from statmech_attention.theory.coordinates import (
     entropy,
     full_rank,
@@ -42,9 +43,8 @@ from statmech_attention.theory.coordinates import (
     logarithms,
     order_parameter,
     order_parameters,
-    stacked,
 )
-from statmech_attention.theory.evidence import label_nats
+from statmech_attention.theory.evidence import log_evidence
 from statmech_attention.theory.inverse import point_of
 from statmech_attention.theory.problem import Problem, need_examples, need_problem
 from statmech_attention.theory.saddle_point import solve
@@ -108,7 +108,7 @@ def learn_attention(
         raise FloatingPointError(f"the log posterior is {values[step]} after {step} steps. Lower learning_rate.")
     problem = problem_of(theta, *data)
     solution = solve(problem, start=order_parameters(point, full_rank(problem.architecture)))
-    end = solution.log_evidence() + (0.0 if log_prior is None else log_prior(theta))
+    end = log_evidence(solution) + (0.0 if log_prior is None else log_prior(theta))
     return LearnedAttention(theta, solution, np.append(values, end))
 
 
@@ -183,10 +183,10 @@ def _log_evidence(problem: Problem, point) -> Float[Array, ""]:
     r"""$-\frac N2 (S(U) - S_0) - \frac P2 \ln 2\pi$ at a point; stages of infinite width stay at the prior."""
     architecture = problem.architecture
     factors, unit = full_rank(architecture), architecture.unit
-    point = layer_shares(stacked([np.isfinite(one) for one in architecture.stage_widths]), factors) * point
-    shares, bulk = stacked(architecture.shares), 0.0
+    point = layer_shares(jnp.array([np.isfinite(one) for one in architecture.stage_widths], float), factors) * point
+    shares, bulk = jnp.array(architecture.shares, float), 0.0
     if np.isfinite(unit):
         bulk = unit * (entropy(point, shares, factors) - entropy(jnp.zeros_like(point), shares, factors))
     overlap = order_parameter(point, factors)
-    nats = label_nats(problem.attentioned, problem.labels, problem.temperature, problem.variance, overlap)
+    nats = label_nats(problem, overlap)
     return -0.5 * (bulk + nats + problem.labels.size * np.log(2 * np.pi))

@@ -10,6 +10,7 @@ import statmech_attention as sma
 from attention_book import results, tasks
 from attention_book.experiments.encoded_heads import CHOSEN_BY
 from attention_book.experiments.encoded_inputs import STEP, encoded_task, stored_inputs, words
+from attention_book.measures import training_kernel
 
 from ..tasks.encoded import encoded_sentences
 from .shared import *  # noqa: F403
@@ -61,15 +62,19 @@ def test_the_grid_is_that_of_the_theory(found, problems):
         problem = problems[network]
         solution = sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=0.1))
         here = one.sel({f"width_{network}": width, "temperature": 0.1})
-        assert float(here[f"log_evidence_{network}"]) == pytest.approx(float(solution.log_evidence()), abs=1e-5)
-        np.testing.assert_allclose(here[f"score_{network}"].sel(definition="both"), solution.head_scores(), atol=1e-3)
+        assert float(here[f"log_evidence_{network}"]) == pytest.approx(float(sma.log_evidence(solution)), abs=1e-5)
+        np.testing.assert_allclose(
+            here[f"score_{network}"].sel(definition="both"),
+            sma.head_scores(solution.order_parameter, layers=solution.problem.layers),
+            atol=1e-3,
+        )
         right = float(sma.accuracy(solution.predict(problem.test).mean, problem.test_labels))
         assert float(here[f"accuracy_{network}"]) == right
         right = float(sma.accuracy(solution.predict(problem.validation).mean, problem.validation_labels))
         assert float(here[f"validation_accuracy_{network}"]) == right
     limit = sma.solve(sma.Problem(problems["deep"].train, problems["deep"].labels, width=np.inf, temperature=1.0))
     at = one.sel(width_deep=np.inf, temperature=1.0)
-    assert float(at["log_evidence_deep"]) == pytest.approx(float(limit.log_evidence()), rel=1e-9)
+    assert float(at["log_evidence_deep"]) == pytest.approx(float(sma.log_evidence(limit)), rel=1e-9)
     assert float(at["score_deep"].min()) == 1.0
 
 
@@ -80,7 +85,7 @@ def test_accuracy_by_labels_is_at_the_temperature_of_the_largest_evidence(found,
         solved = [
             sma.solve(sma.Problem(problem.train, problem.labels, width=width, temperature=heat)) for heat in (0.1, 1.0)
         ]
-        best = max(solved, key=lambda solution: float(solution.log_evidence()))
+        best = max(solved, key=lambda solution: float(sma.log_evidence(solution)))
         right = float(sma.accuracy(best.predict(problem.test).mean, problem.test_labels))
         assert float(one[f"{name}_by_labels"].sel(labels=10)) == right
     best = one["log_evidence_deep"].sel(width_deep=10.0).idxmax("temperature")
@@ -110,7 +115,7 @@ def test_heads_are_masked_by_brute_force(found, problems):
     one, problem = found, problems["deep"]
     heat = float(one["chosen_temperature_deep"])
     solution = sma.solve(sma.Problem(problem.train, problem.labels, width=10, temperature=heat))
-    gram = np.asarray(solution.kernel()) + heat * np.eye(30)
+    gram = np.asarray(training_kernel(solution)) + heat * np.eye(30)
     order = sma.pruning.removal_order(one["head_score_deep"].sel(criterion_deep="both").values, layers=(3, 3))
     for removals in (1, 3):
         left = [[head for head in range(3) if 3 * layer + head not in order[:removals]] for layer in range(2)]
@@ -140,7 +145,7 @@ def test_scores_by_brute_force(found, problems):
     for head, own in enumerate(through):
         smaller = sma.pruning.without_head(problem.train, head)
         without = sma.solve(sma.Problem(smaller, problem.labels, width=10, temperature=heat))
-        lost.append(float(solution.log_evidence() - without.log_evidence()))
+        lost.append(float(sma.log_evidence(solution) - sma.log_evidence(without)))
         flat = np.asarray(problem.train.values)[:, own].reshape(30, -1)
         gram = centring @ flat @ flat.T @ centring
         aligned.append(centred @ gram @ centred / (np.linalg.norm(gram) * centred @ centred))
@@ -152,7 +157,10 @@ def test_scores_by_brute_force(found, problems):
     def mean_output(inputs, gates):
         values = np.asarray(inputs.values) * np.outer(gates[:3], gates[3:]).reshape(1, 9, 1)
         across = np.einsum("epi,pq,mqi->em", values, overlap, np.asarray(problem.train.values)) / (6 * 9)
-        return across @ np.linalg.solve(np.asarray(solution.kernel()) + heat * np.eye(30), problem.labels)
+        return across @ np.linalg.solve(
+            np.asarray(training_kernel(solution)) + heat * np.eye(30),
+            problem.labels,
+        )
 
     slopes, step = [], 1e-5
     for head in range(6):

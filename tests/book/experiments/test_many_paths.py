@@ -27,8 +27,8 @@ def test_the_record_has_the_theory_and_its_correction(recorded, found, make):
     problem, _ = experiment.problem(experiment.seen(), 6, 2)
     assert problem.layers == (2, 3)
     one, solution = found.sel(paths=6, width=2), sma.solve(problem)
-    assert float(one.theory) == pytest.approx(float(solution.log_evidence()), rel=1e-9)
-    assert float(one.corrected) == pytest.approx(float(solution.log_evidence(corrected=True)), rel=1e-9)
+    assert float(one.theory) == pytest.approx(float(sma.log_evidence(solution)), rel=1e-9)
+    assert float(one.corrected) == pytest.approx(float(sma.log_evidence(solution, corrected=True)), rel=1e-9)
 
 
 @pytest.mark.parametrize("width", [2, 5, 9])

@@ -132,14 +132,16 @@ def test_the_theory_has_the_attention_of_the_encoder_in_question(found, read, cl
     seen = encoded_sentences(encoder, *parts, [range(2)], directions=6)
     labels = read.labels[:30]
     solved = [sma.solve(sma.Problem(seen.train, labels, width=10, temperature=heat)) for heat in (0.1, 1.0)]
-    best = max(solved, key=lambda solution: float(solution.log_evidence()))
-    assert float(one["temperature"]) == float(best.temperature)
+    best = max(solved, key=lambda solution: float(sma.log_evidence(solution)))
+    assert float(one["temperature"]) == float(best.problem.temperature)
     # Those of the record were rounded to sixteenths.
-    np.testing.assert_allclose(one["score"].sel(criterion="both"), best.head_scores(), atol=0.03)
+    np.testing.assert_allclose(
+        one["score"].sel(criterion="both"), sma.head_scores(best.order_parameter, layers=best.problem.layers), atol=0.03
+    )
     accuracy = float(sma.accuracy(best.predict(seen.test).mean, read.labels[30:]))
     assert float(one["theory_accuracy"]) == pytest.approx(accuracy, abs=0.05)
     contributions = predictor_contributions(
-        sma.Problem(seen.train, labels, temperature=float(best.temperature)), seen.train, best.order_parameter
+        sma.Problem(seen.train, labels, temperature=float(best.problem.temperature)), seen.train, best.order_parameter
     )
     taylor = taylor_importance(contributions, labels, layers=(6,))
     np.testing.assert_allclose(one["score"].sel(criterion="Taylor"), taylor, rtol=0.1)
@@ -161,7 +163,7 @@ def test_mixed_theory_has_the_attention_of_one_encoder_and_the_tokens_of_the_oth
         sma.solve(sma.Problem(values[:30], read.labels[:30], layers=(6,), width=10, temperature=heat))
         for heat in (0.1, 1.0)
     ]
-    best = max(solved, key=lambda solution: float(solution.log_evidence()))
+    best = max(solved, key=lambda solution: float(sma.log_evidence(solution)))
     accuracy = float(sma.accuracy(best.predict(values[30:]).mean, read.labels[30:]))
     assert float(found["theory_accuracy_mixed"].sel(network=network)) == pytest.approx(accuracy, abs=1e-9)
 

@@ -150,7 +150,7 @@ def test_the_theorys_own_drops_are_those_of_its_kernel_regression(recorded, foun
     seen = sma.attentioned_inputs(inputs, network.attention, readout="mean")
 
     def share(train, answers, test, overlap, heat):
-        mean = sma.predict(sma.Problem(train, answers, temperature=heat), test, overlap).mean
+        mean = sma.kernel_regression(sma.Problem(train, answers, temperature=heat), overlap).predict(test).mean
         return float(np.mean(np.sign(mean) == labels))
 
     for draw, width in itertools.product(range(2), range(2)):

@@ -41,7 +41,9 @@ def test_the_record_is_what_solver_and_predictor_give(recorded, kind):
     mean = solution.predict(trial.test).mean
     assert float(point[f"accuracy_{kind}"]) == pytest.approx(float(sma.accuracy(mean, trial.test_labels)))
     limit = sma.theory.gp_order_parameters(trial.train.layers)[0]
-    mean = sma.predict(sma.Problem(trial.train, trial.labels, temperature=0.5), trial.test, limit).mean
+    mean = (
+        sma.kernel_regression(sma.Problem(trial.train, trial.labels, temperature=0.5), limit).predict(trial.test).mean
+    )
     assert float(point[f"gp_accuracy_{kind}"]) == pytest.approx(float(sma.accuracy(mean, trial.test_labels)))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import plotting
+from attention_book.measures import training_kernel
 from attention_book.notebooks.comparisons import exact
 from statmech_attention.plotting.style import MUTED
 
@@ -43,7 +44,7 @@ def off_coordinates(random, heads=(2, 1, 3), width=(10, 40, 20, 5), variance=(1.
 def off_next_layer(solution: sma.Solution) -> float:
     """(O2) in both layers of a solution with two layers of two heads and unit variances."""
     first, second, third = (np.atleast_2d(value) for value in solution.order_parameters)
-    n1, n2, n3 = np.asarray(solution.width)
+    n1, n2, n3 = np.asarray(solution.problem.width)
     pairs = []
     for lower, V, above, share in ((first, second, 2 * [third], n2 / n1), (second, third, [np.eye(1)], n3 / n2)):
         size = len(V)
@@ -149,7 +150,13 @@ def turned(two: sma.Problem) -> float:
     inputs, sign = two.attentioned.values, np.diag([-1.0, 1.0])
     found = sma.solve(two)
     other = sma.solve(two.replace(attentioned=sma.AttentionedInputs(inputs * jnp.array([-1.0, 1.0])[:, None], (2,))))
-    return exact((sign @ other.order_parameter @ sign, found.order_parameter), (other.kernel(), found.kernel()))
+    return exact(
+        (sign @ other.order_parameter @ sign, found.order_parameter),
+        (
+            training_kernel(other),
+            training_kernel(found),
+        ),
+    )
 
 
 def first_order(problem: sma.Problem, width: float = 1e6) -> float:

@@ -140,7 +140,7 @@ class Steps:
         exponent = -0.5 * np.einsum("ka,ab,kb->k", mesh, A, mesh) - 1j * mesh @ shifted - 0.5 * tau**2 * k_star
         left = step**P * np.sum(np.exp(exponent)) / (2 * np.pi) ** (P / 2)
         found, energy = (
-            sma.predict(small.problem(), small.test, U),
+            sma.kernel_regression(small.problem(), U).predict(small.test),
             sma.theory.energy(small.problem(), U),
         )
         right = np.exp(-P / 2 * energy + 1j * tau * found.mean[0] - 0.5 * tau**2 * found.variance[0])

@@ -6,6 +6,7 @@ import numpy as np
 
 import statmech_attention as sma
 from attention_book import plotting
+from attention_book.measures import training_kernel
 from attention_book.temperatures import compare
 
 FEATURES = 10
@@ -110,6 +111,11 @@ def in_even_distances(solution, inputs, depth: int) -> tuple[float, float]:
     weights = member @ np.asarray(solution.order_parameter) @ member.T
     read = inputs[:, ::-1][:, : depth + 1]
     by_token = jnp.einsum("mdi,de,nei->mn", read, weights, read) / (2**depth * FEATURES)
-    assert jnp.allclose(by_token, solution.kernel(), rtol=1e-5, atol=1e-6)
+    assert jnp.allclose(
+        by_token,
+        training_kernel(solution),
+        rtol=1e-5,
+        atol=1e-6,
+    )
     limit, narrow = (one[::2].sum() / one.sum() for one in (member.sum(axis=1), np.diagonal(weights)))
     return float(limit), float(narrow)

@@ -83,7 +83,9 @@ class Classes:
         for seen in self.kept(network):
             equal = sma.theory.gp_order_parameters(seen.train.layers)[0]
             problem = sma.Problem(seen.train, seen.labels, temperature=temperature)
-            found.append(float(self.accuracy(sma.predict(problem, seen.test, equal).mean, seen.test_labels)))
+            found.append(
+                float(self.accuracy(sma.kernel_regression(problem, equal).predict(seen.test).mean, seen.test_labels))
+            )
         return np.array(found)
 
     def compared(self, width: float, temperatures) -> dict:
@@ -135,7 +137,7 @@ class Classes:
         turn = helmert(self.classes, full=True)
         turned = np.kron(np.eye(len(full.order_parameter) // self.classes), turn)
         given = sma.Problem(self.trials[0].train, self.trials[0].labels @ turn.T, temperature=temperature)
-        rotated = sma.predict(given, few, turned @ full.order_parameter @ turned.T).variance[:, 1]
+        rotated = sma.kernel_regression(given, turned @ full.order_parameter @ turned.T).predict(few).variance[:, 1]
         difference = found[:, 0, 0] + found[:, 1, 1] - 2 * found[:, 0, 1]
         size = jnp.sqrt(jnp.einsum("mcc->mc", found))
         correlations = (found / (size[:, :, None] * size[:, None, :]))[:, ~np.eye(self.classes, dtype=bool)]

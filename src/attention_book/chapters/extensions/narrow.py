@@ -100,10 +100,10 @@ def first_order(problem) -> float:
     residual = inverse @ labels
     pull = 0.5 * np.einsum("abmn,mn->ab", kernels, inverse - np.outer(residual, residual))
     np.testing.assert_allclose(slopes, [np.sum(pull**2), np.sum(np.diag(pull) ** 2), np.trace(pull) ** 2])
-    limit, errors = sma.solve(problem, tolerance=1e-10).log_evidence(), []
+    limit, errors = sma.log_evidence(sma.solve(problem, tolerance=1e-10)), []
     for layers, width, slope in (((2,), 1e4, slopes[0] + slopes[2]), ((sma.Heads(2, values=1e4),), np.inf, slopes[1])):
         one = sma.Problem(inputs, labels, width=width, temperature=problem.temperature, layers=layers)
-        gain = sma.solve(one, tolerance=1e-10).log_evidence() - limit
+        gain = sma.log_evidence(sma.solve(one, tolerance=1e-10)) - limit
         errors.append(abs(1e4 * float(gain) / slope - 1))
     return max(errors)
 
@@ -152,7 +152,7 @@ def _markov_point(sets, d, width):
     heads = 2 * ((2,) if np.isinf(d) else (sma.Heads(2, values=d),))
     one = sma.solve(sma.Problem(xi, y, layers=heads, width=width, temperature=MARKOV_HEAT))
     mean = one.predict(sma.AttentionedInputs(xi_test, heads)).mean
-    return float(sma.accuracy(mean, y_test)), float(one.log_evidence()), np.asarray(one.order_parameter)
+    return float(sma.accuracy(mean, y_test)), float(sma.log_evidence(one)), np.asarray(one.order_parameter)
 
 
 def _rates(slopes) -> list[float]:

@@ -135,7 +135,7 @@ def found_again(record: Record) -> float:
 @jax.jit
 def _accuracy_along(inputs, labels, tests, wanted, heat):
     train, test = (sma.AttentionedInputs(values[:, None], (1,)) for values in (inputs, tests))
-    mean = sma.predict(sma.Problem(train, labels, temperature=heat), test, jnp.eye(1)).mean
+    mean = sma.kernel_regression(sma.Problem(train, labels, temperature=heat), jnp.eye(1)).predict(test).mean
     return sma.accuracy(mean, wanted)
 
 

@@ -65,10 +65,10 @@ def solved_again(seed: int, draws: int, widths, temperatures, *, examples: int, 
     for number in range(draws):
         one = experiments.sampling_trial(seed + number, examples=examples, test_examples=test_examples)
         sweep = sma.solve_sweep(sma.Problem(one.train, one.labels), widths=widths, temperatures=temperatures)
-        leading[number] = sweep.log_evidence()
+        leading[number] = sma.log_evidence(sweep)
         for place in np.ndindex(shape[1:]):
             here = sweep[place]
-            corrected[number][place] = here.log_evidence(corrected=True)
+            corrected[number][place] = sma.log_evidence(here, corrected=True)
             accuracy[number][place] = sma.accuracy(here.predict(one.test).mean, one.test_labels)
     return Solved(list(widths), list(temperatures), corrected, leading, accuracy)
 

@@ -38,7 +38,7 @@ def slope_error(examples: int, width: float, seed: int) -> float:
 
     def at(step):
         theta = jax.tree.map(lambda one, way: one + step * way, start, along)
-        return float(sma.solve(problem_at(width)(theta, *data), tolerance=1e-11).log_evidence())
+        return float(sma.log_evidence(sma.solve(problem_at(width)(theta, *data), tolerance=1e-11)))
 
     slopes = attention_evidence(problem_at(width), start, data=data)[1]
     slope = sum(float(jnp.sum(one * way)) for one, way in zip(*map(jax.tree.leaves, (slopes, along)), strict=True))

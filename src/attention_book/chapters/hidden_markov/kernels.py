@@ -166,7 +166,9 @@ def good_with_constants(trials, temperature: float):
                 for v in (trial.train.values, trial.test.values)
             )
             problem = sma.Problem(seen, trial.labels, temperature=temperature)
-            return sma.accuracy(sma.predict(problem, seen_test, jnp.ones((1, 1))).mean, trial.test_labels)
+            return sma.accuracy(
+                sma.kernel_regression(problem, jnp.ones((1, 1))).predict(seen_test).mean, trial.test_labels
+            )
 
         return jax.lax.map(one, jnp.asarray([0.0, *_SIZES]))
 

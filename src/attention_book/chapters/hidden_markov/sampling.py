@@ -43,7 +43,7 @@ def limits(trial, temperature: float) -> dict[str, float]:
     for name, heads in {"all": ((0, 1), (0, 1)), "good": ((0,), (0,)), "good + denoising": ((0, 1), (0,))}.items():
         small = keep(trial, heads)
         problem = sma.Problem(small.train, small.labels, temperature=temperature)
-        mean = sma.predict(problem, small.test, np.eye(small.train.values.shape[1])).mean
+        mean = sma.kernel_regression(problem, np.eye(small.train.values.shape[1])).predict(small.test).mean
         found[name] = float(sma.accuracy(mean, small.test_labels))
     return found
 
@@ -171,7 +171,7 @@ def under_noise(trials, widths, temperature: float, seed: int) -> dict:
     found: dict[str, list] = {"limit": [], "saddle": [], "exact": []}
     for trial in trials:
         problem = sma.Problem(trial.train, trial.labels, temperature=temperature)
-        mean = sma.predict(problem, trial.test, np.eye(2)).mean
+        mean = sma.kernel_regression(problem, np.eye(2)).predict(trial.test).mean
         found["limit"].append(float(sma.accuracy(mean, trial.test_labels)))
         at = [problem.replace(width=width) for width in widths]
         found["saddle"].append(theory_accuracies(trial, [sma.solve(one) for one in at]))

@@ -109,7 +109,7 @@ def of_parts(trials, size: int, temperature: float):
             pad = [(0, 0), (0, 0), (0, train.values.shape[-1] + 1 - values.shape[-1])]
             seen, seen_test = (sma.AttentionedInputs(jnp.pad(v, pad), (1, 1)) for v in (values, values_test))
             problem = sma.Problem(seen, labels, temperature=temperature)
-            return sma.accuracy(sma.predict(problem, seen_test, jnp.ones((1, 1))).mean, test_labels)
+            return sma.accuracy(sma.kernel_regression(problem, jnp.ones((1, 1))).predict(seen_test).mean, test_labels)
 
         seen, seen_test = parts_of(train.values, size), parts_of(test.values, size)
         tokens = seen["tokens alone"], seen_test["tokens alone"]

@@ -221,7 +221,9 @@ def two_path_trials(task, keys, examples: int, test_examples: int) -> list:
 def accuracy_of(trial, order_parameter, temperature: float) -> float:
     """Test accuracy of the mean predictor with an order parameter."""
     problem = sma.Problem(trial.train, trial.labels, temperature=temperature)
-    return float(sma.accuracy(sma.predict(problem, trial.test, order_parameter).mean, trial.test_labels))
+    return float(
+        sma.accuracy(sma.kernel_regression(problem, order_parameter).predict(trial.test).mean, trial.test_labels)
+    )
 
 
 def cross(widths, curves):

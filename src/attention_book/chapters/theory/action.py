@@ -13,7 +13,7 @@ import xarray as xr
 
 import statmech_attention as sma
 from attention_book import experiments, plotting, results
-from attention_book.measures import path_kernel
+from attention_book.measures import path_kernel, training_kernel
 from attention_book.notebooks.comparisons import exact
 from statmech_attention import sampling
 from statmech_attention.plotting.style import MUTED
@@ -147,7 +147,7 @@ def off_density(problem: sma.Problem, seed: int = 0) -> float:
 
 def scale_and_alignment(scaled: Scaled, solution: sma.Solution) -> float:
     """Draw energies against the scale of the kernel; return the growth of the theory's trace."""
-    growth = float(jnp.trace(solution.kernel()) / scaled.spectrum.sum())
+    growth = float(jnp.trace(training_kernel(solution)) / scaled.spectrum.sum())
     factors = np.geomspace(0.2, 60, 100)
     _, axes = plotting.new_figure(figsize=(5.2, 3.0))
     axes.plot(factors, scaled.energy(factors), color="0.3", label="GP kernel times a factor")
@@ -178,7 +178,9 @@ def denoising_alone(task, draws: int = 8, examples: int = 100, temperature: floa
         trial = task.trial(jax.random.key(100 + draw), examples, 1000)
         train, test = (one.keep_heads(((1,), (0,))) for one in (trial.train, trial.test))
         problem = sma.Problem(train, trial.labels, temperature=temperature)
-        rights.append(float(sma.accuracy(sma.predict(problem, test, jnp.eye(1)).mean, trial.test_labels)))
+        rights.append(
+            float(sma.accuracy(sma.kernel_regression(problem, jnp.eye(1)).predict(test).mean, trial.test_labels))
+        )
     return rights
 
 
@@ -186,11 +188,11 @@ def balance(*solutions: sma.Solution) -> float:
     """(A6) at saddle points."""
     pairs = []
     for one in solutions:
-        gram, labels = np.asarray(one.kernel()), np.asarray(one.problem.labels)
+        gram, labels = np.asarray(training_kernel(one)), np.asarray(one.problem.labels)
         resolvent = np.linalg.inv(gram + float(one.problem.temperature) * np.eye(len(gram)))
         dual = resolvent @ labels
-        right = 1 + (dual @ gram @ dual - np.trace(resolvent @ gram)) / one.width[-1]
-        pairs.append((one.order_parameters[-1] / one.variance[-1], right))
+        right = 1 + (dual @ gram @ dual - np.trace(resolvent @ gram)) / one.problem.width[-1]
+        pairs.append((one.order_parameters[-1] / one.problem.variance[-1], right))
     return exact(*pairs)
 
 

@@ -169,7 +169,7 @@ def given_order_parameter(small: SmallNetwork) -> tuple[float, float]:
     energy = sma.theory.energy(problem, U)
     density = stats.multivariate_normal(np.zeros(P), kappa[:P, :P] + T * np.eye(P)).logpdf(small.labels)
     precision = np.linalg.inv(kappa + T * np.diag([1, 1, 1, 0]))  # of labels and test output together
-    found = sma.predict(problem, small.test, U)
+    found = sma.kernel_regression(problem, U).predict(small.test)
     mean = -precision[P, :P] @ small.labels / precision[P, P]
     conditioned = exact(
         (-P / 2 * (energy + np.log(2 * np.pi)), density),
@@ -225,7 +225,9 @@ def against_width(small: SmallNetwork, factors=(1, 2, 4, 8), draws: int = 100_00
         ]
         for matrices in ([one.order_parameter for one in solutions], [gp] * len(averages))
     ]
-    return AgainstWidth(factors, averages, means, float(sma.predict(small.problem(), small.test, gp).mean[0]), *away)
+    return AgainstWidth(
+        factors, averages, means, float(sma.kernel_regression(small.problem(), gp).predict(small.test).mean[0]), *away
+    )
 
 
 def errors_at_fixed_load(widths, alpha: float = 2.0) -> np.ndarray:

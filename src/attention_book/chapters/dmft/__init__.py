@@ -1,0 +1,1 @@
+"""Code of the pages on 1-bit self-attention."""

@@ -1,0 +1,76 @@
+"""Fewer rows and features with the same kernel: rotations of examples and of features."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from statmech_attention import checks
+from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.theory.kernels import kernel_inputs
+
+_LEAST_BLOCK = 2048  # rows that are triangulated together
+
+
+class Reduced(NamedTuple):
+    """Inputs of a kernel, one row per output, their labels, and $|Y|^2$ of the labels rotated away."""
+
+    inputs: Float[Array, "rows paths features"]
+    labels: Float[Array, " rows"]
+    outside: Float[Array, ""] | float = 0.0
+
+
+def reduced(attentioned: AttentionedInputs, labels) -> Reduced:
+    """The same kernel and energy from fewer features and, with many examples, fewer rows.
+
+    A rotation of the examples leaves the energy (12) unchanged. Rows beyond the number of (path,
+    feature) are rotated to where the kernel vanishes: there $K + T$ is $T$, and only their number
+    and $|Y|^2$ matter.
+    """
+    values, outside = compressed(attentioned.values), 0.0
+    rows, paths, features = values.shape
+    size = paths * features
+    if rows > size and checks.concrete(values, labels):
+        triangle = triangulated([(values, labels)])
+        values = jnp.asarray(triangle[:size, :size].reshape(size, paths, features))
+        labels, outside = jnp.asarray(triangle[:size, size:]), float(np.sum(triangle[size:, size:] ** 2))
+    return Reduced(kernel_inputs(replace(attentioned, values=values)), labels.reshape(-1), outside)
+
+
+def triangulated(parts: Iterable) -> Float[np.ndarray, "rows columns"]:
+    """The triangular factor of inputs beside labels, of all `parts` together, block by block.
+
+    Inputs and labels keep their products with themselves and with each other. The last rows, one per
+    output, have no inputs: their labels are what no inputs can explain.
+    """
+    from scipy.linalg import qr  # imported where it is needed: it takes longer than the kernels do
+
+    triangle = np.zeros((0, 0))
+    for part in parts:
+        inputs, labels = (np.asarray(one).reshape(len(one), -1) for one in part)
+        columns = inputs.shape[1] + labels.shape[1]
+        block = max(_LEAST_BLOCK, 2 * columns)
+        for rows in (slice(start, start + block) for start in range(0, len(inputs), block)):
+            beside = np.concatenate([inputs[rows], labels[rows]], axis=1)
+            whole = np.concatenate([triangle.reshape(-1, columns), beside])
+            (triangle,) = qr(whole, mode="r", overwrite_a=True, check_finite=False)
+            triangle = triangle[:columns].copy()  # or the rows below would stay in memory
+    return triangle
+
+
+def compressed(values):
+    """The same Gram matrices from fewer features: directions that no example has are rotated away."""
+    if not checks.concrete(values):
+        return values
+    flat = np.asarray(values).reshape(-1, values.shape[-1])
+    if not np.all(np.isfinite(products := flat.T @ flat)):  # too large for a solve, too
+        return values
+    eigenvalues, directions = np.linalg.eigh(products)
+    rank = max(1, np.sum(eigenvalues > flat.shape[1] * np.finfo(float).eps * eigenvalues[-1]))
+    # Where little is missing, as in data with a dead feature, it stays: another shape is compiled again.
+    generic = min(flat.shape)
+    rank = generic if rank > 7 / 8 * generic else rank
+    return values if rank == flat.shape[1] else jnp.asarray(np.asarray(values) @ directions[:, -rank:])
