@@ -104,7 +104,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     knobs[name] = {get: () => read(Number(input.value)), set: number => { input.value = write(number); show(); }};
   };
   knob("beta", "inverse temperature of the tokens β", 0.5, 3, 0.01, value => value, value => value);
-  knob("gamma", "sharpness of attention γ", 0, 2.5, 0.01, value => 10 ** value, value => Math.log10(value));
+  knob("gamma", "sharpness of attention γ", 0, 2.5, 0.005, value => Number((10 ** value).toPrecision(2)), value => Math.log10(value));
   choice.addEventListener("change", () => { for (const name of ["beta", "gamma"]) knobs[name].set(starts[choice.value][name]); draw(); });
   place.replaceChildren(controls, said, plot);
 

@@ -1,41 +1,11 @@
-"""Noise carried along by derivatives against replicas; the onset against the roots of a polynomial."""
+"""Copies of sites; the onset against the roots of a polynomial."""
 
 import jax
 import numpy as np
 import pytest
 import scipy.optimize
 
-from attention_book.chapters.dmft.replicas import fluctuations
 from statmech_attention import dmft
-
-from .conftest import model_of
-from .reference import random_network
-
-
-def test_the_first_word_scatters_as_in_one_step():
-    network = random_network(41, sites=10)
-    model = model_of(network)
-    found = fluctuations(model, dmft.initial_window(model), steps=1)
-    attention = network.run([network.words["o"][0]], 0)["A"][0]
-    gain = 1 - np.tanh(network.beta * network.fields(attention)) ** 2
-    outputs = network.words["o"]
-    np.testing.assert_allclose(found[0], (outputs * gain) @ outputs.T / 10, rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("gamma", [5.0, 60.0])
-def test_later_words_scatter_as_in_replicas_of_very_many_bits(published, gamma):
-    """With 10^10 bits deviations are small, whatever attention does to them."""
-    model = dmft.dynamics(published, beta=1.27, gamma=gamma, epsilon=0.02)
-    begin, copies, replicas = dmft.advance(model, dmft.initial_window(model), steps=7), 10**8, 4000
-    run = dmft.simulate(
-        model, key=jax.random.key(3), steps=12, replicas=replicas, window=begin, copies=copies, keep="output_words"
-    )
-    limit = dmft.trajectory(model, begin, steps=12, keep="output_words").output_words
-    away = np.asarray(run.overlaps.output_words) - np.asarray(limit)
-    products = away[..., :, None] * away[..., None, :] * copies * published.sites
-    error = products.std(0) / np.sqrt(replicas)
-    wanted = np.asarray(fluctuations(model, begin, steps=12))
-    assert np.all(np.abs(products.mean(0) - wanted) < 5 * error + 1e-3 * np.abs(wanted))
 
 
 def test_copies_are_repeated_sites(published):
