@@ -123,16 +123,12 @@ def solve_sweep(
         return _minimise_batch(moved, points, tolerance, max_steps, factors, dense)
 
     found = _from_wide_to_narrow(at_width, architectures, jnp.zeros((len(heat), factors.coordinates)), progress)
+    layers = zip(*(architecture.widths for architecture in architectures), strict=True)
+    width = tuple(jnp.array(layer, float)[:, None] for layer in layers)
+    batch = {"width": width, "temperature": heat, "variance": problem.variance, "count": problem.count}
     shape = (len(architectures), len(heat))
-    numbers = jax.tree.map(
-        lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape),
-        {"temperature": heat, "variance": problem.variance, "count": problem.count},
-    )
-    width = tuple(
-        jnp.broadcast_to(jnp.array(layer, float)[:, None], shape)
-        for layer in zip(*(architecture.widths for architecture in architectures), strict=True)
-    )
-    solution = solution_of(_stacked(found), problem.unchecked(width=width, **numbers))
+    batch = jax.tree.map(lambda number: jnp.broadcast_to(jnp.asarray(number, float), shape), batch)
+    solution = solution_of(_stacked(found), problem.unchecked(**batch))
     if throw:
         raise_unless_converged(solution)
     return solution

@@ -6,6 +6,7 @@ dense Hessian, or by truncated conjugate gradients from Hessian-vector products 
 
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -68,51 +69,55 @@ def minimise(
     promises no further descent along negative curvature. The start is the first trial of the loop,
     so that either function is compiled once.
     """
-
-    def advance(state: _State) -> _State:
-        first = state.steps < 0
-        trial = state.point + state.step
-        value, gradient, curvature = derivatives(trial)
-        gained = state.value - value
-        # Close to the minimum values differ by rounding alone; then the gradient decides.
-        rounding = 1e-12 * (1 + jnp.abs(state.value))
-        calmer = jnp.max(jnp.abs(gradient)) < jnp.max(jnp.abs(state.gradient))
-        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        ratio = jnp.where(finite, gained / jnp.maximum(state.promised, jnp.finfo(value.dtype).tiny), -1.0)
-        flat = finite & (state.promised <= rounding)
-        accept = first | jnp.where(flat, calmer, ratio > 0.1)
-        length = jnp.linalg.norm(state.step)
-        at_edge = length > 0.9 * state.radius
-        radius = jnp.where(accept, state.radius, 0.25 * jnp.minimum(length, state.radius))
-        radius = jnp.where(accept & ~flat & (ratio < 0.25), 0.5 * length, radius)
-        radius = jnp.where(accept & (ratio > 0.75) & at_edge, jnp.minimum(3 * state.radius, _LARGEST_RADIUS), radius)
-        radius = jnp.where(first, state.radius, radius)
-        point, value, gradient, curvature = jax.tree.map(
-            lambda new, old: jnp.where(accept, new, old),
-            (trial, value, gradient, curvature),
-            (state.point, state.value, state.gradient, state.curvature),
-        )
-        steps = state.steps + 1
-
-        # A saddle has a small gradient too; the model tells it from a minimum.
-        small = jnp.max(jnp.abs(gradient)) <= tolerance
-        radius = jnp.where(small, jnp.minimum(radius, _CALM_RADIUS), radius)
-        step, promised = model_step(gradient, curvature, radius)
-        minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
-        finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        outcome = jnp.select(
-            [~finite, minimum, radius < _SMALLEST_RADIUS, steps >= max_steps],
-            [jnp.int32(o) for o in (Outcome.NOT_FINITE, Outcome.CONVERGED, Outcome.STALLED, Outcome.MAX_STEPS)],
-            jnp.int32(Outcome.RUNNING),
-        )
-        return _State(point, value, gradient, curvature, radius, step, promised, steps, outcome)
-
+    advance = partial(
+        _advance, derivatives=derivatives, model_step=model_step, tolerance=tolerance, max_steps=max_steps
+    )
     zero, nothing = jnp.zeros_like(start), jnp.zeros((), start.dtype)
     none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(derivatives, start)[2])
     first = _State(start, nothing, zero, none, nothing + 1, zero, nothing, jnp.int32(-1), jnp.int32(Outcome.RUNNING))
     last = jax.lax.while_loop(lambda state: state.outcome == Outcome.RUNNING, advance, first)
     gradient_norm = jnp.max(jnp.abs(last.gradient))
     return Minimum(last.point, last.value, gradient_norm, last.steps, last.outcome, last.curvature)
+
+
+def _advance(state: _State, derivatives, model_step, tolerance, max_steps) -> _State:
+    """Try the step, keep the better point, adapt the radius, and propose the next step."""
+    first = state.steps < 0
+    trial = state.point + state.step
+    value, gradient, curvature = derivatives(trial)
+    gained = state.value - value
+    # Close to the minimum values differ by rounding alone; then the gradient decides.
+    rounding = 1e-12 * (1 + jnp.abs(state.value))
+    calmer = jnp.max(jnp.abs(gradient)) < jnp.max(jnp.abs(state.gradient))
+    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+    ratio = jnp.where(finite, gained / jnp.maximum(state.promised, jnp.finfo(value.dtype).tiny), -1.0)
+    flat = finite & (state.promised <= rounding)
+    accept = first | jnp.where(flat, calmer, ratio > 0.1)
+    length = jnp.linalg.norm(state.step)
+    at_edge = length > 0.9 * state.radius
+    radius = jnp.where(accept, state.radius, 0.25 * jnp.minimum(length, state.radius))
+    radius = jnp.where(accept & ~flat & (ratio < 0.25), 0.5 * length, radius)
+    radius = jnp.where(accept & (ratio > 0.75) & at_edge, jnp.minimum(3 * state.radius, _LARGEST_RADIUS), radius)
+    radius = jnp.where(first, state.radius, radius)
+    point, value, gradient, curvature = jax.tree.map(
+        lambda new, old: jnp.where(accept, new, old),
+        (trial, value, gradient, curvature),
+        (state.point, state.value, state.gradient, state.curvature),
+    )
+    steps = state.steps + 1
+
+    # A saddle has a small gradient too; the model tells it from a minimum.
+    small = jnp.max(jnp.abs(gradient)) <= tolerance
+    radius = jnp.where(small, jnp.minimum(radius, _CALM_RADIUS), radius)
+    step, promised = model_step(gradient, curvature, radius)
+    minimum = small & (promised <= 1e-3 * tolerance + 1e-12 * (1 + jnp.abs(value)))
+    finite = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
+    outcome = jnp.select(
+        [~finite, minimum, radius < _SMALLEST_RADIUS, steps >= max_steps],
+        [jnp.int32(o) for o in (Outcome.NOT_FINITE, Outcome.CONVERGED, Outcome.STALLED, Outcome.MAX_STEPS)],
+        jnp.int32(Outcome.RUNNING),
+    )
+    return _State(point, value, gradient, curvature, radius, step, promised, steps, outcome)
 
 
 def spectrum_of(hessian: Float[Array, "coordinates coordinates"]):
