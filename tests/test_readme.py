@@ -36,11 +36,11 @@ def row(figure, says, recorded=False):
 def book(tmp_path, monkeypatch):
     """A project whose pages have outputs; a function that writes what one page puts out."""
     (tmp_path / "_toc.yml").write_text(
-        "root: book/index\nparts:\n- chapters:\n  - file: book/hidden_markov/theory\n  - file: book/other\n"
+        "root: book/index\nparts:\n- chapters:\n  - file: book/theory/choosing_paths\n  - file: book/other\n"
     )
     (tmp_path / "_build").mkdir()
     (tmp_path / "_build" / ".done").write_text("{}")
-    for name in ("index", "other", "hidden_markov/theory"):
+    for name in ("index", "other", "theory/choosing_paths"):
         page = tmp_path / "book" / f"{name}.md"
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text("# No notebook\n" if name == "index" else PAGE)
@@ -48,9 +48,9 @@ def book(tmp_path, monkeypatch):
         readme.BEGIN.format(name) + "old\n" + readme.END.format(name) for name in ("figure", "agreement", "recorded")
     )
     (tmp_path / "README.md").write_text(f"# Title\n\n{marks}\n\nThe end.\n")
-    html = tmp_path / "_build" / "html" / "book" / "hidden_markov"
+    html = tmp_path / "_build" / "html" / "book" / "theory"
     html.mkdir(parents=True)
-    (html / "theory.html").write_text('<figure id="fig-hmc-accuracy"><img src="curve.svg"></figure>')
+    (html / "theory.html").write_text('<figure id="fig-choosing-accuracy"><img src="curve.svg"></figure>')
     (html / "curve.svg").write_text("<svg>\n  <dc:date>2026-11-22</dc:date>\n</svg>")
 
     def put_out(name, *outputs):
@@ -64,7 +64,7 @@ def book(tmp_path, monkeypatch):
 
     draws = {"application/papermill.record/text/plain": "10"}
     glued = v4.new_output("display_data", draws, metadata={"scrapbook": {"name": "hmc_draws"}})
-    put_out("hidden_markov/theory", glued, row("2(c)", "yes"), row("10", "late"))
+    put_out("theory/choosing_paths", glued, row("2(c)", "yes"), row("10", "late"))
     put_out("other", row("2(a), 2(b)", "within 0.6 points", recorded=True))
     return tmp_path, put_out
 
@@ -83,12 +83,13 @@ def test_the_blocks_are_written_and_the_rest_is_left_alone(book, monkeypatch, ca
     text = (root / "README.md").read_text()
     assert text.startswith("# Title\n") and text.endswith("\nThe end.\n") and "old" not in text
     assert "theory, over 10 draws of data and random heads." in text
+    link = "[theory/choosing_paths](book/theory/choosing_paths.md)"
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert table == [
         "| figure of the paper | chapter | command | agreement |",
         "| 2(a), 2(b): shown | [other](book/other.md) | `make reproduce`, `make book` | within 0.6 points |",
-        "| 2(c): shown | [hidden_markov/theory](book/hidden_markov/theory.md) | `... run hidden_markov/theory` | yes |",
-        "| 10: shown | [hidden_markov/theory](book/hidden_markov/theory.md) | `... run hidden_markov/theory` | late |",
+        f"| 2(c): shown | {link} | `... run theory/choosing_paths` | yes |",
+        f"| 10: shown | {link} | `... run theory/choosing_paths` | late |",
     ]
     assert "|---|---|---|---|" in text
     assert "No network is recorded." in text

@@ -20,7 +20,7 @@ from execute_pages import Pages
 from attention_book import results
 from attention_book.notebooks.pages import AGREEMENT
 
-PAGE, FIGURE, PICTURE = "book/hidden_markov/theory", "fig-hmc-accuracy", "book/images/accuracy.svg"
+PAGE, FIGURE, PICTURE = "book/theory/choosing_paths", "fig-choosing-accuracy", "book/images/accuracy.svg"
 BEGIN, END = "<!-- {}: written by `make readme` -->\n", "<!-- end: {} -->"
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 

@@ -11,8 +11,8 @@ from statmech_attention.installed import EXTRAS, NAME, absent, version
 _EXAMPLES = """\
 examples:
   python -m attention_book list
-  python -m attention_book run hidden_markov/theory -p width=30 -p seed=3
-  python -m attention_book run hidden_markov/theory -p widths=1000,100,10 --output ten.ipynb
+  python -m attention_book run theory/choosing_paths -p widths=5,50
+  python -m attention_book run theory/action -p temperature=0.01 --output ten.ipynb
 """
 
 
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="execute a chapter with other parameters and keep the executed notebook")
-    run.add_argument("chapter", metavar="CHAPTER", help="a path, or a name such as hidden_markov/theory")
+    run.add_argument("chapter", metavar="CHAPTER", help="a path, or a name such as theory/choosing_paths")
     run.add_argument(
         "-p", "--parameter", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a list is 1,2,3"
     )

@@ -6,24 +6,30 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
+from statmech_attention.model import AttentionedInputs
 from statmech_attention.tasks import HiddenMarkov
 from statmech_attention.tasks.hidden_markov import HiddenMarkovTrial
 
 SEED, DRAWS = 12, 10
+TYPICAL = 0
 
-# Heads that are kept in layer 1 and in layer 2, counted from 0.
-NETWORKS = {
-    "all four paths": ((0, 1), (0, 1)),
-    "good and denoising": ((0, 1), (0,)),
-    "good alone": ((0,), (0,)),
-}
+
+def keys() -> Any:
+    """Random keys of the ten draws."""
+    return jax.random.split(jax.random.key(SEED), DRAWS)
 
 
 def draws(examples: int = 100, test_examples: int = 1000, *, readout: str = "last", **task: Any) -> list:
     """Ten draws of chains and random heads; `task` are numbers of the task, such as `perpendicular_noise`."""
     made = HiddenMarkov(**task)
-    keys = jax.random.split(jax.random.key(SEED), DRAWS)
-    return [made.trial(key, examples, test_examples, readout=readout) for key in keys]
+    return [made.trial(key, examples, test_examples, readout=readout) for key in keys()]
+
+
+def typical(test_examples: int = 250) -> HiddenMarkovTrial:
+    """The draw whose accuracies are closest to the means over all ten, with fewer test chains."""
+    trial = HiddenMarkov().trial(keys()[TYPICAL])
+    seen = AttentionedInputs(trial.test.values[:test_examples], trial.test.layers)
+    return trial._replace(test=seen, test_labels=trial.test_labels[:test_examples])
 
 
 def kept(trial: HiddenMarkovTrial, heads) -> HiddenMarkovTrial:

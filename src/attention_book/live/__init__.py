@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from importlib import resources
 from typing import NamedTuple
 
@@ -31,15 +32,16 @@ def rounded(trial: HiddenMarkovTrial) -> HiddenMarkovTrial:
     return trial._replace(train=_restored(trial.train), test=_restored(trial.test))
 
 
-def calculator(trial: HiddenMarkovTrial) -> Calculator:
-    """Return the calculator for a network of two layers of two heads on these chains."""
+def calculator(trial: HiddenMarkovTrial, temperature: float = 0.1) -> Calculator:
+    """Return the calculator for a network of two layers of two heads on these chains; it begins at a temperature."""
     if trial.train.layers != (2, 2):
         raise ValueError(f"trial: wanted inputs along the paths of layers (2, 2), got {trial.train.layers}.")
     packed = {"train": _packed(trial.train, trial.labels), "test": _packed(trial.test, trial.test_labels)}
     packed["colours"] = {name: COLOURS[name] for name in (*_PATHS, "theory", "gp")}
     parts = [f"const TASK = {json.dumps(packed)};", *(_file(name) for name in _SCRIPTS)]
     # Wrapped in a function: a page may have more than one, and a notebook runs a cell again.
-    return Calculator("{}<script>\n(() => {{\n{}\n}})();\n</script>".format(_file("calculator.html"), "\n".join(parts)))
+    page = _file("calculator.html").replace("TEMPERATURE", f"{math.log10(temperature):g}")
+    return Calculator("{}<script>\n(() => {{\n{}\n}})();\n</script>".format(page, "\n".join(parts)))
 
 
 def _file(name: str) -> str:

@@ -1,7 +1,7 @@
 // The calculator: sliders for width and temperature, boxes for the heads; the saddle point is solved at every move.
 (() => {
   const { theory, gp, ...ofPaths } = TASK.colours, COLOURS = Object.values(ofPaths); // paths (1,1), (1,2), (2,1), (2,2)
-  const ROLES = ["good (1,1)", "adversarial (1,2)", "denoising (2,1)", "adversarial (2,2)"];
+  const ROLES = ["good 1→1", "adversarial 1→2", "denoising 2→1", "adversarial 2→2"];
   const HEADS = [["step head", "random head"], ["uniform head", "random head"]];
   const WIDTHS = [3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 5000, Infinity];
   const SVG = "http://www.w3.org/2000/svg";
@@ -39,13 +39,13 @@
     }));
   }
 
-  // The order parameter, red positive and blue negative as in all figures, numbers inside.
+  // The order parameter on a fixed scale, red positive and blue negative as in all figures, numbers inside.
   function drawMatrix(svg, found) {
     svg.replaceChildren();
-    const size = found.kept.length, step = 148 / size, largest = Math.max(...found.U.flat().map(Math.abs));
+    const size = found.kept.length, step = 148 / size, depth = (value) => Math.min(1, Math.asinh(Math.abs(value)) / Math.asinh(12));
     found.U.forEach((line, i) => {
       line.forEach((value, j) => {
-        const strength = Math.abs(value) / largest, x = 30 + j * step, y = 24 + i * step;
+        const strength = depth(value), x = 30 + j * step, y = 24 + i * step;
         svg.append(element("rect", { x, y, width: step - 1, height: step - 1, fill: value < 0 ? "#2166AC" : "#B2182B", "fill-opacity": strength.toFixed(3) }));
         svg.append(element("text", { x: x + step / 2, y: y + step / 2 + 4, "text-anchor": "middle", class: strength > 0.55 ? "on-dark" : "" }, shown(value)));
       });
@@ -55,30 +55,33 @@
     });
   }
 
-  // Test accuracy against width, with the chosen width as a dot and the Gaussian-process limit as a dashed line.
+  // Test accuracy against width, with the chosen width as a dot and the limit of infinite width as a dashed line.
   function drawCurve(svg, curve, state) {
     svg.replaceChildren();
-    const [x0, x1, y0, y1, low] = [40, 310, 125, 24, 0.5];
+    const low = curve.some((value) => value < 0.75) ? 0.5 : 0.75, [x0, x1, y0, y1] = [44, 388, 216, 28];
     const x = (place) => x0 + ((x1 - x0) * place) / (WIDTHS.length - 1), y = (value) => y0 - ((y0 - y1) * Math.max(0, value - low)) / (1 - low);
-    for (const value of [0.5, 0.6, 0.7, 0.8, 0.9, 1]) {
+    for (let value = low; value < 1.01; value += low < 0.75 ? 0.1 : 0.05) {
       svg.append(element("line", { x1: x0, x2: x1, y1: y(value), y2: y(value), class: "grid" }));
-      svg.append(element("text", { x: x0 - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(1)));
+      svg.append(element("text", { x: x0 - 6, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(2)));
     }
-    [2, 6, 10, 13].forEach((place) => svg.append(element("text", { x: x(place), y: y0 + 16, "text-anchor": "middle" }, named(WIDTHS[place]))));
-    svg.append(element("text", { x: (x0 + x1) / 2, y: y0 + 32, "text-anchor": "middle" }, "width N"));
-    svg.append(element("text", { x: 4, y: 10 }, "test accuracy"));
+    [0, 2, 4, 6, 8, 10, 13].forEach((place) => svg.append(element("text", { x: x(place), y: y0 + 18, "text-anchor": "middle" }, named(WIDTHS[place]))));
+    svg.append(element("text", { x: (x0 + x1) / 2, y: y0 + 38, "text-anchor": "middle" }, "width N"));
+    svg.append(element("text", { x: 4, y: 12 }, "test accuracy"));
     const limit = curve[WIDTHS.length - 1];
-    if (limit !== undefined) svg.append(element("line", { x1: x0, x2: x1, y1: y(limit), y2: y(limit), stroke: gp, "stroke-width": 2, "stroke-dasharray": "5 4" }));
+    if (limit !== undefined) {
+      svg.append(element("line", { x1: x0, x2: x1, y1: y(limit), y2: y(limit), stroke: gp, "stroke-width": 2, "stroke-dasharray": "5 4" }));
+      svg.append(element("text", { x: x0 + 4, y: y(limit) + 15 }, `infinite width: ${limit.toFixed(3)}`));
+    }
     const points = curve.map((value, place) => `${x(place)},${y(value)}`).filter((_, place) => curve[place] !== undefined);
-    svg.append(element("polyline", { points: points.join(" "), fill: "none", stroke: theory, "stroke-width": 2 }));
-    svg.append(element("circle", { cx: x(state.width), cy: y(curve[state.width]), r: 6, fill: theory }));
+    svg.append(element("polyline", { points: points.join(" "), fill: "none", stroke: theory, "stroke-width": 2.5 }));
+    svg.append(element("circle", { cx: x(state.width), cy: y(curve[state.width]), r: 7, fill: theory }));
   }
 
   function begin(root) {
-    const task = loadTask(TASK), state = { width: 4, temperature: -2, heads: [[0, 1], [0, 1]] };
+    const task = loadTask(TASK), heat = Number(root.querySelector("input[name=temperature]").value), state = { width: 4, temperature: heat, heads: [[0, 1], [0, 1]] };
     const [network, matrix, curveSvg] = ["network", "matrix", "curve"].map((name) => root.querySelector(`svg.${name}`));
     const [width, temperature] = ["width", "temperature"].map((name) => root.querySelector(`input[name=${name}]`));
-    const text = root.querySelector("[role=status]");
+    const text = root.querySelector("[role=status]"), list = root.querySelector("ul");
     let warm = null, curve = [], waiting = 0, key = "";
     const solveAt = (place, from) => solveNetwork(task, { width: WIDTHS[place], temperature: 10 ** state.temperature, heads: state.heads, from });
 
@@ -93,7 +96,7 @@
       }, 30);
     }
 
-    function update() {
+    function update(said = "") {
       const now = JSON.stringify([state.temperature, state.heads]), found = solveAt(state.width, warm);
       warm = found.x;
       if (now !== key) {
@@ -110,8 +113,13 @@
       root.querySelector("output[name=temperature]").textContent = T;
       width.setAttribute("aria-valuetext", N === "∞" ? "infinite width" : `${N} neurons per layer`);
       temperature.setAttribute("aria-valuetext", `temperature ${T}`);
-      const weights = found.kept.map((path, place) => `${ROLES[path]} ${shown(found.U[place][place])}`);
-      text.textContent = `Test accuracy ${found.accuracy.toFixed(3)}. Weights of the paths: ${weights.join(", ")}.`;
+      list.replaceChildren(...found.kept.map((path, place) => {
+        const entry = document.createElement("li");
+        entry.style.setProperty("--path", COLOURS[path]);
+        entry.textContent = `${ROLES[path]}: ${shown(found.U[place][place])}`;
+        return entry;
+      }));
+      text.textContent = `${said}Test accuracy ${found.accuracy.toFixed(3)} at N = ${N}.`;
       root.dataset.solved = JSON.stringify({ accuracy: found.accuracy, gradient: found.gradient, U: found.U });
     }
 
@@ -119,7 +127,10 @@
     temperature.addEventListener("input", () => { state.temperature = Number(temperature.value); update(); });
     root.querySelectorAll("input[type=checkbox]").forEach((box) => box.addEventListener("change", () => {
       const [layer, head] = box.value.split(",").map(Number), others = state.heads[layer].filter((one) => one !== head);
-      if (!box.checked && !others.length) { box.checked = true; return; } // a layer keeps one head
+      if (!box.checked && !others.length) {
+        box.checked = true;
+        return update("A layer needs at least one head: this one stays. ");
+      }
       state.heads[layer] = box.checked ? [...others, head].sort() : others;
       warm = null;
       update();

@@ -84,7 +84,7 @@ def find_chapter(chapter: str | Path) -> Path:
     """Return the file of a chapter, given as a path or as a name below the book folder."""
     path = Path(chapter)
     if not path.name:
-        raise Refused(f"chapter: wanted a path, or a name such as hidden_markov/theory, got {str(chapter)!r}.")
+        raise Refused(f"chapter: wanted a path, or a name such as theory/choosing_paths, got {str(chapter)!r}.")
     if path.is_file():
         if path.suffix not in _SUFFIXES:
             raise Refused(f"{chapter}: wanted a notebook in MyST Markdown (.md) or .ipynb, got {path.name}.")

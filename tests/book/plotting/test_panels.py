@@ -9,7 +9,6 @@ from matplotlib.colors import to_rgb
 
 import statmech_attention as sma
 from attention_book import plotting
-from attention_book.chapters.hidden_markov.kernels import kernel_matrix
 from statmech_attention.dmft import Regime
 
 RANDOM = np.random.default_rng(0)
@@ -119,16 +118,12 @@ def test_order_parameters_are_centred_at_zero_and_named_by_heads():
     assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
 
 
-def test_correlations_are_those_of_numpy_and_a_kernel_is_sorted_by_class():
+def test_correlations_are_those_of_numpy():
     draws = RANDOM.normal(size=(4, 50)) * [[1], [10], [0.1], [3]]
     draws -= draws.mean(axis=1, keepdims=True)
     shown, off = plotting.path_correlations(draws @ draws.T, layers=PAIR).images[0].get_array(), ~np.eye(4, dtype=bool)
     np.testing.assert_allclose(shown.data[off], np.corrcoef(draws)[off], rtol=1e-12)
     assert (shown.mask == ~off).all()
-    labels, block = np.array([-1.0, 1, -1, 1]), np.array([1, 1, -1, -1])
-    axes = plotting.new_figure()[1]
-    kernel_matrix(np.outer(labels, labels), labels, (-1, 1), axes)
-    np.testing.assert_array_equal(axes.images[0].get_array(), np.outer(block, block))
 
 
 def test_curves_are_means_in_the_order_of_the_widths_with_errors():

@@ -9,7 +9,7 @@ from matplotlib.ticker import LogLocator
 
 import statmech_attention as sma
 from attention_book import experiments, plotting
-from attention_book.chapters.hidden_markov.task import keep
+from attention_book.chains import kept as keep
 from attention_book.comparison import agreement
 from attention_book.experiments import reading
 from attention_book.measures import mean_accuracy
