@@ -4,25 +4,19 @@ import os
 from pathlib import Path
 
 from attention_book import results
-from attention_book.experiments.calibration import Calibration
 from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
 from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.experiment import Experiment
-from attention_book.experiments.learned import Learned
-from attention_book.experiments.learned_images import LearnedImages
 from attention_book.experiments.learning_curve import LearningCurve
-from attention_book.experiments.many_paths import ManyPaths
 from attention_book.experiments.masked_encoder import MaskedEncoder
 from attention_book.experiments.networks import experiment_file
 from attention_book.experiments.pruning import Pruning, pruning_samples
 from attention_book.experiments.ratio import Ratio
 from attention_book.experiments.refitted import Refitted
 from attention_book.experiments.removed_heads import RemovedHeads
-from attention_book.experiments.skips import Skips
-from attention_book.experiments.theory import NarrowHeads
 from attention_book.experiments.tuned_heads import TunedHeads
-from attention_book.experiments.weights import recorded_sampling, sampling_trial
+from attention_book.experiments.weights import sampling_trial
 
 
 def experiment_of(path: str | os.PathLike) -> Experiment:

@@ -28,11 +28,6 @@ def recorded_theories(folder: str | os.PathLike, kind: str = PLAIN) -> dict[str,
     return found
 
 
-def recorded_samples(folder: str | os.PathLike, sampler: str) -> dict[str, xr.Dataset]:
-    """All samples of a sampler in a folder, on plain heads, as `recorded_theories`."""
-    return _recorded(sampler, folder, PLAIN)
-
-
 def _recorded(experiment: str, folder: str | os.PathLike, kind: str) -> dict[str, xr.Dataset]:
     found = {}
     for path in recorded_files(experiment, folder, kind):

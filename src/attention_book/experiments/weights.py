@@ -1,12 +1,7 @@
 """NUTS on all weights for the hidden Markov chains: the samples of Figures 2(c) and 2(e)."""
 
-import os
-from pathlib import Path
-
 import jax
-import xarray as xr
 
-from attention_book import results
 from statmech_attention import checks
 from statmech_attention.tasks import HiddenMarkov, HiddenMarkovTrial
 
@@ -21,9 +16,3 @@ def sampling_trial(
     trial = HiddenMarkov(perpendicular_noise=noise).trial(jax.random.key(seed), examples, test_examples)
     kept = NETWORKS[checks.choice("network", network, NETWORKS)]
     return trial._replace(train=trial.train.keep_heads(kept), test=trial.test.keep_heads(kept))
-
-
-def recorded_sampling(folder: str | os.PathLike) -> list[xr.Dataset]:
-    """All recorded draws in a folder, in the order of their files' names."""
-    files = sorted(Path(folder).glob("weights-*.nc"))
-    return [results.load(path).assign_attrs(results.record(path)["parameters"]) for path in files]

@@ -7,26 +7,19 @@ from attention_book.plotting.panels import (
     REGIME_COLOURS,
     REGIMES,
     attention_matrix,
-    chain_order_parameter,
     label_panels,
     legend_above,
     new_figure,
-    output_order_parameter,
     path_blocks,
     path_correlations,
     principal_overlaps,
     reference_line,
 )
-from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves, scores_and_drops
+from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves
 from attention_book.plotting.regimes import bifurcation, exponents, regime_map
 from attention_book.plotting.sampling import (
     SAMPLERS,
-    approach,
     compared,
-    coverage,
-    distance_against_width,
-    entries_sampled,
-    estimates,
     law,
     over_temperatures,
 )

@@ -12,9 +12,9 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import ArrayLike
 
 from statmech_attention.layers import Kind, chain
-from statmech_attention.plotting.matrices import coloured, name_rows, order_parameter
+from statmech_attention.plotting.matrices import order_parameter
 from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, path_name
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
 
 # One colour per stored pattern.
 FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
@@ -31,40 +31,6 @@ REGIMES = tuple(REGIME_COLOURS)
 
 # Names of the four paths of the hidden Markov network, by their heads counted from 0.
 HIDDEN_MARKOV_PATHS = {(0, 0): "good", (1, 0): "denoising", (0, 1): "adversarial 1", (1, 1): "adversarial 2"}
-
-
-def chain_order_parameter(
-    matrix: ArrayLike,
-    *,
-    layers: Sequence[int | Kind],
-    layer: int = 1,
-    limit: float | None = None,
-    axes: Axes | None = None,
-    annotate: bool | None = None,
-):
-    """Order parameter of a layer as colours, one row per (partial path, output), a dot for a skip."""
-    chained, matrix = chain(layers), np.asarray(matrix)
-    names = _partial_paths(chained, layer)
-    axes = coloured(matrix, names, limit, axes, annotate)
-    kind = chained.kinds[layer - 1]
-    if kind.keeps:
-        _frame(axes, 0, len(names) // kind.branches, edgecolor="black", linewidth=1.8, clip_on=False)
-    return axes
-
-
-def output_order_parameter(
-    matrix: ArrayLike, *, layers: Sequence[int | Kind], limit: float | None = None, axes: Axes | None = None
-):
-    """Order parameter over pairs (path, output) as colours; lines part the paths."""
-    matrix, chained = np.asarray(matrix), chain(layers)
-    size, outputs = chained.paths * chained.outputs, chained.outputs
-    axes = axes_or_new(axes, figsize=(4.2, 3.8))
-    coloured(matrix, [""] * size, limit, axes, annotate=False)
-    for border in outputs * np.arange(1, chained.paths) - 0.5:
-        for line in (axes.axhline, axes.axvline):
-            line(border, color="0.6", linewidth=0.6)
-    name_rows(axes, outputs * (np.arange(chained.paths) + 0.5) - 0.5, [path_name(path) for path in chained.path_heads])
-    return axes
 
 
 def path_blocks(

@@ -36,39 +36,6 @@ CRITERIA = {
 _OPEN: dict[str, Any] = {"markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 0.9}
 
 
-def scores_and_drops(
-    scores: ArrayLike,
-    drops: ArrayLike,
-    errors: ArrayLike,
-    layers: ArrayLike,
-    *,
-    axes: Axes | None = None,
-    colour: str = "theory",
-):
-    """Accuracy drops `(heads,)` against mean scores, from `(draws, heads)`."""
-    scores, drops, errors, layers = (np.asarray(values) for values in (scores, drops, errors, layers))
-    axes, colour = axes_or_new(axes), COLOURS.get(colour, colour)
-    mean, spread = mean_and_error(scores)
-    for layer in np.unique(layers):
-        mine = layers == layer
-        axes.errorbar(
-            mean[mine],
-            drops[mine],
-            errors[mine],
-            spread[mine],
-            fmt=_MARKERS[(int(layer) - 1) % len(_MARKERS)],
-            color=colour,
-            markerfacecolor=colour if layer == 1 else "white",
-            markersize=6,
-            elinewidth=1,
-            label=f"layer {layer}",
-        )
-    axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
-    axes.set(xlabel="score of the head", ylabel="drop in accuracy", xlim=(0, 1.05))
-    axes.yaxis.set_major_formatter(_PERCENT)
-    return axes
-
-
 def pruning_curves(curves: Mapping, *, random: ArrayLike | None = None, axes: Axes | None = None):
     """Mean accuracy against heads removed, from `(draws, removals + 1)` per criterion."""
     axes = axes_or_new(axes)

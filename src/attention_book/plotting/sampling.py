@@ -1,6 +1,6 @@
 """Panels on sampling: densities, estimates against width, chains side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from attention_book.plotting.panels import new_figure
 from statmech_attention.plotting.panels import mean_and_error
-from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new, powers_of_ten
+from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
 
 # Colour and marker of each sampler, wherever it is drawn.
 SAMPLERS = {
@@ -44,71 +44,6 @@ def law(
     if saddle_point is not None:
         axes.axvline(saddle_point, color=COLOURS["theory"], linewidth=1.6, label="saddle point")
     axes.set(ylabel="density")
-    return axes
-
-
-def estimates(
-    widths: ArrayLike, means: ArrayLike, errors: ArrayLike, *, label: str, style: str = "", axes: Axes | None = None
-):
-    """Estimates with standard errors against width, as points."""
-    axes, (colour, marker) = axes_or_new(axes), SAMPLERS.get(label, ("0.5", "o"))
-    axes.errorbar(widths, means, errors, fmt=style or marker, color=colour, capsize=3, markersize=5, label=label)
-    axes.set(xscale="log", xlabel="width $N$")
-    powers_of_ten(axes.xaxis)
-    return axes
-
-
-def entries_sampled(saddle_point: ArrayLike, means: ArrayLike, errors: ArrayLike, *, axes: Axes | None = None):
-    """Posterior means of a matrix's entries against those of the saddle point."""
-    matrices = [np.asarray(values, float) for values in (saddle_point, means, errors)]
-    axes = axes_or_new(axes, figsize=(4.2, 4.0))
-    size = len(matrices[0])
-    low, high = min(np.min(one) for one in matrices[:2]), max(np.max(one) for one in matrices[:2])
-    axes.plot([low, high], [low, high], color="0.7", linewidth=0.8, zorder=0)
-    for label, places, colour, marker in (
-        ("off the diagonal", np.triu_indices(size, 1), "#999999", "o"),
-        ("on the diagonal", np.diag_indices(size), COLOURS["neutral"], "s"),
-    ):
-        across, upwards, error = (one[places] for one in matrices)
-        axes.errorbar(across, upwards, error, fmt=marker, color=colour, markersize=3.5, elinewidth=0.8, label=label)
-    axes.set(xlabel="$U$, saddle point", ylabel="$E[U]$, exact posterior")
-    return axes
-
-
-def distance_against_width(
-    widths: ArrayLike,
-    distances: Mapping,
-    *,
-    errors: Mapping | None = None,
-    slopes: Sequence[float] = (),
-    axes: Axes | None = None,
-):
-    """Distances between estimates against width, with powers `slopes` of the width."""
-    axes = axes_or_new(axes)
-    order = np.argsort(widths)
-    widths = np.asarray(widths, float)[order]
-    for place, (name, values) in enumerate(distances.items()):
-        error = None if errors is None or name not in errors else np.asarray(errors[name])[order]
-        style: dict[str, Any] = dict(fmt="os^Dv"[place % 5] + "-", color=_LINES[place % len(_LINES)], capsize=2)
-        axes.errorbar(widths, np.asarray(values)[order], error, label=name, **style)
-    for slope, values, line in zip(slopes, distances.values(), (":", "--", "-."), strict=False):
-        start = np.asarray(values)[order][0]
-        axes.plot(widths, start * (widths / widths[0]) ** slope, line, color="0.5", label=f"$N^{{{slope:g}}}$")
-    axes.set(xscale="log", yscale="log", xlabel="width $N$")
-    return axes
-
-
-def approach(
-    values: ArrayLike, distances: Mapping, *, xlabel: str, slope: float | None = None, axes: Axes | None = None
-):
-    """Distances to a limit against the quantity that leads there, and a power `slope` of it."""
-    values = np.asarray(values, float)
-    axes = distance_against_width(values, distances, axes=axes)
-    if slope is not None:
-        first = np.asarray(next(iter(distances.values())), float)[np.argmin(values)]
-        ends = np.array([values.min(), values.max()])
-        axes.plot(ends, first / 2 * (ends / ends[0]) ** slope, ":", color="0.5", label=f"slope {slope:g}")
-    axes.set_xlabel(xlabel)
     return axes
 
 
@@ -159,17 +94,3 @@ def compared(found: Mapping):
     columns = 3 if len(panels[0, 0].containers) != 4 else 2
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=columns)
     return figure
-
-
-def coverage(
-    levels: ArrayLike, fractions: ArrayLike, band: ArrayLike, *, label: str, colour: str, axes: Axes | None = None
-):
-    """Fraction of intervals that hold the truth, minus their level, against the level."""
-    levels, fractions, band = (np.asarray(values, float) for values in (levels, fractions, band))
-    axes = axes_or_new(axes)
-    axes.plot(levels, fractions - levels, color=colour, label=label)
-    axes.fill_between(
-        levels, fractions - levels - band, fractions - levels + band, color=colour, alpha=0.15, linewidth=0
-    )
-    axes.set(xlabel="level")
-    return axes

@@ -7,7 +7,6 @@ from attention_book.pruning.baselines import (
     head_confidence,
     normalised_by_layer,
     taylor_importance,
-    without_layers,
 )
 from attention_book.pruning.random_orders import Ordering, RankCorrelation, ordering, rank_correlation
 from attention_book.pruning.removal import (
@@ -19,4 +18,4 @@ from attention_book.pruning.removal import (
     pruning_curve,
     whole_and_without_each,
 )
-from attention_book.pruning.shares import head_shares, kernel_shares, layer_shares, path_covariance, path_weights
+from attention_book.pruning.shares import path_covariance

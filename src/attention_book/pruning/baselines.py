@@ -7,10 +7,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float, Int
 
-from attention_book.pruning.removal import checked_contributions, masked_outputs, pruning_curve
+from attention_book.pruning.removal import checked_contributions, masked_outputs
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
-from statmech_attention.model.accuracy import Estimate, right
+from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import Attention
 from statmech_attention.model.layouts import check_attending, check_unmasked, matrices_from
 from statmech_attention.pruning import head_indices
@@ -84,15 +84,6 @@ def greedy_order(
         order.append(candidates[np.argmax(accuracy)])
         kept[order[-1]] = False
     return np.array(order, int)
-
-
-def without_layers(contributions: ArrayLike, labels: ArrayLike, *, layers: Layers) -> Estimate:
-    """Return the accuracy of the whole network, without all heads of layer 1, 2, .., and without any head."""
-    layer = head_indices(layers)[:, 0]
-    each = [np.flatnonzero(layer == number) for number in range(layer.max() + 1)]
-    orders = [layer[:0], *each, np.arange(len(layer))]
-    curves = [pruning_curve(contributions, labels, order, layers=layers) for order in orders]
-    return Estimate(*(np.array([getattr(curve, part)[-1] for curve in curves]) for part in ("mean", "error")))
 
 
 def every_removal(

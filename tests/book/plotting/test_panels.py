@@ -29,18 +29,12 @@ def call(*given, **named):
 PANELS = {
     "against_temperature": call([0.1, 1], {10.0: [[0.7, 0.8], [0.9, 0.8]]}, limit=[[0.5, 0.4]]),
     "against_width": call([10, 100], [[0.8, 0.9]], label="theory"),
-    "approach": call([1.0, 0.01], {"a": [3.0, 0.02]}, xlabel="variance", slope=1),
     "architecture": call(PAIR, paths=plotting.HIDDEN_MARKOV_PATHS, legend=True),
     "attended": call(IMAGES, np.arange(12.0), patch=4, title="head"),
     "attention_matrix": call(np.full((3, 4), 1 / 3)),
     "best_temperatures": call([10, 100], [[1.0, 0.1], [0.01, 0.1]], label="best"),
     "bifurcation": call([1, 2], np.eye(2, 3) > 0, [-1, 0, 1], regimes=GRID[0]),
-    "chain_order_parameter": call(np.eye(3), layers=(sma.SkipHeads(2),)),
-    "coverage": call([0.5, 0.9], [0.4, 0.85], [0.05, 0.02], label="exact", colour="black"),
-    "distance_against_width": call([100, 10], {"a": [0.1, 1.0]}, errors={"a": [0.01, 0.1]}),
     "entries_compared": call(np.eye(4), np.eye(4) - 0.2, layers=PAIR),
-    "entries_sampled": call(np.eye(2), np.eye(2) + 0.1, np.full((2, 2), 0.1)),
-    "estimates": call([10, 100], [0.9, 0.8], [0.01, 0.02], label="weights, NUTS"),
     "exponents": call([1, 2, 3], GRID + 0.1, 0.01 * np.ones((3, 2)), regimes=GRID[:, 0]),
     "groups": call([[0.9, 0.5], [0.8, 0.6]], ["good", "other"], colours=["good", "black"]),
     "hidden_chains": call([[1, 1, -1, -1], [-1, 1, -1, 1]], labels=["slow", "fast"]),
@@ -49,7 +43,6 @@ PANELS = {
     "noisy_tokens": call(RANDOM.normal(size=(5, 8))),
     "one_shot_sequence": call(IMAGES, 1, patch=4, answer=-1),
     "order_parameter": call(np.eye(4), layers=PAIR),
-    "output_order_parameter": call(np.eye(12), layers=(*PAIR, sma.Outputs(3))),
     "over_temperatures": call([1.0, 0.1], {"theory": [-3.0, -1.0]}, mark=True),
     "overlap_series": call(np.arange(6.0).reshape(3, 2), symbol="m"),
     "path_blocks": call(np.eye(4), layers=PAIR, title="theory"),
@@ -59,7 +52,6 @@ PANELS = {
     "pruning_curves": call({"theory, both": [[0.8, 0.7], [0.9, 0.6]]}, random=[[0.8, 0.6], [0, 0.1]]),
     "reference_line": call([0.8, 0.9], label="GP"),
     "regime_map": call([1, 2, 3], [0, 10], GRID),
-    "scores_and_drops": call(np.ones((2, 3)), np.ones(3), np.ones(3), np.array([1, 1, 2])),
     "spectrum": call([0, 0.25, 0.5], [1e9, 4.0, 1.0]),
     "switching": call(0.3),
 }
@@ -106,14 +98,6 @@ def test_order_parameters_are_centred_at_zero_and_named_by_heads():
     assert axes.images[0].norm.vmin == -axes.images[0].norm.vmax
     assert names(axes) == ["1→1", "1→2", "2→1", "2→2"]
     assert [text.get_text() for text in axes.texts][:4] == ["12", "0", "-4.1", "0"]
-    chain = (sma.SkipHeads(1), sma.Linear(), 2, sma.Outputs(2))
-    axes = plotting.chain_order_parameter(np.eye(8), layers=chain)
-    assert names(axes) == [f"({skip},·,{head};{output})" for skip in "·1" for head in "12" for output in "12"]
-    (frame,) = axes.patches  # of what a skip keeps
-    assert (frame.get_xy(), frame.get_width(), frame.get_height()) == ((-0.5, -0.5), 4, 4)
-    assert names(plotting.chain_order_parameter(np.eye(2), layers=chain, layer=4)) == ["(;1)", "(;2)"]
-    borders = [line.get_ydata()[0] for line in drawn("output_order_parameter").lines if np.ptp(line.get_ydata()) == 0]
-    assert sorted(borders) == [2.5, 5.5, 8.5]
     axes = plotting.path_blocks(np.eye(9), layers=(sma.SkipHeads(2), sma.SkipHeads(2)))
     assert [frame.get_x() for frame in axes.patches] == [-0.5, 2.5, 5.5]
 
@@ -150,11 +134,6 @@ def test_entries_are_grouped_by_their_heads_in_units_of_the_mean_diagonal():
 
 
 def test_scores_and_curves_of_pruning_are_means_over_draws():
-    scores = np.array([[1.0, 0.2, 0.5], [1.0, 0.4, 0.5]])
-    axes = plotting.scores_and_drops(scores, [0.1, -0.02, 0.03], np.full(3, 0.01), [1, 1, 2])
-    first, second = axes.containers
-    close(first.lines[0], [[1.0, 0.1], [0.3, -0.02]])
-    close(second.lines[0], [[0.5, 0.03]])
     close(drawn("pruning_curves").containers[0].lines[0], [[0, 0.85], [1, 0.65]])
     axes = drawn("importances_compared")
     *marks, mean = axes.lines[1:5]  # the first is at zero
