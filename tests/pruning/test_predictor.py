@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import predictor_contributions, without_layers
+from attention_book.pruning import predictor_contributions
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 
@@ -29,16 +29,3 @@ def test_the_sum_over_paths_is_the_predictor(problem):
         predictor_contributions(sma.Problem(train, labels, temperature=0), test, overlap)
     with pytest.raises(ValueError, match="labels"):
         predictor_contributions(sma.Problem(train, labels[:-1], temperature=1), test, overlap)
-
-
-def test_without_a_layer_the_paths_around_it_are_left(problem):
-    train, labels, test, wanted, overlap = problem
-    parts = np.asarray(predictor_contributions(sma.Problem(train, labels, temperature=0.3), test, overlap))
-    # Paths: three branches below, two above; branch 0 is the skip.
-    kept = [range(6), [0, 1], [0, 2, 4], [0]]
-    by_hand = [np.mean(np.sign(parts[:, list(some)].sum(axis=1)) == wanted) for some in kept]
-    found = without_layers(parts, wanted, layers=SKIPS)
-    np.testing.assert_allclose(found.mean, by_hand)
-    assert found.error.shape == (4,)
-    # Where a layer has no skip, nothing passes without its heads: every output is zero, half of them right.
-    np.testing.assert_allclose(without_layers(parts[:, :2], wanted, layers=(2,)).mean[1:], 0.5)
