@@ -14,6 +14,7 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.tasks import HiddenMarkov
 from statmech_attention.theory import Solution, kernel
 
 
@@ -84,6 +85,16 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     mean, error, labels = (np.asarray(one, float) for one in (*outputs, labels))
     doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
     return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
+
+
+def class_probabilities(task: HiddenMarkov, inputs: Float[Array, "examples tokens features"]):
+    r"""Return $p(c \mid x)$, `(examples, classes)`, by the forward algorithm,
+    $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$.
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.log(task.transitions)
+    states = task.states / max(task.parallel_noise, 1e-6) ** 2
+    return _class_probabilities(inputs[:, 1:, : task.token_size], states, logs)
 
 
 @quick_jit()
