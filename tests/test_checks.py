@@ -100,7 +100,7 @@ BAD = [
     (lambda: seen(scales=SCALES[:1]), "scales: wanted 2 arrays for 2 layers and norm='post', got 1"),
     (lambda: seen(scales=[SCALES[0], -SCALES[1]]), "scales of layer 2: wanted positive numbers, got -"),
     (lambda: seen().keep_heads(((0,), (2,))), r"kept, layer 2: wanted different heads out of 0\.\.1, .* got \(2,\)"),
-    (lambda: sma.prune(seen(), [4]), r"removed: wanted different heads, counted through all layers, out of 0\.\.3"),
+    (lambda: sma.keep_heads(seen(), [4]), r"kept: wanted different heads, counted through all layers, out of 0\.\.3"),
     (
         lambda: sma.model.attention_matrices(INPUTS[:2], MATRICES),
         r"layer 1: wanted shape \(2, heads, 4, 4\), got \(3, 2, 4, 4\)",

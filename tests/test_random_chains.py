@@ -204,12 +204,15 @@ def test_heads_removed_in_two_steps_are_removed_at_once_and_are_masked(chain):
     first = both[: len(both) // 2]
     numbers = np.delete(np.arange(sum(chain.counts)), first)
     second = np.flatnonzero(np.isin(numbers, both))
-    middle, left = pruning.heads_left(chain.heads, first), pruning.heads_left(chain.heads, both)
-    assert pruning.heads_left(middle, second) == left
+    whole = sma.layers.chain(chain.heads)
+    middle, left = (whole.keep(pruning.kept_heads(whole, some))[0].spelled for some in (first, both))
+    rest = pruning.kept_heads(middle, second)
+    assert sma.layers.chain(middle).keep(rest)[0].spelled == left
     smaller = []
     for network in (weights, matrices, xi):
-        found = sma.prune(network, both, layers=chain.heads)
-        close(sma.prune(sma.prune(network, first, layers=chain.heads), second, layers=middle), found)
+        found = sma.keep_heads(network, pruning.kept_heads(whole, both), layers=chain.heads)
+        fewer = sma.keep_heads(network, pruning.kept_heads(whole, first), layers=chain.heads)
+        close(sma.keep_heads(fewer, rest, layers=middle), found)
         smaller.append(found)
 
     outputs = sma.forward(smaller[0], inputs, smaller[1], layers=left)

@@ -11,7 +11,7 @@ import statmech_attention as sma
 from attention_book.experiments.encoded_inputs import TASKS, words
 from attention_book.tasks import encode
 from attention_book.tasks.packed_sentences import FILE, LEVELS
-from statmech_attention.model import fitted_features
+from statmech_attention.pruning import fitted_features
 
 # The rule, made before any result of these sentences was seen: the training sentences of the first split of
 # the book's first task.

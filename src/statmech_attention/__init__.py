@@ -47,7 +47,7 @@ __all__ += ["attention_from_torch", "attention_from_transformers", "attentioned_
 __all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "load", "log_evidence", "minima"]
 __all__ += ["model", "sample_weights", "save", "solve", "solve_sweep", "theory"]
 # Imported when they are first used: some need an extra.
-_LATER = {"prune": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
+_LATER = {"keep_heads": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
 _SUBPACKAGES = ("dmft", "plotting", "pruning", "sampling", "tasks", "training")
 
 

@@ -266,7 +266,7 @@ def test_head_evidence_starts_from_the_heads_left():
     without = sma.pruning.without_head(inputs, 0, layers=heads)
     alone = sma.solve(sma.Problem(without, labels, width=10.0, temperature=TEMPERATURE))
     assert without.layers == (SkipHeads(1, values=3),)
-    difference = sma.pruning.log_evidence(found.whole) - sma.pruning.log_evidence(alone)
+    difference = sma.log_evidence(found.whole) - sma.log_evidence(alone)
     assert found.lost[0] == pytest.approx(float(difference), abs=1e-6)
 
 

@@ -116,4 +116,4 @@ def test_gains_are_those_of_the_attention():
         float(sma.theory.action(sma.Problem(scaled, labels, layers=(2,), **options), point)), rel=1e-12
     )
     assert sma.AttentionedInputs(jnp.asarray(values), (GAINS,)).layers == (GAINS,)
-    assert sma.pruning.heads_left((GAINS,), [0]) == (GainHeads(1, (0.3,)),)
+    assert sma.layers.chain((GAINS,)).keep([[1]])[0].layers == (GainHeads(1, (0.3,)),)

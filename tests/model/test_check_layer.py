@@ -179,7 +179,7 @@ def test_pruned_values_are_those_of_the_smaller_layer():
     inputs, matrix = rng.normal(size=(3, 4, 5)), rng.normal(size=(3, 3, 4, 4))
     large = sma.attentioned_inputs(inputs, [matrix], layers=(SelfHeads(3),))
     small = sma.attentioned_inputs(inputs, [matrix[:, [0, 2]]], layers=(SelfHeads(2),))
-    found = sma.prune(large, [1])
+    found = sma.keep_heads(large, [0, 2])
     assert found.layers == small.layers
     np.testing.assert_allclose(found.values, small.values, rtol=1e-12)
 

@@ -85,6 +85,6 @@ def test_a_mask_of_zeros_and_ones_is_that_of_booleans():
 def test_a_problem_and_a_solution_are_pruned_whole():
     problem = problem_of(np.arange(EXAMPLES), width=5, temperature=0.3)
     for whole in (problem, sma.solve(problem)):
-        smaller = sma.prune(whole, [0, 2])
+        smaller = sma.keep_heads(whole, [1, 3])
         assert smaller.layers == (2,) and smaller.width == problem.width
         np.testing.assert_array_equal(smaller.attentioned.values, problem.attentioned.values[:, [1, 3]])

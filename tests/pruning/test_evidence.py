@@ -12,7 +12,7 @@ from scipy.stats import multivariate_normal
 import statmech_attention as sma
 from statmech_attention import sampling
 from statmech_attention.pruning import evidence as module
-from statmech_attention.pruning.evidence import head_evidence, log_evidence, order_parameters_left, without_head
+from statmech_attention.pruning.evidence import head_evidence, order_parameters_left, without_head
 from statmech_attention.pruning.heads import kept_heads
 
 HEADS = (2, 2)
@@ -39,17 +39,19 @@ def test_without_a_head_is_the_whole_network_with_its_values_zero(heads):
     paths = sma.AttentionedInputs(jnp.zeros((1, 1, 1)), heads).chain.paths
     inputs = sma.AttentionedInputs(jnp.asarray(np.random.default_rng(1).normal(size=(4, paths, 3))), heads)
     weights = sma.sample_weights(jax.random.key(0), layers=heads, width=width, features=3)
+    labels = jnp.ones((4, *(2,) * (heads[-1] == sma.Outputs(2))))
     zero, none = jnp.zeros(()), jnp.zeros((), int)
-    solution = module.Solution((), *[zero] * 4, none, none, inputs, jnp.ones(4), zero, (zero + width,), (zero + 1,))
+    solution = module.Solution(sma.Problem(inputs, labels), (), *[zero] * 4, none, none)
     for head, (layer, number) in enumerate(sma.pruning.head_indices(heads)):
         overlaps = sma.model.weights_order_parameters(silenced(weights, layer, number), layers=heads)
         whole = sma.kernel(inputs, inputs, overlaps[0])
         left = order_parameters_left(replace(solution, order_parameters=overlaps), head)
         smaller = without_head(inputs, head)
-        assert smaller.layers == sma.pruning.heads_left(heads, [head])
+        assert smaller.layers == sma.layers.chain(heads).keep(kept_heads(heads, [head]))[0].spelled
         np.testing.assert_allclose(sma.kernel(smaller, smaller, left[0]), whole, rtol=1e-12, atol=1e-12)
         # Of the smaller network all order parameters are those of its weights.
-        pruned = sma.model.weights_order_parameters(sma.prune(weights, [head], layers=heads), layers=smaller.layers)
+        fewer = sma.keep_heads(weights, kept_heads(heads, [head]), layers=heads)
+        pruned = sma.model.weights_order_parameters(fewer, layers=smaller.layers)
         for ours, theirs in zip(left, pruned, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
         rescaled = without_head(inputs, head, coefficients="rescaled")
@@ -94,7 +96,9 @@ def test_warm_and_cold_starts_end_in_the_same_place(problem):
                 sma.Problem(without_head(inputs, head, coefficients=coefficients), labels, width=5, temperature=0.1)
             )
             np.testing.assert_allclose(warm.action, cold.action, rtol=1e-10)
-            assert found.lost[head] == pytest.approx(float(log_evidence(found.whole) - log_evidence(cold)), abs=1e-8)
+            assert found.lost[head] == pytest.approx(
+                float(sma.log_evidence(found.whole) - sma.log_evidence(cold)), abs=1e-8
+            )
 
 
 def test_at_infinite_width_it_is_exact(problem):
@@ -106,7 +110,7 @@ def test_at_infinite_width_it_is_exact(problem):
         gram = sum(inputs.values[:, path] @ inputs.values[:, path].T for path in paths) / (4 * 3)
         return multivariate_normal(np.zeros(EXAMPLES), np.asarray(gram) + 0.3 * np.eye(EXAMPLES)).logpdf(labels)
 
-    np.testing.assert_allclose(log_evidence(found.whole), evidence(range(4)), rtol=1e-10)
+    np.testing.assert_allclose(sma.log_evidence(found.whole), evidence(range(4)), rtol=1e-10)
     wanted = [evidence(range(4)) - evidence(left) for left in ([2, 3], [0, 1], [1, 3], [0, 2])]
     np.testing.assert_allclose(found.lost, wanted, rtol=1e-8)
 
@@ -158,7 +162,7 @@ def test_the_theory_comes_to_the_exact_loss_as_one_over_the_width(problem):
         losses = [float(exact[0].log_evidence.mean - one.log_evidence.mean) for one in exact[1:]]
         found = head_evidence(sma.Problem(inputs, labels, width=width, temperature=0.3))
         # The sampler's theory is this one.
-        assert float(log_evidence(found.whole)) == pytest.approx(exact[0].theory, abs=1e-8)
+        assert float(sma.log_evidence(found.whole)) == pytest.approx(exact[0].theory, abs=1e-8)
         np.testing.assert_allclose(found.lost, [exact[0].theory - one.theory for one in exact[1:]], atol=1e-7)
         errors.append(found.lost - losses)
         noise = max(float(one.log_evidence.error) for one in exact)

@@ -28,8 +28,8 @@ from attention_book.tasks import (
     tokenise,
 )
 from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
-from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.features import fitted_features
 from statmech_attention.pruning.heads import kept_heads, removal_order
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1

@@ -20,8 +20,8 @@ from attention_book.experiments.encoded_heads import NETWORKS, EncodedHeads, nam
 from attention_book.experiments.encoded_inputs import EncodedProblem, OnEncoder, Words, check_split, encoded_task
 from attention_book.experiments.encoded_theory import halves, hits, swept
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
+from attention_book.pruning.kernel_weights import kernel_weights, weights_evidence
 from statmech_attention.pruning.heads import head_indices, kept_heads, removal_order
-from statmech_attention.theory.kernel_weights import kernel_weights, weights_evidence
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.scores import head_scores, path_heads
 

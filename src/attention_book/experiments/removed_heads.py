@@ -29,12 +29,12 @@ from attention_book.experiments.encoded_theory import swept
 from attention_book.experiments.experiment import Part, Recheck, difference, parameter
 from attention_book.experiments.linear_probes import logistic
 from attention_book.experiments.masked_heads import POOLED, Classifier, alike, features, taylor_in_encoder
+from attention_book.pruning.kernel_weights import kernel_weights
 from attention_book.tasks import Encoder, encode
 from attention_book.tasks._encoder_layers import mean_token, sentence_embeddings, without_heads
 from statmech_attention import Problem, checks, head_scores
 from statmech_attention.model.accuracy import right
 from statmech_attention.pruning import removal_order
-from statmech_attention.theory import kernel_weights
 
 THEORY, WEIGHTS, TAYLOR = SCORES = ("both", "kernel weights", "Taylor in the encoder")
 LAYERS = "lower layers"  # as few of them as have so many heads

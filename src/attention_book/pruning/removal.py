@@ -22,7 +22,7 @@ from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.pruning.heads import different_heads, path_gates
+from statmech_attention.pruning.heads import path_gates
 from statmech_attention.theory.kernels import check_order_parameter, inputs_like, kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 
@@ -94,7 +94,8 @@ def pruning_curve(
 ) -> Estimate:
     """Return the accuracy against the number of heads removed in `order`, the whole network first."""
     contributions, layers = checked_contributions(contributions, layers)
-    labels, removed = _labels(labels, len(contributions), layers), different_heads("order", order, layers)
+    labels = _labels(labels, len(contributions), layers)
+    removed = checks.indices("order", order, sum(layers.heads), what="heads, counted through all layers,")
     kept = np.ones((len(removed) + 1, sum(layers.heads)), bool)
     for removals, number in enumerate(removed, start=1):
         kept[removals:, number] = False

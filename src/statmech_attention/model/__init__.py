@@ -9,7 +9,6 @@ from statmech_attention.model.attention import (
     relative_bias,
 )
 from statmech_attention.model.check_layer import check_layer
-from statmech_attention.model.features import fitted_features
 from statmech_attention.model.matrices import attention_matrices
 from statmech_attention.model.network import (
     Weights,
@@ -39,7 +38,6 @@ __all__ = [
     "attentioned_inputs",
     "check_layer",
     "effective_weights",
-    "fitted_features",
     "forward",
     "forward_paths",
     "mean_free",

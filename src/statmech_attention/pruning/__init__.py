@@ -4,11 +4,11 @@ from statmech_attention.pruning.evidence import (
     COEFFICIENTS,
     HeadEvidence,
     head_evidence,
-    log_evidence,
     order_parameters_left,
     without_head,
 )
-from statmech_attention.pruning.heads import head_indices, heads_left, prune, removal_order
+from statmech_attention.pruning.features import fitted_features
+from statmech_attention.pruning.heads import head_indices, keep_heads, kept_heads, removal_order
 from statmech_attention.pruning.selection import SelectedHeads, select_heads
 from statmech_attention.theory.scores import DEFINITIONS, head_scores
 
@@ -17,13 +17,13 @@ __all__ = [
     "DEFINITIONS",
     "HeadEvidence",
     "SelectedHeads",
+    "fitted_features",
     "head_evidence",
     "head_indices",
     "head_scores",
-    "heads_left",
-    "log_evidence",
+    "keep_heads",
+    "kept_heads",
     "order_parameters_left",
-    "prune",
     "removal_order",
     "select_heads",
     "without_head",

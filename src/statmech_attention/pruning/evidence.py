@@ -10,7 +10,6 @@ is negative where the labels are likelier without the head.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -56,9 +55,6 @@ def without_head(
 
     Returns:
         `AttentionedInputs` of the heads left; kept coefficients are multiplied into the values.
-
-    Raises:
-        ValueError: no such head, the only head of its layer, an unknown choice of coefficients.
     """
     whole = as_attentioned("attentioned", attentioned, layers)
     checks.choice("coefficients", coefficients, COEFFICIENTS)
@@ -89,26 +85,17 @@ def head_evidence(
         throw: as in `solve`.
 
     Raises:
-        ValueError: as `solve`; a layer that lets nothing through without its only head.
-        NotConverged: as `solve`.
+        ValueError, NotConverged: as `solve`.
     """
     problem = need_problem(problem, "width", "temperature")
     inputs = problem.attentioned
-    smaller = [
-        without_head(inputs, head, coefficients=coefficients) for head in range(len(head_indices(inputs.layers)))
-    ]
-    whole = solve(problem, start=start, tolerance=tolerance, throw=throw)
-    without = tuple(
-        solve(
-            problem.replace(attentioned=seen),
-            start=order_parameters_left(whole, head),
-            tolerance=tolerance,
-            throw=throw,
-        )
-        for head, seen in enumerate(smaller)
-    )
+    options: Any = {"tolerance": tolerance, "throw": throw}
+    whole, without = solve(problem, start=start, **options), []
+    for head in range(len(head_indices(inputs.layers))):
+        smaller = problem.replace(attentioned=without_head(inputs, head, coefficients=coefficients))
+        without.append(solve(smaller, start=order_parameters_left(whole, head), **options))
     lost = np.array([float(log_evidence(whole) - log_evidence(one)) for one in without])
-    return HeadEvidence(lost, whole, without)
+    return HeadEvidence(lost, whole, tuple(without))
 
 
 def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Array, "..."], ...]:
@@ -120,12 +107,7 @@ def order_parameters_left(solution: Solution, head: ArrayLike) -> tuple[Float[Ar
 
     Returns:
         $(U^{(1)}, .., U^{(L+1)})$ of the smaller network.
-
-    Raises:
-        ValueError: as `without_head`.
     """
     chain = solution.problem.attentioned.chain
-    given: Any = head
-    several = isinstance(given, (list, tuple, np.ndarray, jax.Array)) and checks.axes(given) == 1
-    _, parts = chain.keep(kept_heads(chain, list(given) if several else [given]))
+    _, parts = chain.keep(kept_heads(chain, np.atleast_1d(head)))
     return order_parameters_on(solution.order_parameters, chain, parts)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -12,10 +11,10 @@ from jaxtyping import Float, Int
 
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
-from statmech_attention.layers.kind import Kind, Narrow, Part
+from statmech_attention.layers.kind import Narrow, Part
 from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
 from statmech_attention.model.network import Weights, check_fit, spelled_by
-from statmech_attention.theory.problem import Problem, need_problem
+from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
 
 
@@ -27,41 +26,26 @@ def head_indices(layers: Layers) -> Int[np.ndarray, "heads 2"]:
 
     Returns:
         `(all heads, 2)` whole numbers, the layer before the head's number within it.
-
-    Raises:
-        ValueError: a layer without heads, or no layer.
     """
     found = [(layer, head) for layer, count in enumerate(chain(layers).heads) for head in range(count)]
     return np.array(found, int).reshape(-1, 2)
 
 
-def different_heads(name: str, value, layers) -> list[int]:
-    """`value` as numbers of different heads, counted through the network."""
+def heads_by_layer(kept, layers: Layers) -> tuple[tuple[int, ...], ...]:
+    """Heads of every layer, given so, or by numbers counted through the network."""
+    if len(kept) and np.ndim(kept[0]):
+        return tuple(tuple(map(int, one)) for one in kept)
     layers = chain(layers)
-    return checks.indices(name, value, sum(layers.heads), what="heads, counted through all layers,").tolist()
+    numbers = checks.indices("kept", kept, sum(layers.heads), what="heads, counted through all layers,")
+    chosen = head_indices(layers)[np.sort(numbers)]
+    return tuple(tuple(chosen[chosen[:, 0] == place, 1].tolist()) for place in range(len(layers.layers)))
 
 
-def kept_heads(layers, removed) -> tuple[tuple[int, ...], ...]:
-    """Heads of every layer that a removal leaves; every layer must let something through."""
-    layers, indices = chain(layers), head_indices(layers)
-    numbers = different_heads("removed", removed, layers)
-    kept = tuple(
-        tuple(int(head) for number, (place, head) in enumerate(indices) if place == layer and number not in numbers)
-        for layer in range(len(layers.layers))
-    )
-    for number, (layer, left) in enumerate(zip(layers.layers, kept, strict=True), start=1):
-        if len(left) < layer.fewest:
-            raise ValueError(f"removed: wanted at least one head left in every layer, got none in layer {number}.")
-    return kept
-
-
-def heads_left(layers: Layers, removed: ArrayLike) -> tuple[int | Kind, ...]:
-    """The `layers` of the network that is left without the heads `removed`, counted through the network.
-
-    Raises:
-        ValueError: as `prune`.
-    """
-    return chain(layers).keep(kept_heads(layers, removed))[0].spelled
+def kept_heads(layers: Layers, removed) -> tuple[tuple[int, ...], ...]:
+    """Heads of every layer that stay if others, numbered through the network, are removed."""
+    count = sum(chain(layers).heads)
+    numbers = checks.indices("removed", removed, count, what="heads, counted through all layers,")
+    return heads_by_layer(np.setdiff1d(np.arange(count), numbers), layers)
 
 
 def removal_order(scores: ArrayLike, *, layers: Layers) -> Int[np.ndarray, " removals"]:
@@ -131,67 +115,51 @@ def path_gates(layers, kept) -> Float[np.ndarray, "networks paths"]:
     return factors
 
 
-_Network = TypeVar("_Network")
+def keep_heads(network, kept, *, layers: Layers | None = None):
+    r"""Return the smaller network that has only some heads, with the factors $1/\sqrt{H_l}$ of these.
 
-
-def prune(network: _Network, removed: ArrayLike, *, layers: Layers | None = None) -> _Network:
-    r"""Return a smaller network without some heads, with the factors $1/\sqrt{H_l}$ of the heads left.
-
-    A layer with a skip may lose all its heads: it becomes `SkipHeads(0)`, without an entry in the
-    attention.
+    Nothing is trained or solved again. Weights and their attention are pruned separately.
 
     Args:
-        network: `AttentionedInputs`, or a `Problem` or `Solution` with them; `Weights`; attention
-            from this package, or matrices, one array
-            `(examples, heads, keys, queries)` per layer; or an object of your own with `layers` and
-            `keep_heads(kept)`. Weights and their attention are pruned separately.
-        removed: numbers of heads, counted through the network as in `head_indices`.
-        layers: only if not all are of heads alone; see `heads_left` for those of the smaller
-            network.
-
-    Returns:
-        The same kind of object, of a `Solution` the smaller `Problem`. Nothing is trained or solved
-        again.
+        network: `AttentionedInputs`; a `Problem`, or a `Solution`, of which the smaller `Problem` is
+            returned; `Weights`; attention from this package; or matrices, one array
+            `(examples, heads, keys, queries)` per layer with heads.
+        kept: the heads of every layer, as in `((0, 1), (0,))`, with `()` for a layer without heads;
+            or their numbers counted through the network as in `head_indices`.
+        layers: only for weights and attention, and if not all layers are of heads alone.
 
     Raises:
-        ValueError: a head that is not there or named twice, a layer left without heads, no network.
+        ValueError: a head that is not there or named twice, a layer that lets nothing through.
     """
-    checks.record("network", network)
-    whole: Any = network
-    if hasattr(network, "keep_heads"):
-        return whole.keep_heads(kept_heads(whole.layers, removed))
-    if isinstance(network, (Problem, Solution)):
-        problem: Any = network.problem if isinstance(network, Solution) else need_problem(network)
-        return problem.replace(attentioned=prune(problem.attentioned, removed))
+    if isinstance(network, Solution):
+        network = network.problem
+    layers = chain(_layers_of(network) if layers is None else layers)
+    kept = heads_by_layer(kept, layers)
+    if isinstance(network, Problem):
+        return network.replace(attentioned=network.attentioned.keep_heads(kept))
+    if hasattr(network, "keep_heads"):  # AttentionedInputs, or a network of your own
+        return network.keep_heads(kept)
+    _, parts = layers.keep(kept)
     if isinstance(network, Weights):
-        layers = chain(spelled_by(network.values) if layers is None else layers)
         check_fit(network, network.projection.shape[1], layers)
-        _, parts = layers.keep(kept_heads(layers, removed))
         return network._replace(values=tuple(map(_values_left, network.values, parts)))
+    left = [one for one, count in zip(kept, layers.heads, strict=True) if count]
     if isinstance(network, QueryKeyAttention):
-        kept = _attention_kept([len(layer) for layer in network.queries], layers, removed)
-        return replace(network, queries=_left(network.queries, kept), keys=_left(network.keys, kept))
+        return replace(network, queries=_taken(network.queries, left), keys=_taken(network.keys, left))
     if isinstance(network, ProductAttention):
-        kept = _attention_kept([len(layer) for layer in network.products], layers, removed)
-        return replace(network, products=_left(network.products, kept))
-    if isinstance(network, (tuple, list)) and all(getattr(layer, "ndim", 0) == 4 for layer in network):
-        kept = _attention_kept([layer.shape[1] for layer in network], layers, removed)
-        return type(network)(_left(network, kept, axis=1))
-    raise ValueError(
-        "network: wanted AttentionedInputs, a Problem, Weights, attention, "
-        "attention matrices (examples, heads, keys, queries) or "
-        f"an object with keep_heads, got {type(network).__name__}."
-    )
+        return replace(network, products=_taken(network.products, left))
+    return type(network)(_taken(network, left, axis=1))
 
 
-def _attention_kept(counts, layers, removed) -> list[tuple[int, ...]]:
-    """Heads left by a removal in attention with `counts` heads in the layers that have any."""
-    layers = chain(counts if layers is None else layers)
-    wanted = [count for count in layers.heads if count]
-    if counts != wanted:
-        raise ValueError(f"network: wanted attention of {wanted} heads for layers={layers.spelled}, got {counts}.")
-    kept = kept_heads(layers, removed)
-    return [left for left, count in zip(kept, layers.heads, strict=True) if count]
+def _layers_of(network) -> Layers:
+    """The layers of a network; those with heads alone of weights and attention."""
+    if hasattr(network, "layers"):
+        return network.layers
+    if isinstance(network, Weights):
+        return spelled_by(network.values)
+    if isinstance(network, (QueryKeyAttention, ProductAttention)):
+        return [len(layer) for layer in (network.queries if hasattr(network, "queries") else network.products)]
+    return [layer.shape[1] for layer in network]
 
 
 def _values_left(values, part: Part):
@@ -201,7 +169,7 @@ def _values_left(values, part: Part):
     return left.outputs @ left.values if isinstance(left, Narrow) and part.layer.inner is None else left
 
 
-def _left(layers, kept, axis: int = 0) -> tuple:
-    """Kept parts of every layer, without the layers that keep none."""
+def _taken(layers, kept, axis: int = 0) -> tuple:
+    """Kept heads of every layer, without the layers that keep none."""
     pairs = zip(layers, kept, strict=True)
-    return tuple(layer.take(np.asarray(left, int), axis=axis) for layer, left in pairs if left)
+    return tuple(layer.take(np.asarray(one, int), axis=axis) for layer, one in pairs if one)

@@ -3,7 +3,6 @@
 from statmech_attention.theory.action import action, energy, entropy, gp_order_parameters
 from statmech_attention.theory.evidence import evidence_slopes, log_evidence
 from statmech_attention.theory.fit import Fit, fit
-from statmech_attention.theory.kernel_weights import KernelWeights, kernel_weights
 from statmech_attention.theory.kernels import kernel
 from statmech_attention.theory.minima import minima
 from statmech_attention.theory.predictor import KernelRegression, accuracy, kernel_regression
@@ -17,7 +16,6 @@ from statmech_attention.theory.trust_region import Outcome
 __all__ = [
     "Fit",
     "KernelRegression",
-    "KernelWeights",
     "NotConverged",
     "Outcome",
     "Prediction",
@@ -34,7 +32,6 @@ __all__ = [
     "head_scores",
     "kernel",
     "kernel_regression",
-    "kernel_weights",
     "log_evidence",
     "minima",
     "solve",

@@ -103,7 +103,8 @@ def test_heads_kept_are_learned_again_without_the_others(recorded, problems, net
         scores = one[f"head_score_{network}"].sel({f"criterion_{network}": name}).values
         size = 3 if network == "deep" else 2
         removed = sma.pruning.removal_order(scores, layers=problem.train.layers)[: len(scores) - size]
-        smaller, test = sma.prune(problem.train, removed), sma.prune(problem.test, removed)
+        kept = sma.pruning.kept_heads(problem.train.layers, removed)
+        smaller, test = sma.keep_heads(problem.train, kept), sma.keep_heads(problem.test, kept)
         solution = sma.solve(sma.Problem(smaller, problem.labels, width=10, temperature=heat))
         right = float(sma.accuracy(solution.predict(test).mean, problem.test_labels))
         place = {f"order_{network}": name, f"kept_{network}": size}

@@ -11,6 +11,7 @@ import xarray as xr
 import statmech_attention as sma
 from attention_book import experiments, results
 from attention_book.experiments.encoded_selection import diagonal
+from attention_book.pruning.kernel_weights import kernel_weights
 
 from .shared import *  # noqa: F403
 from .shared import test_an_interrupted_run_goes_on_and_ends_the_same  # noqa: F401
@@ -113,8 +114,8 @@ def test_the_diagonal_theory_is_a_minimum_of_the_action_among_diagonal_matrices(
     np.testing.assert_allclose(np.exp(end.x[:9]), np.diag(found.order_parameter), rtol=2e-3)
 
 
-def test_kernel_weights_are_those_of_the_library(found, problems):
-    fit = sma.theory.kernel_weights(sma.Problem(problems["deep"].train, problems["deep"].labels))
+def test_kernel_weights_are_those_of_the_function(found, problems):
+    fit = kernel_weights(sma.Problem(problems["deep"].train, problems["deep"].labels))
     here = found.sel(whole_deep="kernel weights")
     assert float(here["log_evidence_whole_deep"]) == pytest.approx(fit.log_evidence)
     weights = np.asarray(fit.weights).reshape(3, 3)

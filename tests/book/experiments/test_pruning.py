@@ -83,7 +83,7 @@ def right(network, suite):
     def measure(name, removed):
         key = (name, tuple(sorted(int(head) for head in removed)))
         if key not in known:
-            smaller = sma.prune(network, np.array(key[1], int))
+            smaller = sma.keep_heads(network, sma.pruning.kept_heads(network.layers, key[1]))
             answers = []
             for sample in samples[name]:
                 attentioned = sma.attentioned_inputs(sample.inputs, smaller.attention, readout="mean")
@@ -208,7 +208,9 @@ def test_the_share_of_parameters_is_that_of_arrays_counted(found, network):
         return values + sum(layer.size for layer in (*one.queries, *one.keys)) + width * features + width
 
     for removed, share in zip(([], [0], [0, 3]), found["parameter_share"].values, strict=True):
-        assert share == pytest.approx(1 - count(sma.prune(network, removed)) / count(network))
+        assert share == pytest.approx(
+            1 - count(sma.keep_heads(network, sma.pruning.kept_heads(network.layers, removed))) / count(network)
+        )
 
 
 def test_a_recheck_agrees_and_finds_other_numbers(network, make, found, copied):

@@ -26,7 +26,7 @@ def test_the_values_left_are_those_of_kernel_regression_on_the_residuals(recorde
     inputs = np.concatenate([one.inputs for one in samples])
     labels = np.concatenate([one.labels for one in samples])
     assert found["removed"].values.tolist() == [[0], [1], [2], [3]]
-    fewer = sma.prune(network, [1])
+    fewer = sma.keep_heads(network, sma.pruning.kept_heads(network.layers, [1]))
     seen = sma.attentioned_inputs(inputs, fewer.attention, readout="mean")
     residual = labels - np.asarray(fewer.outputs(seen))
     # The ridge is that of the whole network, whose kernel has twice the heads in its factor.

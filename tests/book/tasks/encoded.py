@@ -12,8 +12,8 @@ from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
 from attention_book.tasks.encoder import encoded_batches
 from attention_book.tasks.tokens import Tokens
 from statmech_attention.layers import Outputs
-from statmech_attention.model.features import Features, fitted_features
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning.features import Features, fitted_features
 
 
 class EncodedSentences(NamedTuple):

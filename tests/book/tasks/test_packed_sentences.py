@@ -10,7 +10,7 @@ import pytest
 import statmech_attention as sma
 from attention_book.tasks import packed_sentences
 from attention_book.tasks.packed_sentences import FILE
-from statmech_attention.model import fitted_features
+from statmech_attention.pruning import fitted_features
 
 from .installed import real_texts
 
@@ -84,14 +84,8 @@ def test_scores_are_those_of_the_whole_embeddings(packed, original, optimised):
         whole = read_out(inputs, attention, packed.labels)
         features = fitted_features(whole.attentioned, pack_sentences.DIRECTIONS)
         problem = whole.replace(attentioned=features.of(whole.attentioned))
-        scores.append(
-            np.asarray(
-                sma.head_scores(
-                    sma.solve(problem.replace(temperature=0.3), tolerance=1e-4).order_parameter,
-                    layers=sma.solve(problem.replace(temperature=0.3), tolerance=1e-4).problem.layers,
-                )
-            )
-        )
-        evidence.append(sma.theory.kernel_weights(problem).log_evidence)
+        solved = sma.solve(problem.replace(temperature=0.3), tolerance=1e-4)
+        scores.append(np.asarray(sma.head_scores(solved.order_parameter, layers=problem.layers)))
+        evidence.append(kernel_weights(problem).log_evidence)
     np.testing.assert_allclose(*scores, atol=0.02)
     assert abs(evidence[0] - evidence[1]) < 0.1

@@ -34,13 +34,8 @@ class Features(NamedTuple):
     scale: float
     variance_lost: float
 
-    @checks.objects
     def of(self, attentioned: AttentionedInputs) -> AttentionedInputs:
-        """Return attentioned inputs, training or other ones, with these features in double precision.
-
-        Raises:
-            ValueError: another number of features, or JAX in single precision.
-        """
+        """Return attentioned inputs, training or other ones, with these features in double precision."""
         values = np.asarray(attentioned.values)
         checks.same("attentioned", "the features axis", values.shape[2], "the features fitted", len(self.mean))
         found = np.empty((*values.shape[:2], self.directions.shape[1]))
@@ -50,7 +45,6 @@ class Features(NamedTuple):
         return replace(attentioned, values=jnp.asarray(found))
 
 
-@checks.objects
 def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features:
     r"""Principal components over training examples and paths, scaled to $\langle |\xi^\pi|^2 \rangle / N_0 = 1$.
 
@@ -60,17 +54,10 @@ def fitted_features(attentioned: AttentionedInputs, directions: int) -> Features
 
     Returns:
         `Features`: $m$ is the mean over examples and paths.
-
-    Raises:
-        ValueError: more directions than the inputs can have, inputs that are all the same.
     """
     values = np.asarray(attentioned.values)
     examples, paths, width = values.shape
-    directions, most = checks.whole("directions", directions), min(width, examples * paths - 1)
-    if directions > most:
-        raise ValueError(
-            f"directions: wanted at most {most}, for {examples} examples on {paths} paths, got {directions}."
-        )
+    directions = checks.whole("directions", directions, most=min(width, examples * paths - 1))
     mean = values.mean(axis=(0, 1), dtype=float)
     moment = np.zeros((width, width))
     for value in values:

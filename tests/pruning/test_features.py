@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from statmech_attention.model.features import fitted_features
+from statmech_attention.pruning.features import fitted_features
 
 HEADS, WIDTH = (2, 3), 7
 

@@ -1,0 +1,84 @@
+r"""Weights of the kernels of single paths by evidence: multiple-kernel learning, beside the theory.
+
+$w, T = \mathrm{argmax} \ln p(Y | w, T)$ for $Y \sim \mathcal N(0, K_w + T I)$ and
+$K_w = \sum_\pi w_\pi c_\pi^2 C_{\pi\pi}$, which is (10) with $U = \mathrm{diag}(w)$: the theory
+without entropy, and without pairs of different paths. The evidence is not concave; a local maximum
+is found. Source: Rasmussen and Williams (2006), (5.8) and (5.9); Cortes, Mohri, Rostamizadeh (2012).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import lapack
+from scipy.optimize import minimize
+
+from statmech_attention import NotConverged, Problem
+from statmech_attention.theory import gp_order_parameters
+from statmech_attention.theory.kernels import kernel_inputs, kernel_scale
+
+_BOUNDS = (np.exp(-12.0), np.exp(12.0))  # of a weight: the smallest is as good as 0
+_TEMPERATURES = (1e-4, 1e2)
+_OPTIONS = {"maxiter": 1000, "maxfun": 2000, "maxcor": 20, "ftol": 1e-11, "gtol": 1e-3}
+_STEEPEST = 0.01  # nats for a factor of e, where a search may end
+
+
+class KernelWeights(NamedTuple):
+    """Weights of the paths, temperature, and log evidence."""
+
+    weights: Float[Array, " paths"]
+    temperature: float
+    log_evidence: float
+
+    @property
+    def order_parameter(self) -> Float[Array, "paths paths"]:
+        r"""$U = \mathrm{diag}(w)$."""
+        return jnp.diag(self.weights)
+
+
+def kernel_weights(problem: Problem) -> KernelWeights:
+    """Maximise the evidence over the weights, and over the temperature if the problem has none."""
+    evidence, fixed = weights_evidence(problem), problem.temperature
+    start = np.log(np.diag(gp_order_parameters(problem.layers, variance=problem.variance)[0]))
+    paths = len(start)
+
+    def lacking(point):
+        weights = np.exp(point[:paths])
+        value, slopes, noise = evidence(weights, fixed or np.exp(point[-1]))
+        return -value, -np.append(weights * slopes, [] if fixed else noise)
+
+    bounds = np.log([_BOUNDS] * paths + [_TEMPERATURES] * (fixed is None))
+    point = np.append(start, [] if fixed else np.log(0.1))
+    for _ in range(10):  # rounding can end a line search early
+        found = minimize(lacking, point, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
+        free = np.where(found.jac > 0, found.x > bounds[:, 0], found.x < bounds[:, 1])
+        steepest, point = np.max(np.abs(found.jac), where=free, initial=0.0), found.x
+        if steepest < _STEEPEST:
+            break
+    chosen: Any = KernelWeights(
+        jnp.asarray(np.exp(point[:paths])), float(fixed or np.exp(point[-1])), -float(found.fun)
+    )
+    if not steepest < _STEEPEST:
+        raise NotConverged(f"The evidence still has a slope of {steepest:.1e} nats for a factor of e.", chosen)
+    return chosen
+
+
+def weights_evidence(problem: Problem) -> Callable:
+    r"""Return the function $w, T \mapsto \ln p(Y | w, T)$, with its slopes in $w$ and in $\ln T$."""
+    rows, labels = np.asarray(kernel_inputs(problem.attentioned)), np.asarray(problem.labels).reshape(-1)
+    scale = float(kernel_scale(problem.attentioned, problem.variance))
+    kernels = scale * np.einsum("epi,fpi->pef", rows, rows, optimize=True).reshape(rows.shape[1], -1)
+    identity = np.eye(len(labels))
+
+    def evidence(weights, temperature):
+        factor, _ = lapack.dpotrf((weights @ kernels).reshape(identity.shape) + temperature * identity, lower=1)
+        inverse = np.tril(lapack.dpotri(factor, lower=1)[0])
+        inverse += np.tril(inverse, -1).T
+        fitted = inverse @ labels
+        value = -0.5 * (labels @ fitted + len(labels) * np.log(2 * np.pi)) - np.log(np.diag(factor)).sum()
+        slope = 0.5 * (np.outer(fitted, fitted) - inverse)
+        return value, kernels @ slope.ravel(), temperature * np.trace(slope)
+
+    return evidence
