@@ -1,7 +1,7 @@
 """Measure the speed of the mean-field dynamics: `python -m benchmarks.dmft`.
 
-Leave the machine alone meanwhile. Steps of the map, of Lyapunov exponents and of a diagram, for the
-published patterns (M = 3, L = 4) and for a window of 32. Every function is compiled by a first
+Leave the machine alone meanwhile. Steps of the map and of Lyapunov exponents, for the published
+patterns (M = 3, L = 4) and for a window of 32. Every function is compiled by a first
 call; the fastest of several counts. A step is one step of one network.
 """
 
@@ -12,13 +12,11 @@ import jax
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.dynamics import bifurcation_diagram
 from benchmarks import table
 from statmech_attention import dmft
 
 RECORDED = table.RESULTS / "benchmarks_dmft.nc"
 REPEATS = 3
-PAIRS = ((0, 1), (0, 2), (1, 0), (2, 0))  # sections of the diagram
 UNITS = {
     "seconds": ("s", "the fastest of several runs after compilation"),
     "rate": ("1/s", "steps of all networks together per second"),
@@ -50,9 +48,6 @@ def _cases():
     for window, networks, steps in ((4, 1000, 20_000), (4, 1, 20_000), (32, 1000, 4000)):
         model, begin = _prepared(window, networks)
         yield "map", window, networks, steps, partial(dmft.advance, model, begin, steps=steps)
-    model, begin = _prepared(4, 4001)
-    diagram = partial(bifurcation_diagram, model, begin, pairs=PAIRS, transient=100_000, steps=20_000, levels=4001)
-    yield "bifurcation diagram", 4, 4001, 120_000, lambda: diagram().visited
     for count in (12, 2):
         model, begin = _prepared(4, 701)
         spectrum = partial(dmft.lyapunov_spectrum, model, begin, steps=75_000, count=count, discard=0)

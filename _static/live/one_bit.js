@@ -130,7 +130,7 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
       d: "M" + seen.map((one, t) => `${(left + cell * (t + 0.5)).toFixed(1)},${up(one.outputs[a]).toFixed(1)}`).join("L"),
       fill: "none", stroke: colours[a], "stroke-width": 2}));
     const below = top + lines + top + 4;
-    note(left, below - 6, "the word that is written: mean of its bits, + blue, − red");
+    note(left, below - 6, "mean bits of the word: + blue, − red");
     seen.forEach((one, t) => one.means.forEach((mean, i) => svg.append(element("rect", {
       x: (left + cell * t).toFixed(2), y: below + row * i, width: Math.max(cell - 0.5, 0.5).toFixed(2), height: row - 0.5,
       fill: mean < 0 ? "#d0553a" : "#3a78d0", "fill-opacity": Math.abs(mean).toFixed(3)}))));

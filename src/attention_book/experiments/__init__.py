@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from attention_book import results
-from attention_book.experiments.diagrams import Diagram, marked
 from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
 from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.experiment import Experiment

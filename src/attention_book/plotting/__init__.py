@@ -1,6 +1,5 @@
 """Figure panels of the book, beside those of the library."""
 
-from attention_book.plotting.dynamics import overlap_series, phase_portrait, spectrum
 from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
@@ -16,7 +15,6 @@ from attention_book.plotting.panels import (
     reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves
-from attention_book.plotting.regimes import bifurcation, exponents, regime_map
 from attention_book.plotting.sampling import (
     SAMPLERS,
     compared,

@@ -17,7 +17,6 @@ from statmech_attention.plotting.panels import mean_and_error
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
 
 # One colour per stored pattern.
-FEATURE_COLOURS = (DARK, MUTED["rose"], MUTED["cyan"], MUTED["green"], MUTED["purple"], "#AAAAAA")
 
 # By the names of `dmft.Regime`; other colours than those of `COLOURS`, which stand for other things.
 REGIME_COLOURS = {

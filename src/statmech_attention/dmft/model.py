@@ -98,23 +98,12 @@ def laws_of(model: Dynamics) -> _map.Laws:
     return _map.Laws(*model.terms, model.codes, beta, gamma / np.sqrt(model.features), epsilon)
 
 
-def need_one(model: Dynamics) -> None:
-    """Raise ValueError for a batch of networks."""
-    if model.shape:
-        raise ValueError(f"model: wanted one network, got a batch of shape {model.shape}. Take one, as in model[0].")
-
-
 def need_index(name: str, index, shape: tuple[int, ...]) -> None:
     """Raise IndexError for an index outside a batch of this shape, where JAX would clamp it."""
     try:
         np.empty(shape)[index]
     except IndexError as error:
         raise IndexError(f"{name}: wanted an index into a batch of shape {shape}, got {index!r} ({error}).") from None
-
-
-def copies_of(model: Dynamics, count: int) -> Dynamics:
-    """Return a batch of `count` times the same network."""
-    return model.at(beta=jnp.broadcast_to(model.beta, (count,)))
 
 
 def _parameters(beta, gamma, epsilon) -> dict:

@@ -5,7 +5,6 @@ import inspect
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 import statmech_attention as sma
 from attention_book import plotting
@@ -13,7 +12,6 @@ from statmech_attention.dmft import Regime
 
 RANDOM = np.random.default_rng(0)
 PAIR = (2, 2)
-GRID = np.array([[Regime.PERIODIC, Regime.CHAOTIC], [Regime.CHAOTIC, Regime.QUASI_PERIODIC], [Regime.PERIODIC] * 2])
 IMAGES = np.linspace(0, 1, 3 * 8 * 8).reshape(3, 8, 8)
 ROWS = {
     "theory, both, N = 10": ([0.1, 0.3, np.nan], (0.2, -1.0, 1.0)),
@@ -33,9 +31,7 @@ PANELS = {
     "attended": call(IMAGES, np.arange(12.0), patch=4, title="head"),
     "attention_matrix": call(np.full((3, 4), 1 / 3)),
     "best_temperatures": call([10, 100], [[1.0, 0.1], [0.01, 0.1]], label="best"),
-    "bifurcation": call([1, 2], np.eye(2, 3) > 0, [-1, 0, 1], regimes=GRID[0]),
     "entries_compared": call(np.eye(4), np.eye(4) - 0.2, layers=PAIR),
-    "exponents": call([1, 2, 3], GRID + 0.1, 0.01 * np.ones((3, 2)), regimes=GRID[:, 0]),
     "groups": call([[0.9, 0.5], [0.8, 0.6]], ["good", "other"], colours=["good", "black"]),
     "hidden_chains": call([[1, 1, -1, -1], [-1, 1, -1, 1]], labels=["slow", "fast"]),
     "importances_compared": call(ROWS, ["a", "b", "a"], chance=(-0.3, 0.4)),
@@ -44,15 +40,11 @@ PANELS = {
     "one_shot_sequence": call(IMAGES, 1, patch=4, answer=-1),
     "order_parameter": call(np.eye(4), layers=PAIR),
     "over_temperatures": call([1.0, 0.1], {"theory": [-3.0, -1.0]}, mark=True),
-    "overlap_series": call(np.arange(6.0).reshape(3, 2), symbol="m"),
     "path_blocks": call(np.eye(4), layers=PAIR, title="theory"),
     "path_correlations": call(np.eye(4) + 0.1, layers=PAIR),
-    "phase_portrait": call([0.1, 0.2, 0.3], [0.3, 0.2, 0.1], regime="periodic"),
     "principal_overlaps": call(np.arange(12.0).reshape(2, 6), label="GP", count=4),
     "pruning_curves": call({"theory, both": [[0.8, 0.7], [0.9, 0.6]]}, random=[[0.8, 0.6], [0, 0.1]]),
     "reference_line": call([0.8, 0.9], label="GP"),
-    "regime_map": call([1, 2, 3], [0, 10], GRID),
-    "spectrum": call([0, 0.25, 0.5], [1e9, 4.0, 1.0]),
     "switching": call(0.3),
 }
 
@@ -143,34 +135,8 @@ def test_scores_and_curves_of_pruning_are_means_over_draws():
     assert marks[0].get_marker() == marks[2].get_marker() != marks[1].get_marker()
 
 
-def test_a_diagram_draws_periodic_networks_whole_and_others_by_their_section():
-    visited = np.array([[True, True, False], [True, False, True]])
-    sections = np.array([[True, False, False], [False, False, True]])
-    axes = plotting.bifurcation([1, 2], visited, [-1, 0, 1], regimes=GRID[0], sections=sections)
-    pale, periodic, _, chaotic, _ = axes.lines
-    close(pale, [[2, -1], [2, 1]])
-    close(periodic, [[1, -1], [1, 0]])
-    close(chaotic, [[2, 1]])
-
-
-def test_of_very_many_dots_neighbours_are_drawn_as_one_and_none_goes_missing():
-    visited = RANDOM.uniform(size=(3000, 2000)) < 0.2
-    shown = plotting.bifurcation(np.arange(3000), visited, np.arange(2000)).lines[0].get_xydata().astype(int)
-    assert visited[tuple(shown.T)].all()
-    cells = {tuple(cell) for cell in np.argwhere(visited.reshape(1000, 3, 1000, 2).any(axis=(1, 3)))}
-    assert {(place // 3, level // 2) for place, level in shown} == cells and len(shown) == len(cells)
-
-
 def test_regimes_have_their_colours():
     assert [name.upper().replace("-", "_") for name in plotting.REGIMES] == [regime.name for regime in Regime]
-    axes = drawn("regime_map")
-    for place, name in (((0, 1), "chaotic"), ((1, 1), "quasi-periodic"), ((1, 2), "periodic")):
-        np.testing.assert_allclose(axes.images[0].get_array()[place], to_rgb(plotting.REGIME_COLOURS[name]))
-    values = np.array([[0.1, -0.2], [-0.1, -0.3], [0.2, -0.1]])
-    axes = plotting.exponents([1, 2, 3], values, 0.01 * np.ones((3, 2)), regimes=[2, 0, 2])
-    lines = {container.get_label(): container.lines[0] for container in axes.containers}
-    close(lines[r"$\lambda_{2}$"], [[1, -0.2], [2, -0.3], [3, -0.1]])
-    close(lines[r"$\lambda_1$, chaotic"], [[1, 0.1], [3, 0.2]])
 
 
 def test_the_flow_puts_the_scale_of_the_layer_above_before_every_order_parameter():
