@@ -85,6 +85,7 @@ rule join_pieces:
         place=places(path for path in MISSING if RECORDS[path].pieces),
     params:
         python=shlex.quote(sys.executable),
+        axes=lambda wildcards: ",".join(RECORDS[f"{wildcards.place}.nc"].pieces),
     localrule: True
     shell:
-        "{params.python} -m attention_book.recorded {output:q} {input:q}"
+        "{params.python} -m attention_book.recorded {output:q} {params.axes} {input:q}"

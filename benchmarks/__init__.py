@@ -1,1 +1,1 @@
-"""Measure speed and memory, solve random problems, kill runs: `make bench`."""
+"""Measure speed and memory, solve random problems, kill runs."""

@@ -17,7 +17,6 @@ import yaml
 from packaging.metadata import Metadata
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from requirements import requirements
 
 from statmech_attention import installed
 
@@ -90,12 +89,7 @@ def test_the_wheel_is_the_library_with_its_licence_and_types(wheel):
 
 def test_the_readmes_lines_run_on_the_library_alone(alone):
     lines = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    small = {
-        "HiddenMarkov()": "HiddenMarkov(length=4, token_size=4)",
-        "key_train, 100": "key_train, 10",
-        "key_test, 1000": "key_test, 20",
-    }
-    for text, other in small.items():
+    for text, other in {"HiddenMarkov()": "HiddenMarkov(length=4, token_size=4)", "100, 1000": "10, 20"}.items():
         assert text in lines
         lines = lines.replace(text, other)
     *rows, accuracy = alone(lines).splitlines()
@@ -132,10 +126,15 @@ def test_what_is_asked_for_at_run_time_is_in_the_extra_that_is_named():
         assert set(libraries) <= {one.name for one in EXTRAS[extra]}
 
 
-@pytest.mark.parametrize("minor", ["3.11", "3.12", "3.13"])
-def test_the_tested_versions_lie_within_the_bounds(minor):
-    lines = (ROOT / "constraints" / f"python{minor}.txt").read_text().splitlines()[1:]
-    pinned = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+PYTHONS = ("3.11", "3.12", "3.13")
+
+
+@pytest.mark.parametrize("minor", PYTHONS)
+def test_tested_versions_lie_within_the_bounds(minor):
+    pins = map(Requirement, (ROOT / "constraints.txt").read_text().splitlines()[1:])
+    here = [one for one in pins if one.marker is None or one.marker.evaluate({"python_version": minor})]
+    pinned = {canonicalize_name(one.name): next(iter(one.specifier)).version for one in here}
+    assert len(pinned) == len(here), "a version is there twice"
     text = re.findall(r"^[^#\s][^#\n]*", (ROOT / "requirements-text.txt").read_text(), re.MULTILINE)
     for one in (*map(Requirement, (*PROJECT["dependencies"], *text)), *sum(EXTRAS.values(), [])):
         bounds = {bound.operator for bound in one.specifier}
@@ -146,14 +145,21 @@ def test_the_tested_versions_lie_within_the_bounds(minor):
 def test_versions_that_stand_in_several_files_agree():
     changed = re.search(r"^## ([\w.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == changed == PROJECT["version"]
-    pythons = sorted(path.stem.removeprefix("python") for path in (ROOT / "constraints").glob("*.txt"))
     tests = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
-    assert tests["jobs"]["tests"]["strategy"]["matrix"]["python"] == pythons
-    assert [line.split()[-1] for line in PROJECT["classifiers"] if ":: 3." in line] == pythons
+    assert tests["jobs"]["tests"]["strategy"]["matrix"]["python"] == list(PYTHONS)
+    assert [line.split()[-1] for line in PROJECT["classifiers"] if ":: 3." in line] == list(PYTHONS)
     (ruff,) = (str(one) for one in EXTRAS["dev"] if one.name == "ruff")
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert {entry for hook in hooks for entry in hook["additional_dependencies"]} == {ruff}
 
 
-def test_the_requirements_are_those_of_the_project():
-    assert (ROOT / "requirements.txt").read_text(encoding="utf-8") == requirements()
+def test_requirements_of_the_book_are_those_of_its_extra():
+    wanted = {*PROJECT["dependencies"]}
+    for extra in ("sampling", "train", "io", "plot", "book"):
+        wanted |= {line for line in PROJECT["optional-dependencies"][extra] if not line.startswith(PROJECT["name"])}
+    assert (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()[1:] == sorted(wanted)
+
+
+def test_links_of_the_readme_lead_to_files():
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert (ROOT / link).is_file(), link

@@ -42,7 +42,7 @@ def record(tmp_path, monkeypatch):
     pieces = list(one.runs())
     for path, given in pieces:
         recorded.execute(tmp_path / "tiny.md", {**given, "output": str(path)})
-    combine([path for path, _ in pieces], one.path)
+    combine(one.path, ["draw"], [path for path, _ in pieces])
     return one
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import yaml
 from compiled import cores, share, share_cores
-from downloads import offer
-from lighter import MATHJAX, lighten, mathjax
+from filelock import FileLock, Timeout
 from page_notebooks import address, export, launch
 from tqdm import tqdm
 
@@ -21,8 +20,9 @@ from attention_book.results import hash_files
 ROOT = Path(__file__).resolve().parents[1]
 PAGE_MEMORY = 2 * 2**30  # bytes
 # What executed pages may read, and what else the book is made from.
-READ = ("constraints", "src", "results")
+READ = ("constraints.txt", "src", "results")
 SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
+HELP = "A damaged cache is forgotten by `make book CLEAN=1`."
 SUFFIXES = {".bib", ".css", ".html", ".js", ".md", ".mplstyle", ".nc", ".npz", ".png", ".py", ".sh", ".svg", ".txt"}
 SUFFIXES |= {".xz", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -36,23 +36,41 @@ def main() -> int:
     parser.add_argument("--clean", action="store_true", help="forget earlier builds and executed pages first")
     parser.add_argument("--jobs", type=int, help="pages to execute at a time (number of cores)")
     options = parser.parse_args()
+    (ROOT / ".cache").mkdir(exist_ok=True)
+    try:
+        with FileLock(ROOT / ".cache" / "book.lock", blocking=False):
+            return _brought_up_to_date(options)
+    except Timeout:
+        print("Another process builds the book here. Wait until it is done, or stop it.", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Pages that were executed are kept.", file=sys.stderr)
+    return 1
+
+
+def _brought_up_to_date(options: argparse.Namespace) -> int:
     build = ROOT / "_build"
     if options.clean:
         for folder in (build, ROOT / ".cache" / "book"):  # compiled programs stay valid
             shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
-    done = build / ".done"
-    now = fingerprint(ROOT, SOURCES)
-    if not done.is_file() or done.read_text() != now or not (build / "html" / "index.html").is_file():
+    done, now = build / ".done", fingerprint(ROOT, SOURCES)
+    if done.is_file() and done.read_text() == now and (build / "html" / "index.html").is_file():
+        print("Nothing has changed.")
+    else:
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
             failed = _build(build, options.jobs or pages_at_a_time(), log)
         if failed:
-            print("\nThe book was not built:", *failed, f"\nThe log: {build / 'book.log'}", sep="\n", file=sys.stderr)
+            print(
+                "\nThe book was not built:",
+                *failed,
+                f"\nThe log: {build / 'book.log'}",
+                HELP,
+                sep="\n",
+                file=sys.stderr,
+            )
             return 1
         done.write_text(now)
-    else:
-        print("Nothing has changed.")
     print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
     return 0
 
@@ -60,7 +78,9 @@ def main() -> int:
 def fingerprint(root: Path, names: tuple[str, ...]) -> str:
     """Return a hash of files and folders, with the version of Python."""
     paths = (path for name in names for path in (root / name, *(root / name).rglob("*")))
-    digest = hash_files((path for path in paths if path.suffix in SUFFIXES and path.is_file()), root)
+    digest = hash_files(
+        (path for path in paths if path.suffix in SUFFIXES and path.is_file() and ".egg-info" not in str(path)), root
+    )
     return f"{digest} {sys.version.split()[0]}"
 
 
@@ -90,8 +110,6 @@ def _build(build: Path, jobs: int, log) -> list[str]:
     status, complaints = _watch(_command(settings, pages.folder), environment, log)
     if status:
         return complaints or [f"Sphinx ended with status {status}."]
-    offer(build / "html", {name: pages.executed(name) for name in pages.notebooks})
-    lighten(build / "html")
     export(ROOT, list(pages.notebooks), build, where, branch)
     return []
 
@@ -99,9 +117,6 @@ def _build(build: Path, jobs: int, log) -> list[str]:
 def _command(settings: dict, cache: Path) -> list[str]:
     """Return Jupyter Book's command, with a copy of the settings that names the cache."""
     settings["execute"]["cache"] = str(cache)
-    mathjax(ROOT / "_build" / MATHJAX)
-    settings["sphinx"]["config"]["html_static_path"] = [str(ROOT / "_build" / MATHJAX)]
-    settings["sphinx"]["config"]["mathjax_path"] = MATHJAX
     # Named from where the settings are, and the copy is elsewhere.
     extensions = settings["sphinx"]["local_extensions"]
     settings["sphinx"]["local_extensions"] = {name: str(ROOT / folder) for name, folder in extensions.items()}

@@ -10,7 +10,6 @@ from urllib.parse import unquote, urlsplit
 
 import yaml
 from bs4 import BeautifulSoup, Tag
-from lighter import weight
 
 from attention_book.pages import FACTS
 
@@ -29,9 +28,8 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
-FOLDED, VISIBLE = 4500, 15  # lines of code at most: folded or hidden in the book, shown in a cell of a page to read
+FOLDED, VISIBLE = 4500, 25  # lines of code at most: folded or hidden in the book, shown in a cell of a page to read
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?:---\n(.*?)^---\n|((?::[^\n]*\n)*))(.*?)^```$", re.MULTILINE | re.DOTALL)
-HEAVY, INTERACTIVE = 2.0, 4.0  # at most: megabytes of a page, and of one with sliders
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
 STILTED = {
@@ -76,7 +74,6 @@ def check(root: Path) -> tuple[int, int, list[str]]:
         article = page.select_one("article") or page
         figures += len(article.select("figure"))
         found = [*_broken(article), *_images(article, path), *_links(article, path, built), *_missing(root, name, page)]
-        found += _heavy(path, page)
         found += [*_stilted(article), *(_long(article) if name in read else ())]
         problems += [f"{name}: {problem}" for problem in found]
     for name in names:
@@ -199,13 +196,6 @@ def _code(source: Path) -> tuple[int, int]:
         else:
             longest = max(longest, lines)
     return folded, longest
-
-
-def _heavy(path: Path, page: BeautifulSoup):
-    slider = page.select_one("article input[type=range]") or page.find("script", string=re.compile('type: "range"'))
-    most = INTERACTIVE if slider else HEAVY
-    if (megabytes := weight(path, page) / 1e6) > most:
-        yield f"{megabytes:.1f} MB with all that it loads, at most {most:g}"
 
 
 def _stilted(article: Tag):

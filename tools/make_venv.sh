@@ -19,7 +19,7 @@ fail() {
 }
 
 # An environment cannot be moved, so its place is part of the key.
-key=$(pwd && cat constraints/*.txt pyproject.toml | cksum)
+key=$(pwd && cat constraints.txt pyproject.toml | cksum)
 if [ -f "$stamp" ] && [ "$(head -n 1 "$stamp")" != "$(pwd)" ]; then
     owner=$(head -n 1 "$stamp")
     [ "$(cd "$venv/.." && pwd)" != "$owner" ] || fail "$venv is the environment of the project in $owner." \
@@ -44,5 +44,5 @@ fi
 version=$(minor "$venv/bin/python")
 rm -f "$stamp"
 echo "Installing the tested versions for Python $version into $venv (the first time this takes some minutes)."
-"$venv/bin/python" -m pip --disable-pip-version-check install --quiet --editable '.[dev]' -c "constraints/python$version.txt"
+"$venv/bin/python" -m pip --disable-pip-version-check install --quiet --editable '.[dev]' -c constraints.txt
 echo "$key" >"$stamp"

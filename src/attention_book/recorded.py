@@ -151,14 +151,13 @@ def difference(found, recorded) -> float:
     return np.inf if np.isnan(largest) else largest
 
 
-def combine(pieces: list[Path], target: Path) -> None:
-    """Join the pieces of a record along the parameters in which they differ, in the order given, and remove them."""
+def combine(target: Path, names: list[str], pieces: list[Path]) -> None:
+    """Join the pieces of a record along some parameters, in the order given, and remove them."""
     from attention_book import results
 
     made = [results.record(path) for path in pieces]
     first = made[0]["parameters"]
-    differ = [name for name in first if any(one["parameters"][name] != first[name] for one in made)]
-    axes = {name: list(dict.fromkeys(one["parameters"][name] for one in made)) for name in differ}
+    axes = {name: list(dict.fromkeys(one["parameters"][name] for one in made)) for name in names}
     joined = [results.load(path) for path in pieces]
     for name, values in reversed(axes.items()):
         axis = xr.DataArray(values, dims=name, name=name)
@@ -172,5 +171,5 @@ def combine(pieces: list[Path], target: Path) -> None:
         pieces[0].parent.rmdir()
 
 
-if __name__ == "__main__":  # python -m attention_book.recorded TARGET PIECE ...
-    combine([Path(one) for one in sys.argv[2:]], Path(sys.argv[1]))
+if __name__ == "__main__":  # python -m attention_book.recorded TARGET NAME,NAME PIECE ...
+    combine(Path(sys.argv[1]), sys.argv[2].split(","), [Path(one) for one in sys.argv[3:]])

@@ -75,7 +75,12 @@ def save(
 
 def load(path: str | os.PathLike) -> xr.Dataset:
     """Read the Dataset of a result into memory, without the record; FileNotFoundError, ValueError if damaged."""
-    dataset = read_netcdf(path)
+    try:
+        dataset = read_netcdf(path)
+    except FileNotFoundError:
+        raise
+    except (ValueError, RuntimeError) as error:  # h5py has several for a damaged file
+        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
     _record(Path(path), dataset.attrs)
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset

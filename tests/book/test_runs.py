@@ -23,7 +23,7 @@ def made(tmp_path_factory):
             for path, given in pieces:
                 run(one, path, given)
             if one.pieces:
-                recorded.combine([path for path, _ in pieces], one.path)
+                recorded.combine(one.path, list(one.pieces), [path for path, _ in pieces])
         return one
 
     return make

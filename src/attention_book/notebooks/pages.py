@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 _LABELS = {"package": "statmech_attention", "python": "Python"}
 # MIME type of a row of the README's table; no page shows it.
 AGREEMENT = "application/vnd.statmech-attention.agreement+json"
-# MIME type of the numbers in a figure, which the built page offers below it.
-DATA = "application/vnd.statmech-attention.data+csv"
 
 
 def begin() -> None:
@@ -31,24 +29,6 @@ def begin() -> None:
 
         # Lines stay sharp at any size as SVG; a page with a large image can ask for "png" itself.
         set_matplotlib_formats("svg")
-        _keep_data()
-
-
-def _keep_data() -> None:
-    """Let every figure leave its numbers beside its picture."""
-    from IPython import get_ipython
-    from IPython.core.formatters import BaseFormatter
-    from matplotlib.figure import Figure
-    from traitlets import ObjectName, Unicode
-
-    from attention_book.plotting.data import data
-
-    class Data(BaseFormatter):
-        format_type = Unicode(DATA)
-        print_method = ObjectName("_repr_data_")  # that nothing has: figures alone leave numbers
-
-    formatter = get_ipython().display_formatter.formatters.setdefault(DATA, Data())
-    formatter.for_type(Figure, data)
 
 
 def glue(name: str, value: Any, *, display: bool = False) -> None:
