@@ -113,15 +113,14 @@ def test_nonsense_is_refused(chains):
         sma.fit(sma.Problem(*chains, width=6), chosen=["width"])
     with pytest.raises(ValueError, match="temperature: wanted a start between 0.0001 and 100, got 1e-05"):
         sma.fit(sma.Problem(*chains, width=6, temperature=1e-5))
-    with pytest.raises(ValueError, match=r"wanted known numbers, got traced ones.*log_evidence\(\) there"):
+    with pytest.raises(ValueError, match=r"wanted known numbers, got traced ones.*Differentiate log_evidence"):
         jax.grad(lambda heat: sma.fit(sma.Problem(*chains, width=6, temperature=heat)).temperature)(0.1)
     with pytest.raises(
-        sma.NotConverged, match="The maximum of the evidence was not reached in 1 steps: slope .* Raise max_steps"
+        sma.NotConverged, match="The maximum of the evidence was not reached in . trials: slope .* Raise max_steps"
     ):
         sma.fit(sma.Problem(*chains, width=6), max_steps=1)
 
 
-def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("statmech_attention.theory.fit"), "_MAX_STEPS", 1)
+def test_a_saddle_point_on_the_way_that_is_not_reached_raises(chains):
     with pytest.raises(sma.NotConverged, match=r"The saddle point was not reached at T = 0.1, N = 6, 6, 6"):
-        sma.fit(sma.Problem(*chains, width=6))
+        sma.fit(sma.Problem(*chains, width=6), tolerance=1e-30)

@@ -46,13 +46,11 @@ def run(function, method, start, tolerance, max_steps):
         def derivatives(point):
             return function(point), jax.grad(function)(point), jax.hessian(function)(point)
 
-        step, empty = exact_step, None
+        step = exact_step
     else:
 
         def derivatives(point):
             return function(point), jax.grad(function)(point), point
-
-        empty = start
 
         def step(gradient, point, radius):
             def product(vector):
@@ -60,7 +58,7 @@ def run(function, method, start, tolerance, max_steps):
 
             return truncated_step(gradient, product, jnp.ones_like(gradient), radius, 50)
 
-    return minimise(derivatives, step, start, tolerance, max_steps, empty)
+    return minimise(derivatives, step, start, tolerance, max_steps)
 
 
 METHODS = ["exact", "truncated"]
