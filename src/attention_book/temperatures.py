@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Float
 
 from attention_book.measures import half_interval, training_kernel
-from attention_book.notebooks import tables
 from statmech_attention import accuracy as share_right
 from statmech_attention import checks
 from statmech_attention.model.paths import AttentionedInputs
@@ -29,7 +28,7 @@ from statmech_attention.theory.saddle_point import solve
 from statmech_attention.theory.solution import Solution
 
 if TYPE_CHECKING:
-    from IPython.display import Markdown
+    pass
 
 THEORY, LIMIT, RESCALED = "theory", "GP limit", "rescaled limit"
 CHOSEN_BY = ("validation", "evidence")
@@ -104,22 +103,6 @@ def difference(one, other) -> Difference:
     """Mean of `one - other` over draws, with its interval."""
     apart = np.asarray(one, float) - np.asarray(other, float)
     return Difference(float(apart.mean()), half_interval(apart))
-
-
-def table(found: Mapping[str, Comparison]) -> "Markdown":
-    """Markdown table of networks by name: accuracies with their temperatures, and gains with 95 % intervals."""
-    heads = ["", f"{THEORY} ($T$)", f"{LIMIT} ($T$)", "gain", f"over the {RESCALED}", "gain, $T$ by evidence"]
-    rows = [
-        (name, _reached(one, THEORY), _reached(one, LIMIT), one.gain(), one.gain(RESCALED), one.gain(by="evidence"))
-        for name, one in found.items()
-    ]
-    return tables.table(heads, rows)
-
-
-def _reached(one: Comparison, curve: str) -> str:
-    ends, choices = sum(one.at_ends(curve)), one.chosen(curve).size
-    said = f", {ends} of {choices} at an end" if ends else ""
-    return f"{one.at_best(curve).mean():.3f} ({one.temperature(curve):.2g}{said})"
 
 
 def compare(

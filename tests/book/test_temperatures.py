@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 
 import statmech_attention as sma
-from attention_book import plotting
 from attention_book.measures import training_kernel
 from attention_book.temperatures import LIMIT, RESCALED, THEORY, Comparison, compare, difference
 
@@ -65,8 +64,6 @@ def test_each_half_chooses_for_the_other():
     np.testing.assert_allclose(one.at_best(by="evidence"), by_evidence)
     chosen = np.exp(np.mean(np.log(np.geomspace(0.01, 1, 5)[evidence.argmax(axis=1)])))
     assert one.temperature(by="evidence") == pytest.approx(chosen)
-    (ring,) = [line for line in plotting.compared({"one": one}).axes[0].lines if line.get_markersize() == 10]
-    np.testing.assert_allclose(ring.get_xydata(), [[one.temperature(), np.mean(by_hand)]])
     one = one._replace(accuracy={THEORY: np.array([[[0.1, 0.2, 0.3], [0.5, 0.4, 0.5]]]), LIMIT: np.zeros((1, 2, 3))})
     assert one._replace(temperatures=np.ones(3)).at_ends() == (1, 1)
 

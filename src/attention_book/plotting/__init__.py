@@ -15,12 +15,6 @@ from attention_book.plotting.panels import (
     reference_line,
 )
 from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves
-from attention_book.plotting.sampling import (
-    SAMPLERS,
-    compared,
-    law,
-    over_temperatures,
-)
 from attention_book.plotting.schematics import architecture, order_parameter_flow
 from attention_book.plotting.sliders import slider
 from attention_book.plotting.tasks import (

@@ -1,6 +1,5 @@
 """Panels of results beside those of the library, and the names and colours of the book's tasks."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,14 +125,3 @@ def arrow(axes, start, end, *, size: int, colour: str = DARK, **look) -> None:
 def _frame(axes, first: int, side: int, **look) -> None:
     """Frame a block on the diagonal."""
     axes.add_patch(Rectangle((first - 0.5, first - 0.5), side, side, fill=False, **look))
-
-
-def _partial_paths(chained, first: int) -> list[str]:
-    """Names of the rows of $U^{(l)}$; the first layer's branch is slowest, the output fastest."""
-    heads = [
-        [str(head + 1) if head >= 0 else "·" for head in layer.branch_heads] for layer in chained.layers[first - 1 :]
-    ]
-    paths = [",".join(path) for path in itertools.product(*heads)]
-    if not chained.readout.axes:
-        return [f"({path})" for path in paths]
-    return [f"({path};{output + 1})" for path in paths for output in range(chained.outputs)]
