@@ -1,0 +1,199 @@
+"""Sentences of two classes as networks on an encoder's attention see them, and as the encoder does.
+
+Attentioned inputs are rounded to multiples of 1/16, so that those of a record are small.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Float, Int
+
+from attention_book.tasks import (
+    Encoder,
+    Encoding,
+    Tokens,
+    encoded_batches,
+    pretrained_encoder,
+    random_encoder,
+    sentence_set,
+    tokenise,
+)
+from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
+from statmech_attention.model.features import fitted_features
+from statmech_attention.model.paths import AttentionedInputs
+
+STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
+_PADDED = 16  # sentences are padded to a multiple of so many tokens
+_BATCH = 32
+MADE = "made"  # sentences of random tokens for a random encoder, which need no files
+
+
+class Words(NamedTuple):
+    """Sentences of two classes as tokens, and the encoder that they are for."""
+
+    encoder: Encoder
+    tokens: Tokens
+    labels: Float[np.ndarray, " sentences"]
+
+    def taken(self, rows) -> "Words":
+        """Some of the sentences."""
+        return Words(self.encoder, self.tokens[rows], self.labels[rows])
+
+
+class EncodedTask(NamedTuple):
+    """All sentences of one task."""
+
+    networks: Mapping[str, AttentionedInputs]  # all sentences, by name
+    labels: Float[np.ndarray, " sentences"]  # +1 or -1
+    pooled: Float[np.ndarray, "sentences width"]  # embeddings of the unmodified encoder, of length 1
+
+
+def _questions(*names: str):
+    return lambda: sentence_set("trec").only(*names)
+
+
+# By name, sentences of two classes; the first is labelled +1.
+TASKS: dict[str, Callable | None] = {
+    "description-entity": _questions("description", "entity"),
+    "entity-human": _questions("entity", "human"),
+    "reviews": lambda: sentence_set("reviews"),
+    "spam": lambda: sentence_set("spam"),
+    MADE: None,
+}
+
+
+def words(task: str, seed: int, train: int, test: int) -> Words:
+    """Training sentences in random order, then test sentences."""
+    read = TASKS[task]
+    if read is None:
+        return _made(seed, train + test)
+    split = read().split(seed, train, test)
+    labels = np.concatenate([part.labels for part in split])
+    return Words(pretrained_encoder(), tokenise([text for part in split for text in part.texts]), labels)
+
+
+def shuffled(encoder: Encoder, *seed: int) -> Encoder:
+    """The encoder with the entries of all queries in random order over its layers, and those of all keys."""
+    random, layers = np.random.default_rng(seed), encoder.layers
+
+    def mixed(affine):
+        parts = (jnp.asarray(random.permutation(np.ravel(part)).reshape(part.shape)) for part in affine)
+        return type(affine)(*parts)
+
+    return replace(encoder, layers=layers._replace(query=mixed(layers.query), key=mixed(layers.key)))
+
+
+def uniform(encoder: Encoder) -> Encoder:
+    """The encoder's first layer, all tokens of a sentence with the same attention."""
+    layers = jax.tree.map(lambda part: part[:1], encoder.layers)
+    return replace(encoder, layers=layers._replace(query=jax.tree.map(jnp.zeros_like, layers.query)))
+
+
+def tf_idf(tokens: Tokens, fitted: int) -> Float[np.ndarray, "sentences terms"]:
+    r"""Tokens and pairs of neighbours that the first `fitted` sentences have, weighted and of length 1."""
+    sentences = [row[1 : size - 1].tolist() for row, size in zip(tokens.ids, tokens.lengths, strict=True)]
+    counts = [Counter([*ids, *itertools.pairwise(ids)]) for ids in sentences]
+    having = Counter(term for one in counts[:fitted] for term in one)
+    columns = {term: column for column, term in enumerate(having)}
+    found = np.zeros((len(counts), len(columns)))
+    for row, one in zip(found, counts, strict=True):
+        known = [term for term in one if term in columns]
+        row[[columns[term] for term in known]] = [one[term] for term in known]
+    found *= 1 + np.log((1 + fitted) / (1 + np.array([*having.values()])))
+    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def encoded_task(
+    words: Words,
+    networks: Mapping[str, Sequence],
+    fitted: int,
+    directions: int,
+) -> EncodedTask:
+    """Return attentioned inputs (1) to (7) for several networks at once, and the pooled embeddings."""
+    pooled = np.zeros((len(words.labels), words.encoder.words.shape[1]))
+    sides = {name: side_by_side(layers) for name, layers in networks.items()}
+    layers = {name: layers_on(words.encoder, each, skips=False) for name, each in sides.items()}
+
+    def seen(rows, ready: Callable) -> dict[str, AttentionedInputs]:
+        parts: dict[str, list[AttentionedInputs]] = {name: [] for name in networks}
+        order = []
+        for places, part in _encoded(words, rows):
+            pooled[places] = part.pooled
+            order.append(places)
+            for name in networks:
+                parts[name].append(ready(name, seen_first(part, sides[name], layers[name])))
+        back = np.argsort(np.concatenate(order))
+        return {
+            name: AttentionedInputs(jnp.concatenate([one.values for one in each])[back], each[0].layers)
+            for name, each in parts.items()
+        }
+
+    first = seen(np.arange(fitted), lambda _, inputs: inputs)
+    features = {name: fitted_features(inputs, directions) for name, inputs in first.items()}
+    others = seen(np.arange(fitted, len(words.labels)), lambda name, inputs: features[name].of(inputs))
+    together = {}
+    for name, inputs in others.items():
+        values = jnp.concatenate([features[name].of(first[name]).values, inputs.values])
+        together[name] = AttentionedInputs(STEP * jnp.round(values / STEP), inputs.layers)
+    return EncodedTask(together, words.labels, pooled)
+
+
+def part_of(inputs: AttentionedInputs, chosen) -> AttentionedInputs:
+    """Some of the sentences."""
+    return AttentionedInputs(inputs.values[chosen], inputs.layers)
+
+
+def _encoded(words: Words, rows: Int[np.ndarray, " rows"]) -> Iterator[tuple[Int[np.ndarray, " places"], Encoding]]:
+    """Batches of sentences of like length, with their places."""
+    padded = -(-words.tokens.lengths[rows] // _PADDED) * _PADDED
+    for length in np.unique(padded):
+        places = rows[padded == length]
+        # Of a few sentences some are encoded twice: programs are for full batches.
+        tokens = words.tokens[np.resize(places, max(len(places), _BATCH))].trimmed(_PADDED)
+        for number, part in enumerate(encoded_batches(words.encoder, tokens, batch=_BATCH)):
+            here = places[number * _BATCH :][:_BATCH]
+            yield here, jax.tree.map(lambda values: values[: len(here)], part)  # noqa: B023
+
+
+def _made(seed: int, count: int) -> Words:
+    """Sentences whose class shows in the share of tokens from the upper half of the vocabulary."""
+    random, vocabulary = np.random.default_rng(seed), 30
+    lengths = random.integers(4, 12, count)
+    labels = random.permutation(np.resize([1.0, -1.0], count))
+    upper = random.random((count, 12)) < 0.5 + 0.25 * labels[:, None]
+    ids = random.integers(0, vocabulary // 2, (count, 12)) + vocabulary // 2 * upper
+    ids[:, 0] = 0  # as [CLS]
+    encoder = random_encoder(jax.random.key(0), layers=2, heads=3, width=12, vocabulary=vocabulary)
+    return Words(encoder, Tokens(ids, lengths, lengths), labels)
+
+
+class Stored(NamedTuple):
+    """Attentioned inputs in a record, by which points of it are computed again without the encoder."""
+
+    train: AttentionedInputs  # of all training sentences, of the deep network
+    labels: Float[np.ndarray, " examples"]
+    kept: tuple[tuple[int, ...], ...]  # the heads that the score "both" keeps of each layer
+    test: AttentionedInputs  # of all test sentences, on the paths through these heads
+    test_labels: Float[np.ndarray, " test"]
+
+
+def stored_inputs(recorded: xr.Dataset) -> Stored:
+    """The attentioned inputs in a record."""
+    if "stored_inputs" not in recorded:
+        raise ValueError("recorded: wanted a record with a task stored, got one without.")
+    places, numbers = recorded["stored_layer"].values, recorded["stored_head"].values
+    count = int(places.max()) + 1
+    kept = tuple(tuple(numbers[places == layer].tolist()) for layer in range(count))
+    train, test = (jnp.asarray(STEP * recorded[name].values) for name in ("stored_inputs", "stored_test_inputs"))
+    labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
+    # All layers of the deep network have as many heads as the encoder's.
+    same = (round(train.shape[1] ** (1 / count)),) * count
+    tests = AttentionedInputs(test, tuple(map(len, kept)))
+    return Stored(AttentionedInputs(train, same), labels, kept, tests, test_labels)
