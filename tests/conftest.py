@@ -48,7 +48,6 @@ LONGEST = (
     "test_book",
     "test_compiling",
     "book/experiments/test_learned",
-    "book/experiments/test_encoded_heads",
     "training/test_attention",
 )
 PLACES = {f"tests/{name}.py": place for place, name in enumerate(LONGEST)}

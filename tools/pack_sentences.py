@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.experiments.encoded_inputs import TASKS, words
+from attention_book.encoder.inputs import TASKS, words
 from attention_book.tasks import encode
 from attention_book.tasks.packed_sentences import FILE, LEVELS
 from statmech_attention.pruning import fitted_features

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jaxtyping import Float, Int
 
 from attention_book.tasks import (
@@ -26,8 +25,8 @@ from attention_book.tasks import (
     tokenise,
 )
 from attention_book.tasks.encoded import layers_on, seen_first, side_by_side
-from statmech_attention.model.features import fitted_features
 from statmech_attention.model.paths import AttentionedInputs
+from statmech_attention.pruning import fitted_features
 
 STEP = 1 / 16  # of the attentioned inputs, whose mean square is 1 and whose smallest direction has about 0.1
 _PADDED = 16  # sentences are padded to a multiple of so many tokens
@@ -172,28 +171,3 @@ def _made(seed: int, count: int) -> Words:
     ids[:, 0] = 0  # as [CLS]
     encoder = random_encoder(jax.random.key(0), layers=2, heads=3, width=12, vocabulary=vocabulary)
     return Words(encoder, Tokens(ids, lengths, lengths), labels)
-
-
-class Stored(NamedTuple):
-    """Attentioned inputs in a record, by which points of it are computed again without the encoder."""
-
-    train: AttentionedInputs  # of all training sentences, of the deep network
-    labels: Float[np.ndarray, " examples"]
-    kept: tuple[tuple[int, ...], ...]  # the heads that the score "both" keeps of each layer
-    test: AttentionedInputs  # of all test sentences, on the paths through these heads
-    test_labels: Float[np.ndarray, " test"]
-
-
-def stored_inputs(recorded: xr.Dataset) -> Stored:
-    """The attentioned inputs in a record."""
-    if "stored_inputs" not in recorded:
-        raise ValueError("recorded: wanted a record with a task stored, got one without.")
-    places, numbers = recorded["stored_layer"].values, recorded["stored_head"].values
-    count = int(places.max()) + 1
-    kept = tuple(tuple(numbers[places == layer].tolist()) for layer in range(count))
-    train, test = (jnp.asarray(STEP * recorded[name].values) for name in ("stored_inputs", "stored_test_inputs"))
-    labels, test_labels = (recorded[name].values.astype(float) for name in ("stored_labels", "stored_test_labels"))
-    # All layers of the deep network have as many heads as the encoder's.
-    same = (round(train.shape[1] ** (1 / count)),) * count
-    tests = AttentionedInputs(test, tuple(map(len, kept)))
-    return Stored(AttentionedInputs(train, same), labels, kept, tests, test_labels)

@@ -4,17 +4,10 @@ import os
 from pathlib import Path
 
 from attention_book import results
-from attention_book.experiments.encoded_heads import EncodedHeads, EncodedPoints
-from attention_book.experiments.encoded_selection import EncodedSelection
 from attention_book.experiments.experiment import Experiment
 from attention_book.experiments.learning_curve import LearningCurve
-from attention_book.experiments.masked_encoder import MaskedEncoder
 from attention_book.experiments.networks import experiment_file
 from attention_book.experiments.pruning import Pruning, pruning_samples
-from attention_book.experiments.ratio import Ratio
-from attention_book.experiments.refitted import Refitted
-from attention_book.experiments.removed_heads import RemovedHeads
-from attention_book.experiments.tuned_heads import TunedHeads
 from attention_book.experiments.weights import sampling_trial
 
 

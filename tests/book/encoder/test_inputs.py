@@ -1,0 +1,65 @@
+"""Sentences as inputs of networks, against the encoder's own passes one by one; made-up sentences, a random encoder."""
+
+import itertools
+
+import numpy as np
+
+from attention_book import tasks
+from attention_book.encoder import encoded_task, part_of, shuffled, tf_idf, uniform, words
+from attention_book.encoder.inputs import STEP
+
+from ..tasks.encoded import encoded_sentences
+
+
+def test_one_pass_gives_what_the_encoder_and_its_networks_give_one_by_one():
+    read = words("made", 3, 25, 20)
+    networks = {"deep": [0, 1], "flat": [range(2)]}
+    found = encoded_task(read, networks, fitted=15, directions=5)
+    np.testing.assert_allclose(found.pooled, tasks.encode(read.encoder, read.tokens).pooled, rtol=1e-6)
+    for name, layers in networks.items():
+        parts = read.tokens[np.arange(15)], read.tokens[np.arange(15, 45)]
+        wanted = encoded_sentences(read.encoder, *parts, layers, directions=5)
+        values = np.concatenate([wanted.train.values, wanted.test.values])
+        inputs = np.asarray(found.networks[name].values)
+        assert found.networks[name].layers == wanted.train.layers
+        # Directions have a sign that nothing decides.
+        signs = np.sign(np.sum(inputs * values, axis=(0, 1)))
+        assert np.abs(inputs - signs * values).max() < 0.51 * STEP
+        np.testing.assert_array_equal(inputs / STEP, np.round(inputs / STEP))
+
+
+def test_some_sentences_are_taken_from_words_and_from_inputs():
+    read, rows = words("made", 0, 20, 10), [3, 25, 4]
+    taken = read.taken(rows)
+    np.testing.assert_array_equal(taken.labels, read.labels[rows])
+    np.testing.assert_array_equal(taken.tokens.ids, read.tokens.ids[rows])
+    whole = encoded_task(read, {"deep": [0]}, 15, 4).networks["deep"]
+    np.testing.assert_array_equal(part_of(whole, np.array(rows)).values, whole.values[np.array(rows)])
+
+
+def test_shuffling_moves_the_entries_of_queries_and_keys_alone():
+    encoder = words("made", 0, 60, 40).encoder
+    first, second = (shuffled(encoder, 0, number) for number in (0, 1))
+    assert any(not np.array_equal(*pair) for pair in zip(first.layers.query, second.layers.query, strict=True))
+    for name in encoder.layers._fields:
+        for before, after in zip(getattr(encoder.layers, name), getattr(second.layers, name), strict=True):
+            assert np.array_equal(before, after) == (name not in ("query", "key"))
+            np.testing.assert_array_equal(np.sort(before, axis=None), np.sort(after, axis=None))
+
+
+def test_uniform_attention_makes_all_heads_alike():
+    read = words("made", 0, 30, 10)
+    seen = encoded_task(read._replace(encoder=uniform(read.encoder)), {"deep": [0, 0]}, 20, 4).networks["deep"]
+    for one, other in itertools.pairwise(range(seen.values.shape[1])):
+        np.testing.assert_allclose(seen.values[:, one], seen.values[:, other], atol=STEP)
+
+
+def test_terms_are_weighted_by_how_few_sentences_have_them():
+    tokens = tasks.Tokens(
+        np.array([[0, 5, 5, 6, 1], [0, 5, 7, 1, 0], [0, 6, 7, 8, 1]]), np.array([5, 4, 5]), np.array([5, 4, 5])
+    )
+    found = tf_idf(tokens, 2)
+    rare, common = 1 + np.log(3 / 2), 1.0
+    # 5, 6, (5, 5), (5, 6), 7, (5, 7): what only the third sentence has is not known.
+    wanted = np.array([[2 * common, rare, rare, rare, 0, 0], [common, 0, 0, 0, rare, rare], [0, rare, 0, 0, rare, 0]])
+    np.testing.assert_allclose(found, wanted / np.linalg.norm(wanted, axis=1, keepdims=True))
