@@ -35,7 +35,7 @@ def need(extra: str, what: str) -> None:
 def progress_bar(iterable, what: str, shown: bool | None):
     """Show a bar while `iterable` runs, by default on a terminal only; without tqdm none."""
     try:
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
     except ImportError:
         return iterable
     return tqdm(iterable, desc=what, disable=None if shown is None else not shown)
