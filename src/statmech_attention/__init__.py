@@ -48,6 +48,7 @@ __all__ += ["forward", "head_scores", "kernel", "kernel_regression", "layers", "
 __all__ += ["model", "sample_weights", "save", "solve", "solve_sweep", "theory"]
 # Imported when they are first used: some need an extra.
 _LATER = {"keep_heads": "pruning", "select_heads": "pruning", "Chains": "sampling", "posterior": "sampling"}
+_LATER |= {"AttentionPathsClassifier": "estimators", "AttentionPathsRegressor": "estimators"}
 _SUBPACKAGES = ("dmft", "plotting", "pruning", "sampling", "tasks", "training")
 
 

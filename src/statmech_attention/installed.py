@@ -9,6 +9,7 @@ EXTRAS = {  # as in pyproject.toml
     "train": ("optax",),
     "io": ("h5netcdf", "h5py", "xarray"),
     "plot": ("matplotlib",),
+    "sklearn": ("sklearn",),
 }
 
 

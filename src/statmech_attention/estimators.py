@@ -1,0 +1,118 @@
+"""The theory's predictor as a classifier and a regressor of scikit-learn.
+
+Inputs are `(examples, paths, features)`, as from `attentioned_inputs(..).values`, or flattened to
+`(examples, paths * features)`. Double precision is switched on inside, also in worker processes.
+"""
+
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.special import ndtr
+
+from statmech_attention.installed import need
+
+need("sklearn", "estimators")
+
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from statmech_attention.layers import Outputs, chain
+from statmech_attention.theory import Problem, kernel_regression, log_evidence, solve
+
+_ARRAYS: dict[str, Any] = {"allow_nd": True, "dtype": np.float64}
+
+
+class _AttentionPaths(BaseEstimator):
+    """Fit the order parameter to labels, and predict mean (9) and variance (30) of the output."""
+
+    def __init__(self, layers=None, *, width=10.0, temperature=0.1, variance=1.0):
+        self.layers = layers
+        self.width = width
+        self.temperature = temperature
+        self.variance = variance
+
+    def _fit(self, X, labels) -> None:
+        """Solve for the order parameter."""
+        default = (X.shape[1],) if X.ndim == 3 else (1,)
+        self.layers_ = tuple(default if self.layers is None else self.layers)
+        if labels.ndim == 2:
+            self.layers_ = (*self.layers_, Outputs(labels.shape[1]))
+        self.inputs_, self.labels_ = self._paths(X), labels
+        with jax.enable_x64(True):
+            solution = solve(self._problem(), throw=False)
+            if not solution.converged:
+                warnings.warn("No saddle point was reached. Raise the temperature.", ConvergenceWarning, stacklevel=3)
+            self.order_parameter_ = np.asarray(solution.order_parameter)
+            self.log_evidence_ = float(log_evidence(solution))
+
+    def _problem(self) -> Problem:
+        options = {"width": self.width, "temperature": self.temperature, "variance": self.variance}
+        return Problem(self.inputs_, self.labels_, layers=self.layers_, **options)
+
+    def _paths(self, X) -> np.ndarray:
+        """Inputs as `(examples, paths, features)`."""
+        paths = chain(self.layers_).paths
+        if X.ndim == 2 and X.shape[1] % paths:
+            raise ValueError(f"X: wanted a multiple of {paths} columns for layers={self.layers_}, got {X.shape[1]}.")
+        return X.reshape(len(X), paths, -1) if X.ndim == 2 else X
+
+    def _predicted(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the outputs."""
+        check_is_fitted(self)
+        X = self._paths(validate_data(self, X, reset=False, **_ARRAYS))
+        with jax.enable_x64(True):
+            mean, variance = kernel_regression(self._problem(), self.order_parameter_).predict(X)
+            return np.asarray(mean), np.asarray(variance)
+
+
+class AttentionPathsClassifier(ClassifierMixin, _AttentionPaths):
+    r"""Classifier by the attention paths: labels are $\pm 1$, with one output per class if there are several.
+
+    Args:
+        layers: $(H_1, .., H_L)$, as in `Problem`; if None, one layer with a head per path.
+        width, temperature, variance: as in `Problem`.
+    """
+
+    def fit(self, X, y):
+        """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the classes `y`."""
+        X, y = validate_data(self, X, y, **_ARRAYS)
+        check_classification_targets(y)
+        self.classes_, place = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("y: wanted at least two classes, got one class.")
+        signs = 2.0 * np.eye(len(self.classes_))[place] - 1.0
+        self._fit(X, signs if len(self.classes_) > 2 else signs[:, 1])
+        return self
+
+    def predict_proba(self, X):
+        r"""$\Phi(\langle f \rangle / \sqrt{\mathrm{Var} f + T})$ of every class, normalised to a sum of one."""
+        mean, variance = self._predicted(X)
+        share = ndtr(mean / np.sqrt(variance + self.temperature))
+        share = np.stack([1 - share, share], axis=1) if mean.ndim == 1 else share + np.finfo(float).tiny
+        return share / share.sum(axis=1, keepdims=True)
+
+    def predict(self, X):
+        """The likeliest class."""
+        share = self.predict_proba(X)  # first: it refuses what is not fitted
+        return self.classes_[np.argmax(share, axis=1)]
+
+
+class AttentionPathsRegressor(RegressorMixin, _AttentionPaths):
+    """Regression, with arguments as of the classifier, on targets shifted and scaled to mean 0 and variance 1."""
+
+    def fit(self, X, y):
+        """Solve for the order parameter of `(examples, paths, features)`, or flattened, and the targets `y`."""
+        X, y = validate_data(self, X, y, y_numeric=True, **_ARRAYS)
+        self.mean_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
+        self._fit(X, (y - self.mean_) / self.scale_)
+        return self
+
+    def predict(self, X, return_std=False):
+        """The mean output, and with `return_std` its standard deviation."""
+        mean, variance = self._predicted(X)
+        mean = self.mean_ + self.scale_ * mean
+        return (mean, self.scale_ * np.sqrt(variance)) if return_std else mean

@@ -1,0 +1,72 @@
+"""The estimators of scikit-learn: its own checks, the theory's numbers, and the tools that take an estimator."""
+
+import pickle
+
+import jax
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import statmech_attention as sma
+
+LAYERS = (2, 2)
+
+
+@parametrize_with_checks([sma.AttentionPathsClassifier(), sma.AttentionPathsRegressor()])
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Inputs along four paths, of which two tell the target."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(60, 4, 5))
+    return inputs, inputs[:, 0, 0] + inputs[:, 3, 1]
+
+
+def test_the_regressor_predicts_what_the_theory_does(data):
+    inputs, target = data
+    model = sma.AttentionPathsRegressor(LAYERS, width=5.0, temperature=0.2).fit(inputs[:40], target[:40])
+    shift, scale = target[:40].mean(), target[:40].std()
+    problem = sma.Problem(inputs[:40], (target[:40] - shift) / scale, layers=LAYERS, width=5.0, temperature=0.2)
+    solution = sma.solve(problem)
+    mean, variance = solution.predict(inputs[40:])
+    found, deviation = model.predict(inputs[40:], return_std=True)
+    np.testing.assert_allclose(found, shift + scale * mean, rtol=1e-9)
+    np.testing.assert_allclose(deviation, scale * np.sqrt(variance), rtol=1e-9)
+    assert model.log_evidence_ == pytest.approx(float(sma.log_evidence(solution)))
+    flat = sma.AttentionPathsRegressor(LAYERS, width=5.0, temperature=0.2).fit(inputs[:40].reshape(40, -1), target[:40])
+    np.testing.assert_allclose(flat.predict(inputs[40:].reshape(20, -1)), found, rtol=1e-9)
+
+
+def test_the_classifier_is_pickled_searched_and_stands_in_a_pipeline(data):
+    inputs, target = data
+    flat, names = inputs.reshape(60, -1), np.where(target > 0, "yes", "no")
+    pipeline = make_pipeline(StandardScaler(), sma.AttentionPathsClassifier(LAYERS))
+    assert cross_val_score(pipeline, flat, names, cv=3).mean() > 0.75
+    search = GridSearchCV(sma.AttentionPathsClassifier(LAYERS), {"temperature": [0.1, 10.0]}, cv=3).fit(inputs, names)
+    best = search.best_estimator_
+    again = pickle.loads(pickle.dumps(best))
+    np.testing.assert_array_equal(again.predict_proba(inputs), best.predict_proba(inputs))
+
+
+def test_three_classes_are_told_apart_in_single_precision_outside(data):
+    inputs, target = data
+    classes = np.digitize(target, [-0.5, 0.5])
+    with jax.enable_x64(False):
+        model = sma.AttentionPathsClassifier(LAYERS).fit(inputs, classes)
+        share = model.predict_proba(inputs)
+    np.testing.assert_allclose(share.sum(axis=1), 1.0)
+    assert share.shape == (60, 3) and model.score(inputs, classes) > 0.7
+
+
+def test_columns_that_are_no_multiple_of_the_paths_are_refused(data):
+    with pytest.raises(ValueError, match="X: wanted a multiple of 4 columns"):
+        sma.AttentionPathsRegressor(LAYERS).fit(np.ones((5, 7)), np.arange(5.0))
