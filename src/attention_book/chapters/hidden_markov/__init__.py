@@ -1,1 +1,0 @@
-"""Code of the pages on hidden Markov chains."""
