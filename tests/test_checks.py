@@ -56,7 +56,7 @@ SOLVE = [  # before anything is compiled
     (lambda: problem(XI.astype("float32")), r"attentioned: wanted float64, got float32\. Convert it"),
     (
         lambda: problem(sma.AttentionedInputs(jnp.asarray(XI, "float32"), HEADS)),
-        "got float32. Convert inputs and attention bef",
+        r"attentioned: wanted float64, got float32\. Convert it",
     ),
     (lambda: problem(1j * XI), "attentioned: wanted real numbers .* got complex"),
     (lambda: problem(labels=LABELS[:2]), "labels: wanted the same number in labels .* got 2 and 3"),
@@ -94,11 +94,11 @@ BAD = [
     (lambda: sma.attentioned_inputs(INPUTS), "attention: wanted matrices or a function of the inputs, got none"),
     (
         lambda: sma.attentioned_inputs(INPUTS, [np.stack([one, one]) for one in MATRICES[0]]),
-        "layer 1: .*layers belong outside, examples inside",
+        "layer 1: .*Layers belong outside, examples inside",
     ),
     (lambda: seen(readout=4), r"readout: wanted 'first', .* an index in 0\.\.3, got 4"),
-    (lambda: seen(scales=SCALES[:1]), "scales: wanted 2 arrays for 2 layers and norm='post', got 1"),
-    (lambda: seen(scales=[SCALES[0], -SCALES[1]]), "scales of layer 2: wanted positive numbers, got -"),
+    (lambda: seen(scales=SCALES[:1]), "scales: wanted 2 arrays .* for 2 layers and norm='post', got 1"),
+    (lambda: seen(scales=[SCALES[0], -SCALES[1]]), "scales of layer 2: wanted positive numbers .* a smallest one of -"),
     (lambda: seen().keep_heads(((0,), (2,))), r"kept, layer 2: wanted different heads out of 0\.\.1, .* got \(2,\)"),
     (lambda: sma.keep_heads(seen(), [4]), r"kept: wanted different heads, counted through all layers, out of 0\.\.3"),
     (
@@ -109,8 +109,11 @@ BAD = [
         lambda: sma.attention_from_products([np.zeros((2, 3, 4))]),
         r"products: wanted \(heads, 4, 4\) in every layer, got",
     ),
-    (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted heads \(2,\) .* got heads \(2, 2\)"),
-    (lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES), r"\[3, 3, 3\] into \[3, 3, 4\]"),
+    (lambda: sma.forward(weights(), INPUTS, MATRICES[:1]), r"weights: wanted shapes .* for layers=\(2,\), got"),
+    (
+        lambda: sma.forward(weights()._replace(readout=jnp.ones(4)), INPUTS, MATRICES),
+        r"weights: .* got .*\(4,\)\)",
+    ),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
     (lambda: sma.model.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
     (lambda: weights(width=2.5), "width: wanted whole numbers to draw weights"),

@@ -63,7 +63,7 @@ BAD = [
     (lambda: sma.attentioned_inputs(INPUTS, ONE, layers=(sma.Linear(),)), r"attention: wanted none.* Pass \(\)"),
     (
         lambda: sma.model.effective_weights(bad((2, sma.Outputs(2)))(), layers=(2, sma.Outputs(3))),
-        "weights: wanted 3 outputs, got 2",
+        r"weights: wanted shapes .*\(3, 3\)\) for .* got .*\(3, 2\)\)",
     ),
 ]
 

@@ -41,7 +41,7 @@ def test_queries_before_keys_give_the_same_where_it_is_said(take):
     jax.tree.map(np.testing.assert_array_equal, function(THEIRS, layout="query_key"), function(OURS))
     with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got queries before keys.* Pass layout='query_key'"):
         function(THEIRS)
-    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got keys before queries.* Leave layout out"):
+    with pytest.raises(ValueError, match=rf"{name} of layer 1: .* got keys before queries.* Leave out layout"):
         function(OURS, layout="query_key")
     with pytest.raises(ValueError, match="layout: wanted one of key_query, query_key, got 'torch'"):
         function(OURS, layout="torch")

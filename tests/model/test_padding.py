@@ -122,11 +122,15 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
     attention = attentions()[0]
     uniform = np.full((len(LENGTHS), 2, TOKENS, TOKENS), 1 / TOKENS)
     for given, options, message in (
-        ([uniform], {}, "attention of layer 1: wanted no attention from a token to padding, got 0.2 in"),
+        ([uniform], {}, "attention of layer 1: .* got attention to padding. Compute"),
         ([uniform[..., :4]], {}, "attention of layer 1: wanted shape \\(5, heads, 5, 5\\), got"),
-        ([np.full_like(uniform, np.nan)], {}, r"attention\[0\]: wanted finite numbers"),
-        (attention, {"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), as the inputs, got \(5, 4\)"),
-        (attention, {"mask": ENDS & (np.arange(5) != 2)[:, None]}, "one token in every example, got none in example 2"),
+        ([np.full_like(uniform, np.nan)], {}, "attention of layer 1: wanted finite numbers"),
+        (attention, {"mask": ENDS[:, :-1]}, r"mask: wanted booleans of shape \(5, 5\), got bool of shape \(5, 4\)"),
+        (
+            attention,
+            {"mask": ENDS & (np.arange(5) != 2)[:, None]},
+            "a token, true, in every example, got .* 2",
+        ),
         (attention, {"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -152,7 +156,7 @@ def test_padding_without_a_mask_is_refused(inputs, read, layout):
     single = [reference.random_attention(np.random.default_rng(2), (2,), 1, length)[0][0] for length in LENGTHS]
     padded = np.stack([np.pad(one, ((0, 0), *((0, TOKENS - one.shape[1]),) * 2)) for one in single])
     given = turned([padded], layout)
-    message = "attention of layer 1: wanted attention .* zeros alone from token [34] of example 0.* Pass mask="
+    message = "attention of layer 1: .* got zeros alone from some tokens.* Pass mask="
     READ[read](inputs, given, layout=layout, mask=ENDS)
     with pytest.raises(ValueError, match=message):
         READ[read](inputs, given, layout=layout)
@@ -163,54 +167,26 @@ def test_padding_without_a_mask_is_refused(inputs, read, layout):
 @pytest.mark.parametrize("read", READ)
 @pytest.mark.parametrize("layout", ["key_query", "query_key"])
 @pytest.mark.parametrize("place", ["behind", "in front"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_padding_that_attends_is_refused_without_a_mask(inputs, read, layout, place, causal):
+def test_padding_that_no_token_attends_to_is_refused_without_a_mask(inputs, read, layout, place):
     """As Hugging Face returns it: keys are masked by a large number, queries on padding are not."""
     logits = np.random.default_rng(2).normal(size=(len(LENGTHS), 2, TOKENS, TOKENS))
-    allowed = MASKS[place][:, None, :, None] & ((not causal) | np.tri(TOKENS, dtype=bool).T)
-    logits = np.where(allowed, logits, -1e30)
+    logits = np.where(MASKS[place][:, None, :, None], logits, -1e30)
     padded = np.exp(logits - logits.max(axis=2, keepdims=True))
-    padded /= padded.sum(axis=2, keepdims=True)
-    given, how = turned([padded], layout), {} if read == "head_confidence" else {"readout": "mean"}
-    READ[read](inputs, given, layout=layout, mask=MASKS[place], **how)
-    with pytest.raises(ValueError, match="attention: wanted a mask, got .* Pass mask="):
-        READ[read](inputs, given, layout=layout, **how)
-    if read == "attentioned_inputs":  # where no padding is read out, it does not matter
-        end = "first" if place == "behind" else "last"
-        found, wanted = (
-            READ[read](inputs, given, layout=layout, readout=end, **how) for how in ({}, {"mask": MASKS[place]})
-        )
-        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-12)
+    given = turned([padded / padded.sum(axis=2, keepdims=True)], layout)
+    READ[read](inputs, given, layout=layout, mask=MASKS[place])
+    with pytest.raises(ValueError, match="attention: wanted a mask, got 3 tokens of example 2 .* Pass mask="):
+        READ[read](inputs, given, layout=layout)
 
 
-def test_unread_tokens_are_let_through_where_heads_are_sparse_or_all_examples_alike(inputs):
-    rng = np.random.default_rng(3)
-    dense = np.exp(rng.normal(size=(len(LENGTHS), 1, TOKENS, TOKENS)))
-    dense[:, :, -1] = 0  # the last token is read in no example
+def test_tokens_that_no_token_attends_to_are_let_through_where_all_examples_have_as_many(inputs):
+    dense = np.exp(np.random.default_rng(3).normal(size=(len(LENGTHS), 1, TOKENS, TOKENS)))
+    dense[:, :, -1] = 0
     sma.attentioned_inputs(inputs, [dense / dense.sum(axis=2, keepdims=True)])
-    hard = np.zeros((len(LENGTHS), 1, TOKENS, TOKENS))
-    hard[..., 0, :] = 1
-    hard[0, :, 0, 0], hard[0, :, 4, 0] = 0, 1
-    sma.attentioned_inputs(inputs, [hard])
-    causal = np.tril(np.ones((TOKENS, TOKENS))).T[None, None].repeat(len(LENGTHS), axis=0)
-    sma.attentioned_inputs(inputs, [causal / causal.sum(axis=2, keepdims=True)])
 
 
-def test_zeros_are_let_through_where_nothing_is_read_or_a_function_returns_them(inputs):
-    rng = np.random.default_rng(2)
-    low, top = reference.random_attention(rng, (2, 1), len(LENGTHS), TOKENS)
-    low[..., 2], top[..., 2] = 0, 0
-    sma.attentioned_inputs(inputs, [low, top])
-    with pytest.raises(ValueError, match="attention of layer 2: .* from token 2 of example 0"):
-        sma.attentioned_inputs(inputs, [low, top], readout="mean")
-    low[..., -1] = 0
-    sma.attentioned_inputs(inputs, [low, top])
-    top[..., -1] = 0
-    with pytest.raises(ValueError, match="attention of layer 2: .* from token 4 of example 0"):
-        sma.attentioned_inputs(inputs, [low, top])
-    found = sma.attentioned_inputs(inputs, lambda _: [low, top]).values
-    np.testing.assert_array_equal(found, 0)
-    sma.attentioned_inputs(inputs[:, :1], [np.zeros((5, 2, 1, 1))])  # no padding, since nothing is left beside it
-    top[:] = reference.random_attention(rng, (1,), len(LENGTHS), TOKENS)[0]
-    low[:, 0] = 0  # one head of two
-    sma.attentioned_inputs(inputs, [top, low[..., ::-1]])
+def test_a_function_may_return_matrices_with_columns_of_zeros(inputs):
+    (matrix,) = reference.random_attention(np.random.default_rng(2), (2,), len(LENGTHS), TOKENS)
+    matrix[..., -1] = 0
+    with pytest.raises(ValueError, match="attention of layer 1: .* got zeros alone from some tokens"):
+        sma.attentioned_inputs(inputs, [matrix])
+    np.testing.assert_array_equal(sma.attentioned_inputs(inputs, lambda _: [matrix]).values, 0)

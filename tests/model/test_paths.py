@@ -25,7 +25,6 @@ def test_attentioned_inputs_agree_with_products_along_each_path(heads, readout):
 
 @pytest.mark.parametrize("readout", ["last", "first", "mean", 1])
 def test_attention_functions_and_their_matrices_give_the_same_paths(readout):
-    """A function computes the last layer for the tokens that are read alone, hence the rounding."""
     rng = np.random.default_rng(22)
     inputs = rng.normal(size=(EXAMPLES, TOKENS, FEATURES))
     attention = sma.attention_from_products([rng.normal(size=(2, FEATURES, FEATURES)) for _ in range(2)])

@@ -13,7 +13,6 @@ EMBEDDED = RNG.normal(size=(EXAMPLES, TOKENS, WIDTH))
 MASK = (np.arange(TOKENS)[None] < np.array([5, 3, 4, 5, 2, 5])[:, None]).astype(int)
 MATRICES = RNG.uniform(size=(DEPTH, EXAMPLES, HEADS, TOKENS, TOKENS)) * MASK[None, :, None, None]
 MATRICES /= MATRICES.sum(axis=-1, keepdims=True)  # queries before keys
-LABELS = np.resize([1.0, -1.0], EXAMPLES)
 
 
 class Tensor(np.ndarray):
@@ -64,7 +63,7 @@ def problem_of(rows, layers=None, readout="first", **numbers):
 
 @pytest.mark.parametrize(("readout", "column"), [("first", 0), ("last", -1)])
 @pytest.mark.parametrize("layers", [None, [0, 1]])
-def test_a_padded_batch_becomes_a_problem(readout, column, layers):
+def test_a_padded_batch_becomes_attentioned_inputs(readout, column, layers):
     every = np.arange(EXAMPLES)
     options = {"layers": layers, "readout": readout, "width": 5}
     problem = problem_of(every, **options)
@@ -78,7 +77,7 @@ def test_a_mask_of_zeros_and_ones_is_that_of_booleans():
     matrices = [one.swapaxes(-1, -2) for one in MATRICES]
     whole, truth = (sma.attentioned_inputs(EMBEDDED, matrices, mask=mask) for mask in (MASK, MASK == 1))
     np.testing.assert_array_equal(whole.values, truth.values)
-    with pytest.raises(ValueError, match="mask: wanted booleans, or 0 and 1, got 2"):
+    with pytest.raises(ValueError, match=r"mask: wanted booleans of shape \(6, 5\), got int64"):
         sma.attentioned_inputs(EMBEDDED, matrices, mask=2 * MASK)
 
 

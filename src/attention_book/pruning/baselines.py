@@ -12,7 +12,7 @@ from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.accuracy import right
 from statmech_attention.model.attention import Attention
-from statmech_attention.model.layouts import check_attending, check_unmasked, matrices_from
+from statmech_attention.model.inputs import booleans, given_matrices
 from statmech_attention.pruning import head_indices
 from statmech_attention.theory.scores import path_heads
 
@@ -56,12 +56,10 @@ def head_confidence(
     r"""Return the mean of a head's largest weight over queries and examples, $\max_s \Omega_{st}$
     (Voita et al. 2019).
     """
-    mask = None if mask is None else checks.known("mask", mask, "examples tokens", bool)
-    matrices = matrices_from("attention", attention, layout, mask)
-    examples, _, _, tokens = np.shape(matrices[0])
-    check_unmasked("attention", [np.asarray(one) for one in matrices], np.full((examples, tokens), mask is None))
-    for number, layer in enumerate(matrices, start=1):
-        check_attending(f"attention of layer {number}", layer, mask)
+    given = list(attention)
+    examples, tokens = len(given[0]), np.shape(given[0])[-1]
+    mask = None if mask is None else booleans("mask", mask, (examples, tokens))
+    matrices = given_matrices(given, (examples, tokens), layout=layout, mask=mask)
     largest = [np.asarray(layer).max(axis=2) for layer in matrices]
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from statmech_attention import AttentionedInputs, attention_from_queries_and_keys, checks
 from statmech_attention.layers import Kind, chain
-from statmech_attention.model import QueryKeyAttention
+from statmech_attention.model import SoftmaxAttention
 from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
 
 CURVE = ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
@@ -33,7 +33,7 @@ class TrainedNetwork:
     bias: float = 0.0
 
     @property
-    def attention(self) -> QueryKeyAttention | tuple[()]:
+    def attention(self) -> SoftmaxAttention | tuple[()]:
         """The attention (3) of the layers that have heads, in JAX's default precision."""
         dtype = jnp.result_type(float)
         layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]

@@ -2,14 +2,14 @@
 
 from statmech_attention.model.accuracy import Estimate
 from statmech_attention.model.attention import (
-    ProductAttention,
-    QueryKeyAttention,
+    SoftmaxAttention,
     attention_from_products,
     attention_from_queries_and_keys,
+    attention_matrices,
     relative_bias,
 )
 from statmech_attention.model.check_layer import check_layer
-from statmech_attention.model.matrices import attention_matrices
+from statmech_attention.model.inputs import pad_sequences
 from statmech_attention.model.network import (
     Weights,
     effective_weights,
@@ -19,16 +19,14 @@ from statmech_attention.model.network import (
     weights_order_parameters,
 )
 from statmech_attention.model.normalisation import mean_free, normalisation_scales
-from statmech_attention.model.padding import pad_sequences
 from statmech_attention.model.paths import AttentionedInputs, attentioned_inputs, path_indices
 from statmech_attention.model.reading import ReadAttention, attention_from_torch, attention_from_transformers
 
 __all__ = [
     "AttentionedInputs",
     "Estimate",
-    "ProductAttention",
-    "QueryKeyAttention",
     "ReadAttention",
+    "SoftmaxAttention",
     "Weights",
     "attention_from_products",
     "attention_from_queries_and_keys",

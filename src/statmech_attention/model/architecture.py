@@ -3,44 +3,43 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.layers import Chain, Kind
+from statmech_attention.layers.chains import Chain, Layers
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Layers as `layers` spells them, widths $(N_1..N_{L+1})$, prior variances
-    $(\\sigma_0^2, .., \\sigma_L^2, \\sigma_a^2)$.
-    """
+    r"""Layers, widths $(N_1..N_{L+1})$ and prior variances $(\sigma_0^2, .., \sigma_L^2, \sigma_a^2)$."""
 
-    layers: tuple[int | Kind, ...]
+    chain: Chain
     widths: tuple
     variances: tuple
 
+    def __post_init__(self):
+        object.__setattr__(self, "chain", Chain.of(self.chain))
+
     @classmethod
-    def of(cls, layers, width, variance=1.0) -> "Architecture":
+    def of(cls, layers: Layers, width, variance=1.0) -> "Architecture":
         """Check layers, widths and variances; a scalar stands for one number per layer."""
         chain = Chain.of(layers)
         widths = _per_layer("width", width, len(chain.kinds), "(N_1, .., N_{L+1})", infinite=True)
         infinite = [checks.concrete(number) and math.isinf(number) for number in widths]
         if any(infinite) and not all(infinite):
             raise ValueError(f"width: wanted all widths finite or all infinite, got {widths}.")
-        for number, (layer, entering, leaving) in enumerate(
-            zip(chain.layers, widths, widths[1:], strict=False), start=1
-        ):
-            layer.check_widths(number, entering, leaving)
-        return cls(chain.spelled, widths, variances(variance, len(chain.layers)))
+        for number, layer in enumerate(chain.layers, start=1):
+            layer.check_widths(number, *widths[number - 1 : number + 1])
+        return cls(chain, widths, variances(variance, len(chain.layers)))
 
     @property
-    def chain(self) -> Chain:
-        """The layers and the readout."""
-        return Chain.of(self.layers)
+    def layers(self) -> tuple:
+        """The chain as `layers` writes it."""
+        return self.chain.spelled
 
     @property
     def stage_widths(self) -> tuple:
@@ -58,18 +57,15 @@ class Architecture:
     @property
     def widest(self):
         """$N_{max}$, the width that $\\alpha = P / N_{max}$ is measured in."""
-        return max(self.widths) if checks.concrete(*self.widths) else reduce(jnp.maximum, self.widths)
+        return _numbers(self.widths).max()
 
     @property
     def unit(self):
         """Unit of width in the action: $N_{max}$, or the largest head dimension if all $N_l$ are infinite."""
-        widest = self.widest
         dimensions = [kind.inner for kind in self.chain.kinds if kind.inner is not None]
-        if not dimensions:
-            return widest
-        if checks.concrete(widest):
-            return max(dimensions) if math.isinf(widest) else widest
-        return jnp.where(jnp.isinf(widest), max(dimensions), widest)
+        widest = self.widest
+        xp = np if checks.concrete(widest) else jnp
+        return xp.where(xp.isinf(widest), max(dimensions), widest)[()] if dimensions else widest
 
     @property
     def shares(self) -> tuple:
@@ -78,15 +74,12 @@ class Architecture:
 
         A stage of infinite width stays where its entropy is smallest, whatever the weight.
         """
-        unit, widths = self.unit, self.stage_widths
-        if checks.concrete(*widths):
-            return tuple(1.0 if math.isinf(width) else width / unit for width in widths)
         # No infinity may meet another one, not even where it is not taken: the derivative would be no number.
-        known = jnp.where(jnp.isfinite(unit), unit, 1.0)
-        finite = [jnp.isfinite(width) for width in widths]
-        return tuple(
-            jnp.where(one, jnp.where(one, width, 1.0) / known, 1.0) for one, width in zip(finite, widths, strict=True)
-        )
+        unit, widths = self.unit, _numbers(self.stage_widths)
+        xp = np if checks.concrete(widths) else jnp
+        finite = xp.isfinite(widths)
+        known = xp.where(xp.isfinite(unit), unit, 1.0)
+        return tuple(xp.where(finite, xp.where(finite, widths, 1.0) / known, 1.0))
 
 
 def variances(variance, layers: int) -> tuple:
@@ -94,9 +87,13 @@ def variances(variance, layers: int) -> tuple:
     return _per_layer("variance", variance, layers + 2, "(sigma_0^2, sigma_1^2, .., sigma_L^2, sigma_a^2)")
 
 
+def _numbers(numbers) -> Float[Array | np.ndarray, " numbers"]:
+    """Numbers as an array, in NumPy where they are known."""
+    return np.asarray(numbers, float) if checks.concrete(*numbers) else jnp.asarray(numbers, float)
+
+
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
-    listed = isinstance(value, (Sequence, np.ndarray, jax.Array)) and not isinstance(value, (str, bytes, bytearray))
-    if not listed or getattr(value, "ndim", 1) == 0:
+    if not isinstance(value, (Sequence, np.ndarray, jax.Array)) or isinstance(value, str) or np.ndim(value) == 0:
         return (checks.positive(name, value, infinite=infinite),) * count
     if len(value) != count:
         raise ValueError(f"{name}: wanted one number or {count} of them, {meaning}, got {len(value)}.")

@@ -6,73 +6,59 @@ and its columns sum to one. Attention acts on the bare input in every layer.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
-from statmech_attention.model.layouts import attention_layers, without_padding
-from statmech_attention.model.padding import padded
+from statmech_attention.layers.chains import Chain
+from statmech_attention.model.inputs import LAYOUTS, booleans, given_matrices, padded, without_padding
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class ProductAttention:
-    r"""$\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$, the result of `attention_from_products`.
+class SoftmaxAttention:
+    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3), or
+    $\mathrm{softmax}_s(x_s^\top W x_t)$.
 
-    Call it on inputs `(examples, tokens, features)`, and on a mask if there is padding, for one
-    array `(examples, heads, keys, queries)` per layer. With `read`, indices of tokens, the last
-    layer's array is computed for these queries alone and zero for the others.
-    """
-
-    products: tuple[Float[Array, "_heads features features"], ...]
-    mask: Bool[Array, "tokens tokens"] | None = None
-    bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
-
-    def __call__(
-        self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
-    ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
-        inputs, mask = padded(inputs, mask)
-        checks.record("attention", self)
-        _check_inputs(inputs, self, self.products)
-        return _off_padding(_finite(_of_products(self, inputs, _allowed(self.mask, mask), read)), mask)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class QueryKeyAttention:
-    r"""$\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3), the result of
-    `attention_from_queries_and_keys`.
-
-    Call it as `ProductAttention`.
+    The result of `attention_from_queries_and_keys`, or of `attention_from_products`, with $W$ as
+    `queries` and no `keys`. Call it on inputs `(examples, tokens, features)`, and on a mask if there
+    is padding, for one array `(examples, heads, keys, queries)` per layer.
     """
 
     queries: tuple[Float[Array, "_heads _dimension features"], ...]
-    keys: tuple[Float[Array, "_heads _dimension features"], ...]
+    keys: tuple[Float[Array, "_heads _dimension features"], ...] | None = None
     mask: Bool[Array, "tokens tokens"] | None = None
     bias: tuple[Float[Array, "_heads tokens tokens"], ...] | None = None
 
     def __call__(
-        self, inputs: ArrayLike, *, mask: ArrayLike | None = None, read: Int[np.ndarray, " _queries"] | None = None
+        self, inputs: ArrayLike, *, mask: ArrayLike | None = None
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
-        checks.record("attention", self)
-        _check_inputs(inputs, self, self.queries)
-        return _off_padding(_finite(_of_queries_and_keys(self, inputs, _allowed(self.mask, mask), read)), mask)
+        checks.same("inputs", "the features axis", inputs.shape[2], "the attention", self.queries[0].shape[-1])
+        for name, one in (("bias", self.bias and self.bias[0]), ("mask", self.mask)):
+            if one is not None:
+                checks.same("inputs", "the tokens axis", inputs.shape[1], f"the {name}", one.shape[-1])
+        matrices = _matrices(self, inputs, _allowed(self.mask, mask))
+        if checks.concrete(*matrices) and not all(np.isfinite(np.asarray(one)).all() for one in matrices):
+            raise ValueError(
+                f"attention: wanted finite logits, got some that overflow {inputs.dtype}. Scale them down."
+            )
+        return matrices if mask is None else tuple(without_padding(matrix, mask) for matrix in matrices)
 
 
 # A function of the inputs, or its matrices: one array `(examples, heads, keys, queries)` per layer.
-Attention: TypeAlias = ProductAttention | QueryKeyAttention | Sequence[ArrayLike] | Callable[..., Sequence[ArrayLike]]
+Attention: TypeAlias = SoftmaxAttention | Sequence[ArrayLike] | Callable[..., Sequence[ArrayLike]]
 
 
 def attention_from_products(
     products: Sequence[ArrayLike], *, mask: ArrayLike | None = None, bias: Sequence[ArrayLike] | None = None
-) -> ProductAttention:
+) -> SoftmaxAttention:
     r"""Attention given by the query-key products: $\Omega_{st} = \mathrm{softmax}_s(x_s^\top W x_t)$.
 
     Equation (3) with $W = K^\top Q / \sqrt G$; any inverse temperature belongs into $W$.
@@ -90,12 +76,12 @@ def attention_from_products(
 
     Source: Tiberi et al. (2024), equation (3) and appendix G.2.
     """
-    products = attention_layers("products", products, "heads features features")
-    features = products[0].shape[-1]
-    for product in products:
+    found = _layers("products", products, "heads features features")
+    features = found[0].shape[-1]
+    for product in found:
         if product.shape[1:] != (features, features):
             raise ValueError(f"products: wanted (heads, {features}, {features}) in every layer, got {product.shape}.")
-    return ProductAttention(products, _mask(mask), _bias(bias, [product.shape[0] for product in products]))
+    return SoftmaxAttention(found, None, _mask(mask), _bias(bias, found))
 
 
 def attention_from_queries_and_keys(
@@ -104,7 +90,7 @@ def attention_from_queries_and_keys(
     *,
     mask: ArrayLike | None = None,
     bias: Sequence[ArrayLike] | None = None,
-) -> QueryKeyAttention:
+) -> SoftmaxAttention:
     r"""Attention given by queries and keys: $\Omega_{st} = \mathrm{softmax}_s(K x_s \cdot Q x_t / \sqrt G)$, (3).
 
     Args:
@@ -120,16 +106,14 @@ def attention_from_queries_and_keys(
 
     Source: Tiberi et al. (2024), equation (3).
     """
-    queries = attention_layers("queries", queries, "heads dimension features")
-    keys = attention_layers("keys", keys, "heads dimension features")
-    checks.same("queries and keys", "queries", len(queries), "keys (layers)", len(keys))
-    for layer, (query, key) in enumerate(zip(queries, keys, strict=True), start=1):
-        if query.shape != key.shape or query.shape[-1] != queries[0].shape[-1]:
-            raise ValueError(
-                f"queries and keys of layer {layer}: wanted equal shapes (heads, dimension, {queries[0].shape[-1]}), "
-                f"got {query.shape} and {key.shape}."
-            )
-    return QueryKeyAttention(queries, keys, _mask(mask), _bias(bias, [query.shape[0] for query in queries]))
+    found, others = (
+        _layers(name, one, "heads dimension features") for name, one in (("queries", queries), ("keys", keys))
+    )
+    shapes, features = [one.shape for one in found], found[0].shape[-1]
+    if shapes != [one.shape for one in others] or any(shape[-1] != features for shape in shapes):
+        got = f"{shapes} and {[one.shape for one in others]}"
+        raise ValueError(f"queries and keys: wanted equal shapes (heads, dimension, {features}), got {got}.")
+    return SoftmaxAttention(found, others, _mask(mask), _bias(bias, found))
 
 
 def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens tokens"]:
@@ -152,53 +136,73 @@ def relative_bias(table: ArrayLike, tokens: int) -> Float[Array, "_heads tokens 
     return table[:, np.clip(place[:, None] - place[None, :], -furthest, furthest) + furthest]
 
 
-@quick_jit()
-def _of_products(attention, inputs, allowed, read):
-    logits = [
-        jnp.einsum("esi,hij,etj->ehst", inputs, product, own, optimize="optimal")
-        for product, own in zip(attention.products, _queries_of(inputs, read, len(attention.products)), strict=True)
-    ]
-    return _softmax_over_keys(logits, allowed, attention.bias, read)
+def attention_matrices(
+    inputs: ArrayLike, attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
+) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
+    """Return the attention matrices of `inputs`, whichever way they are given.
+
+    Args:
+        inputs: `(examples, tokens, features)`, or one array `(tokens, features)` per example of
+            unequal lengths.
+        attention: from `attention_from_products` or `attention_from_queries_and_keys`; or matrices,
+            one array `(examples, heads, keys, queries)` per layer, or per example one array `(heads,
+            keys, queries)`; or a function of the inputs that returns such arrays. Given softmax
+            matrices must sum to one over the keys of every token that counts: others are turned,
+            or of padding that needs a mask.
+        layout: order of the last two axes: "key_query", or "query_key" as in PyTorch and Hugging
+            Face.
+        mask: `(examples, tokens)`, true or 1 for a token, false or 0 for padding, which has no input
+            and no attention: results are those without it. Hugging Face's `attention_mask`, or the
+            opposite of PyTorch's `key_padding_mask`.
+
+    Returns:
+        One array `(examples, heads, keys, queries)` per layer, zero on padding.
+
+    Raises:
+        ValueError: shapes that do not fit, NaN or infinity, no layer, another layout, attention to
+            padding.
+    """
+    inputs, mask = padded(inputs, mask)
+    checks.choice("layout", layout, LAYOUTS)
+    if isinstance(attention, SoftmaxAttention):
+        return attention(inputs, mask=mask)
+    given: Any = attention(inputs) if callable(attention) else attention
+    return given_matrices(given, inputs.shape, layout=layout, mask=mask, free=callable(attention))
 
 
-@quick_jit()
-def _of_queries_and_keys(attention, inputs, allowed, read):
-    logits, each = [], _queries_of(inputs, read, len(attention.queries))
-    for queries, keys, own in zip(attention.queries, attention.keys, each, strict=True):
-        query = jnp.einsum("hgi,eti->ehtg", queries, own)
-        key = jnp.einsum("hgi,esi->ehsg", keys, inputs)
-        logits.append(jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype))
-    return _softmax_over_keys(logits, allowed, attention.bias, read)
+def chain_and_matrices(inputs, attention, layers=None, layout: str = "key_query", mask=None) -> tuple[Chain, tuple]:
+    """Return the chain, by default of the attention, and the matrices of each layer, None without heads."""
+    chain = None if layers is None else Chain.of(layers)
+    if chain is not None and not any(chain.heads):
+        if callable(attention) or attention is not None and len(attention):
+            raise ValueError(f"attention: wanted none, since no layer of layers={chain.spelled} has heads. Pass ().")
+        return chain, (None,) * len(chain.layers)
+    matrices = attention_matrices(inputs, attention, layout=layout, mask=mask)
+    got = tuple(matrix.shape[1] for matrix in matrices)
+    chain = Chain.of(got) if chain is None else chain
+    wanted = tuple(count for count in chain.heads if count)
+    if got != wanted:
+        raise ValueError(f"attention: wanted matrices of {wanted} heads for layers={chain.spelled}, got {got}.")
+    left = iter(matrices)
+    return chain, tuple(next(left) if count else None for count in chain.heads)
 
 
-def _queries_of(inputs, read, layers: int) -> tuple:
-    """Tokens that are queries in each layer: all of them, in the last only those that are read."""
-    return (*(inputs,) * (layers - 1), inputs if read is None else inputs[:, read])
-
-
-def _softmax_over_keys(logits, allowed, biases, read) -> tuple:
-    """The matrices of every layer from its logits, the bias added before the mask."""
-    matrices = []
-    for layer, one in enumerate(logits):
-        some = slice(None) if read is None or layer < len(logits) - 1 else read
-        one = one if biases is None else one + biases[layer][None, ..., some].astype(one.dtype)
-        one = one if allowed is None else jnp.where(allowed[:, None, :, some], one, -jnp.inf)
-        matrices.append(jax.nn.softmax(one, axis=-2))
-    if read is not None:
-        *_, keys, _ = matrices[-1].shape
-        matrices[-1] = jnp.zeros((*matrices[-1].shape[:-1], keys), matrices[-1].dtype).at[..., read].set(matrices[-1])
-    return tuple(matrices)
-
-
-def _finite(matrices: tuple) -> tuple:
-    """The matrices, refused where the softmax had logits that are too large for their type."""
-    for layer, matrix in enumerate(matrices, start=1):
-        if not checks.all_finite(matrix):
-            raise ValueError(
-                f"attention of layer {layer}: wanted finite logits, got some that overflow {matrix.dtype}. "
-                "Scale inputs, queries or keys down."
-            )
-    return matrices
+@quick_jit
+def _matrices(attention, inputs, allowed):
+    """The softmax over keys of every layer, the bias added before the mask."""
+    found = []
+    for layer, queries in enumerate(attention.queries):
+        if attention.keys is None:
+            logits = jnp.einsum("esi,hij,etj->ehst", inputs, queries, inputs, optimize="optimal")
+        else:
+            query, key = (jnp.einsum("hgi,eti->ehtg", one, inputs) for one in (queries, attention.keys[layer]))
+            logits = jnp.einsum("ehsg,ehtg->ehst", key, query) / np.sqrt(queries.shape[1]).astype(inputs.dtype)
+        if attention.bias is not None:
+            logits = logits + attention.bias[layer][None].astype(logits.dtype)
+        if allowed is not None:
+            logits = jnp.where(allowed[:, None], logits, -jnp.inf)
+        found.append(jax.nn.softmax(logits, axis=-2))
+    return tuple(found)
 
 
 def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
@@ -208,44 +212,39 @@ def _allowed(own, mask) -> Bool[Array, "_examples tokens tokens"] | None:
     allowed = jnp.broadcast_to(mask[:, :, None], (*mask.shape, mask.shape[1]))
     allowed = (allowed if own is None else allowed & own[None]) | ~mask[:, None, :]
     if checks.concrete(allowed) and not allowed.any(axis=1).all():
-        example, query = (int(one[0]) for one in np.nonzero(~np.asarray(allowed).any(axis=1)))
+        example, query = np.argwhere(~np.asarray(allowed).any(axis=1))[0]
         raise ValueError(
             f"mask: wanted an allowed key for every token, got none for token {query} of example {example}."
         )
     return allowed
 
 
-def _off_padding(matrices: tuple, mask) -> tuple:
-    return matrices if mask is None else tuple(without_padding(matrix, mask) for matrix in matrices)
+def _layers(name: str, values, axes: str) -> tuple:
+    """Check arrays, one per layer."""
+    if getattr(values, "ndim", 0) == len(axes.split()):
+        raise ValueError(f"{name}: wanted a sequence with one array per layer, got a single array. Write ({name},).")
+    found = tuple(checks.array(f"{name}[{layer}]", value, axes) for layer, value in enumerate(values))
+    if not found:
+        raise ValueError(f"{name}: wanted at least one attention layer, got none: the set of paths is empty.")
+    return found
 
 
 def _mask(mask):
     if mask is None:
         return None
-    mask = checks.known("mask", mask, "tokens tokens", bool)
-    if mask.shape[0] != mask.shape[1]:
-        raise ValueError(f"mask: wanted booleans of shape (tokens, tokens), got {mask.dtype} of shape {mask.shape}.")
-    if not mask.any(axis=0).all():
-        query = int(np.argmin(mask.any(axis=0)))
+    found = booleans("mask", mask, (len(mask), len(mask)))
+    if not found.any(axis=0).all():
+        query = int(np.argmin(found.any(axis=0)))
         raise ValueError(f"mask: wanted at least one allowed key for every query, got none for query {query}.")
-    return jnp.asarray(mask)
+    return jnp.asarray(found)
 
 
-def _bias(bias, heads: list[int]):
+def _bias(bias, queries: tuple):
     if bias is None:
         return None
-    bias = attention_layers("bias", bias, "heads tokens tokens")
-    checks.same("bias", "biases", len(bias), "attention (layers)", len(heads))
-    tokens = bias[0].shape[-1]
-    for layer, (one, count) in enumerate(zip(bias, heads, strict=True), start=1):
-        if one.shape != (count, tokens, tokens):
-            raise ValueError(f"bias of layer {layer}: wanted shape ({count}, {tokens}, {tokens}), got {one.shape}.")
-    return bias
-
-
-def _check_inputs(inputs, attention, queries) -> None:
-    checks.same("inputs", "the features axis", inputs.shape[2], "the attention's features", queries[0].shape[-1])
-    if attention.bias is not None:
-        checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", attention.bias[0].shape[-1])
-    if attention.mask is not None:
-        checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", attention.mask.shape[0])
+    found = _layers("bias", bias, "heads tokens tokens")
+    tokens = found[0].shape[-1]
+    wanted = [(len(one), tokens, tokens) for one in queries]
+    if [one.shape for one in found] != wanted:
+        raise ValueError(f"bias: wanted shapes {wanted} of the layers, got {[one.shape for one in found]}.")
+    return found

@@ -1,12 +1,12 @@
 """The network itself: weights, layer-by-layer forward pass, effective weights.
 
-Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. Layers are
-those that `layers` spells, a number for attention heads (2), or a kind of
-`statmech_attention.layers`.
+Equations (1), (2), (4), (5), (6). Widths: $N_l$ enters layer $l$, $N_{L+1}$ the readout. `layers` lists
+the layers: an integer for attention heads (2), or a `Layer`.
 """
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -17,14 +17,12 @@ from jaxtyping import Array, Float
 
 from statmech_attention import checks
 from statmech_attention.checks import Key
-from statmech_attention.compiling import normals
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.heads import Heads
 from statmech_attention.layers.kind import Narrow, mixed, root, seeds_from
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.attention import Attention
-from statmech_attention.model.matrices import chain_and_matrices, check_read_out
-from statmech_attention.model.padding import padded, token_weights
+from statmech_attention.model.attention import Attention, chain_and_matrices
+from statmech_attention.model.inputs import padded, token_weights
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.model.scales import scaled_forward, token_scales
 
@@ -78,7 +76,7 @@ def sample_weights(
 
     def drawn(key, shape, scale):
         if not isinstance(shape, Narrow):
-            return scale * normals(key, shape)
+            return scale * jax.random.normal(key, shape)
         return Narrow(*(drawn(own, one, np.sqrt(scale)) for own, one in zip(jax.random.split(key), shape, strict=True)))
 
     values = tuple(
@@ -86,9 +84,9 @@ def sample_weights(
         for place, layer in enumerate(chain.layers)
     )
     return Weights(
-        scales[0] * normals(keys[0], (widths[0], features)),
+        scales[0] * jax.random.normal(keys[0], (widths[0], features)),
         values,
-        scales[-1] * normals(keys[-1], (widths[-1], *chain.readout.axes)),
+        scales[-1] * jax.random.normal(keys[-1], (widths[-1], *chain.readout.axes)),
     )
 
 
@@ -100,7 +98,6 @@ def scaled(weights: Weights, variances, power: int = 1) -> Weights:
     return jax.tree.unflatten(shape, [variance ** (power / 2) * array for variance, array in pairs])
 
 
-@checks.objects
 def forward(
     weights: Weights,
     inputs: ArrayLike,
@@ -132,23 +129,20 @@ def forward(
         `(examples,)`, or `(examples, outputs)`.
 
     Raises:
-        ValueError: shapes that do not fit, scales that are not positive, a token that is read out
-            but attends to nothing.
+        ValueError: shapes that do not fit, scales that are not positive.
     """
     inputs, mask = padded(inputs, mask)
     chain, matrices = chain_and_matrices(inputs, attention, layers, mask=mask)
-    read_out = token_weights(readout, mask, *inputs.shape[:2])
-    check_read_out(attention, matrices, read_out)
     check_fit(weights, inputs.shape[2], chain)
-    around = token_scales(scales, norm, chain, inputs)
+    norms = token_scales(scales, norm, chain, inputs)
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
-    for layer, values, matrix, *own in zip(chain.layers, weights.values, matrices, *around, strict=True):
-        hidden = scaled_forward(layer, values, hidden, matrix, *own)
-    read = jnp.einsum("et,etm->em", read_out.astype(hidden.dtype), hidden)
+    for layer, values, matrix, before, after in zip(chain.layers, weights.values, matrices, *norms, strict=True):
+        hidden = scaled_forward(layer, values, hidden, matrix, before, after)
+    tokens = token_weights(readout, mask, *inputs.shape[:2])
+    read = jnp.einsum("et,etm->em", tokens.astype(hidden.dtype), hidden)
     return read @ weights.readout / root(weights.readout.shape[0])
 
 
-@checks.objects
 def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Float[Array, "paths width"]:
     r"""$w^\pi = (N_{L+1} \cdots N_2)^{-1/2}\, a^\top V^{(L,h_L)} \cdots V^{(1,h_1)}$, equation (6).
 
@@ -162,7 +156,6 @@ def effective_weights(weights: Weights, *, layers: Layers | None = None) -> Floa
     return stage_weights(weights, _chain_of(weights, layers))[0]
 
 
-@checks.objects
 def forward_paths(weights: Weights, attentioned: AttentionedInputs) -> Float[Array, "examples *outputs"]:
     r"""The network's output in path form,
     $f = (N_1 N_0 \prod_l H_l)^{-1/2} \sum_\pi w^\pi \cdot V^{(0)} \xi^\pi(x)$, (5).
@@ -188,7 +181,6 @@ def path_vectors(weights: Weights, attentioned: AttentionedInputs) -> Float[Arra
     return (gains * rows).reshape(chain.paths, *chain.readout.axes, features)
 
 
-@checks.objects
 def weights_order_parameters(weights: Weights, *, layers: Layers | None = None) -> tuple[Float[Array, "..."], ...]:
     r"""$U^{(l)}_{\pi\pi'} = w^\pi \cdot w^{\pi'} / N_l$ of one weight configuration, the bracket of (13).
 
@@ -235,30 +227,14 @@ def _chain_of(weights: Weights, layers) -> Chain:
 
 
 def check_fit(weights: Weights, features: int, chain: Chain) -> None:
-    """Refuse weights that are not of these layers and features."""
-    ranks = (weights.projection.ndim, *(values.ndim for values in weights.values), weights.readout.ndim)
+    """Raise ValueError unless the weights are of these layers and features."""
     axes = chain.readout.axes
-    if ranks != (2, *(3,) * len(weights.values), 1 + len(axes)):
-        raise ValueError(
-            "weights: wanted shapes (N_1, features), (heads, N_out, N_in) per layer, "
-            f"{'(N, outputs)' if axes else '(N,)'}, got axes {ranks}."
-        )
-    wanted, got = tuple(layer.value_matrices for layer in chain.layers), tuple(v.shape[0] for v in weights.values)
-    if got != wanted or weights.projection.shape[1] != features:
-        raise ValueError(
-            f"weights: wanted heads {wanted} and {features} features to fit the inputs, "
-            f"got heads {got} and {weights.projection.shape[1]} features."
-        )
-    for number, (layer, values) in enumerate(zip(chain.layers, weights.values, strict=True), start=1):
-        inner = (values.values.shape[1], values.outputs.shape[2]) if isinstance(values, Narrow) else (None, None)
-        if inner != (layer.inner, layer.inner):
-            raise ValueError(
-                f"weights of layer {number}: wanted values of dimension {layer.inner} for {layer}, got "
-                f"{inner[0]} into {inner[1]} (None: full matrices). Say it in layers, as in Heads(2, values=8)."
-            )
-    if weights.readout.shape[1:] != axes:
-        raise ValueError(f"weights: wanted {axes[0]} outputs, got {weights.readout.shape[1]}.")
     widths = [weights.projection.shape[0], *(values.shape[1] for values in weights.values)]
-    entering = [*(values.shape[2] for values in weights.values), weights.readout.shape[0]]
-    if widths != entering:
-        raise ValueError(f"weights: wanted each layer to take the width below it, got {widths} into {entering}.")
+    wanted = Weights(  # their shapes, with the weights' own widths
+        (widths[0], features),
+        tuple(layer.weight_shapes(*pair) for layer, pair in zip(chain.layers, pairwise(widths), strict=False)),
+        (widths[-1], *axes),
+    )
+    got = jax.tree.map(lambda block: tuple(block.shape), weights)
+    if got != wanted:
+        raise ValueError(f"weights: wanted shapes {tuple(wanted)} for layers={chain.spelled}, got {tuple(got)}.")

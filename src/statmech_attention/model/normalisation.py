@@ -8,14 +8,12 @@ from jaxtyping import Array, Float
 from statmech_attention import checks
 from statmech_attention.layers.chains import Layers
 from statmech_attention.layers.kind import Narrow, root
-from statmech_attention.model.attention import Attention
-from statmech_attention.model.matrices import chain_and_matrices
+from statmech_attention.model.attention import Attention, chain_and_matrices
+from statmech_attention.model.inputs import padded
 from statmech_attention.model.network import Weights, check_fit
-from statmech_attention.model.padding import padded
 from statmech_attention.model.scales import scaled_forward, token_scales
 
 
-@checks.objects
 def normalisation_scales(
     weights: Weights,
     inputs: ArrayLike,
@@ -23,7 +21,7 @@ def normalisation_scales(
     *,
     layers: Layers | None = None,
     norm: str = "post",
-    epsilon: ArrayLike = 0.0,
+    epsilon: float = 0.0,
     layout: str = "key_query",
     mask: ArrayLike | None = None,
 ) -> tuple[Float[Array, "examples tokens"], ...]:
@@ -59,7 +57,8 @@ def normalisation_scales(
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     check_fit(weights, inputs.shape[2], chain)
     token_scales(None, norm, chain, inputs)
-    epsilon = checks.at_least("epsilon", epsilon, 0)
+    if not 0 <= float(epsilon) < np.inf:
+        raise ValueError(f"epsilon: wanted a number of at least 0, got {epsilon}.")
     hidden = inputs @ weights.projection.T / root(inputs.shape[2])
     found: list[Array] = []
     for layer, values, matrix in zip(chain.layers, weights.values, matrices, strict=True):
@@ -73,7 +72,6 @@ def normalisation_scales(
     return (*found, _scale(hidden, epsilon, mask, len(found) + 1)) if norm == "pre" else tuple(found)
 
 
-@checks.objects
 def mean_free(weights: Weights) -> Weights:
     r"""$\Pi V^{(0)}$, $\Pi V^{(l,h)} \Pi$, $\Pi a$ with $\Pi = I - \frac1N 1 1^\top$: a layer
     norm's subtraction of the mean, in the weights.

@@ -16,9 +16,8 @@ from statmech_attention import checks
 from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Chain, Layers
 from statmech_attention.layers.kind import Kind
-from statmech_attention.model.attention import Attention
-from statmech_attention.model.matrices import chain_and_matrices, check_read_out
-from statmech_attention.model.padding import padded, token_weights
+from statmech_attention.model.attention import Attention, chain_and_matrices
+from statmech_attention.model.inputs import padded, token_weights
 from statmech_attention.model.reading import ReadAttention
 from statmech_attention.model.scales import TokenScales, scaled_attended, token_scales
 
@@ -30,23 +29,25 @@ class AttentionedInputs:
 
     Attributes:
         values: `(examples, paths, features)`, paths with $h_1$ slowest.
-        layers: $(H_1, .., H_L)$, or layers of other kinds among them, as in
-            `(2, SkipHeads(2), Outputs(3))`.
+        chain: the layers and the readout.
     """
 
     # An axis name of its own: the solutions of a batch share their inputs.
     values: Float[Array, "*own examples paths features"]
-    layers: tuple[int | Kind, ...] = field(metadata={"static": True})
+    chain: Chain = field(metadata={"static": True})  # or what `layers` may be
+
+    def __post_init__(self):
+        object.__setattr__(self, "chain", Chain.of(self.chain))
 
     @property
-    def chain(self) -> Chain:
-        """The layers and the readout."""
-        return Chain.of(self.layers)
+    def layers(self) -> tuple[int | Kind, ...]:
+        """$(H_1, .., H_L)$, or layers of other kinds among them, as in `(2, SkipHeads(2), Outputs(3))`."""
+        return self.chain.spelled
 
     @property
     def form(self) -> "AttentionedInputs":
         """The same inputs without the value dimensions of heads, for which nothing is compiled again."""
-        return AttentionedInputs(self.values, self.chain.form.spelled)
+        return AttentionedInputs(self.values, self.chain.form)
 
     def keep_heads(self, kept: Sequence[Sequence[int]]) -> "AttentionedInputs":
         """Return the inputs of the sub-network that has only some of the heads.
@@ -65,7 +66,7 @@ class AttentionedInputs:
         whole = self.chain
         smaller, parts = whole.keep(kept)
         grid = np.arange(whole.paths).reshape(whole.branches)[np.ix_(*(part.branches for part in parts))]
-        return AttentionedInputs(self.values[..., grid.ravel(), :], smaller.spelled)
+        return AttentionedInputs(self.values[..., grid.ravel(), :], smaller)
 
 
 def attentioned_inputs(
@@ -102,10 +103,7 @@ def attentioned_inputs(
             are left out.
         norm: "post" if a norm follows the layer, skip included, as in BERT; "pre" if it comes
             before the heads, beside the skip, as in GPT-2.
-        mask: `(examples, tokens)`, true for a token; see `attention_matrices`. Without it padding
-            that is read out is refused if it attends to nothing, or has other lengths by example and
-            no other token attends to it. Padding of one length in all examples, or computed as
-            tokens are, cannot be seen.
+        mask: `(examples, tokens)`, true for a token; see `attention_matrices`.
 
     Returns:
         `AttentionedInputs` with values `(examples, paths, features)`. `keep_heads` keeps the
@@ -113,7 +111,7 @@ def attentioned_inputs(
 
     Raises:
         ValueError: wrong shapes, NaN or infinity, an unknown readout or norm, scales that are not
-            positive, a token that is read out but attends to nothing, as padding without `mask`.
+            positive, matrices whose columns do not sum to one, as padding without `mask`.
 
     Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
@@ -128,17 +126,17 @@ def attentioned_inputs(
         )
     inputs, mask = padded(inputs, mask)
     weights = token_weights(readout, mask, *inputs.shape[:2])
-    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask, weights)
-    check_read_out(attention, matrices, weights)
-    around = token_scales(scales, norm, chain, inputs)
-    return AttentionedInputs(_seen(inputs, matrices, weights, around, chain.form), chain.spelled)
+    chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
+    norms = token_scales(scales, norm, chain, inputs)
+    return AttentionedInputs(_path_product(inputs, matrices, weights, norms, chain.form), chain)
 
 
 @quick_jit(static=("chain",))
-def _seen(inputs, matrices, weights, around: TokenScales, chain):
+def _path_product(inputs, matrices, weights, norms: TokenScales, chain):
     columns = weights.astype(inputs.dtype)[:, None]
-    for layer, *own in reversed(list(zip(chain.layers, matrices, *around, strict=True))):
-        columns = scaled_attended(layer, columns, *own).reshape(inputs.shape[0], -1, inputs.shape[1])
+    for layer, matrix, before, after in reversed(list(zip(chain.layers, matrices, *norms, strict=True))):
+        columns = scaled_attended(layer, columns, matrix, before, after)
+        columns = columns.reshape(inputs.shape[0], -1, inputs.shape[1])
     return jnp.einsum("eds,esi->edi", columns, inputs)
 
 
@@ -158,17 +156,11 @@ def path_indices(layers: Layers) -> Int[np.ndarray, "paths layers"]:
 
 
 def as_attentioned(name: str, value, layers=None) -> AttentionedInputs:
-    """`value` checked, in float64: `AttentionedInputs` as they are, plain arrays with their `layers`."""
-    checks.record(name, value)
-    own = value.layers if isinstance(value, AttentionedInputs) else None
-    if own is not None and getattr(value.values, "dtype", None) == jnp.float32 and jax.config.read("jax_enable_x64"):
-        raise ValueError(
-            f"{name}: wanted float64, got float32. Convert inputs and attention before attentioned_inputs: "
-            "np.asarray(.., float)."
-        )
-    values = checks.array(name, value if own is None else value.values, "examples paths features", double=True)
-    if own is not None and layers is not None and Chain.of(layers) != value.chain:
-        raise ValueError(f"layers: {name} already has layers {own}, got {layers!r}. Leave layers out.")
-    chain = Chain.of(layers if own is None else own)
+    """Check `value` and convert it to float64: `AttentionedInputs`, or an array with its `layers`."""
+    own = isinstance(value, AttentionedInputs)
+    values = checks.array(name, value.values if own else value, "examples paths features", double=True)
+    if own and layers is not None and Chain.of(layers) != value.chain:
+        raise ValueError(f"layers: {name} already has layers {value.layers}, got {layers!r}. Leave layers out.")
+    chain = value.chain if own else Chain.of(layers)
     checks.same(name, "the paths axis", values.shape[1], f"the paths of layers={chain.spelled}", chain.paths)
-    return AttentionedInputs(values, chain.spelled)
+    return AttentionedInputs(values, chain)

@@ -22,8 +22,6 @@ from jaxtyping import Array, Bool, Float
 from statmech_attention import checks
 from statmech_attention.layers import Chain, Layer
 
-NORMS = ("post", "pre")
-
 
 class TokenScales(NamedTuple):
     """Scales `(examples, tokens)` or None per layer: of what enters its value matrices, and of its output."""
@@ -34,23 +32,16 @@ class TokenScales(NamedTuple):
 
 def token_scales(scales, norm: str, chain: Chain, inputs: Float[Array, "examples tokens features"]) -> TokenScales:
     """`scales` as `attentioned_inputs` takes them, checked, and sorted by where they act."""
-    if not isinstance(norm, str) or norm not in NORMS:
-        raise ValueError(f"norm: wanted 'post' or 'pre', got {norm!r}. Post-norm is BERT's, pre-norm GPT-2's.")
+    checks.choice("norm", norm, ("post", "pre"))
     count = len(chain.layers)
     nothing = (None,) * count
     if scales is None:
         return TokenScales(nothing, nothing)
-    if getattr(scales, "ndim", 3) < 3 or not hasattr(scales, "__len__") or isinstance(scales, str):
-        raise ValueError(
-            "scales: wanted a sequence with one array (examples, tokens) per layer, None for a layer without a norm, "
-            f"got {type(scales).__name__}. For one layer write (scales,)."
-        )
     wanted = (count, count + 1) if norm == "pre" else (count,)
     if len(scales) not in wanted:
         raise ValueError(
-            f"scales: wanted {' or '.join(map(str, wanted))} arrays for {count} layers and norm={norm!r}, "
-            f"got {len(scales)}. "
-            "Pre-norm takes one more for the norm before the readout; a norm below the first layer scales the inputs."
+            f"scales: wanted {' or '.join(map(str, wanted))} arrays (examples, tokens) for {count} layers and "
+            f"norm={norm!r}, got {len(scales)}. Pre-norm may have one more, for the norm before the readout."
         )
     found = [_checked(number, one, inputs) for number, one in enumerate(scales, start=1)]
     if norm == "post":
@@ -96,13 +87,10 @@ def _checked(number: int, scale, inputs) -> Float[Array, "examples tokens"] | No
     if scale is None:
         return None
     scale = checks.array(f"scales of layer {number}", scale, "examples tokens")
-    if scale.shape != inputs.shape[:2]:
+    known = checks.concrete(scale)
+    if scale.shape != inputs.shape[:2] or known and not np.all(np.asarray(scale) > 0):
         raise ValueError(
-            f"scales of layer {number}: wanted shape {inputs.shape[:2]}, as the inputs, got {scale.shape}."
-        )
-    if checks.concrete(scale) and not np.all(np.asarray(scale) > 0):
-        raise ValueError(
-            f"scales of layer {number}: wanted positive numbers, got {float(scale.min())}. A scale is one "
-            "over a token's standard deviation, as from normalisation_scales; a layer without a norm has None."
+            f"scales of layer {number}: wanted positive numbers of shape {inputs.shape[:2]}, got shape {scale.shape}"
+            f"{f' and a smallest one of {float(scale.min()):.3g}' if known else ''}. Without a norm it is None."
         )
     return scale.astype(inputs.dtype)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from statmech_attention import checks
 from statmech_attention.layers.chains import Chain, Layers, chain
 from statmech_attention.layers.kind import Narrow, Part
-from statmech_attention.model.attention import ProductAttention, QueryKeyAttention
+from statmech_attention.model.attention import SoftmaxAttention
 from statmech_attention.model.network import Weights, check_fit, spelled_by
 from statmech_attention.theory.problem import Problem
 from statmech_attention.theory.solution import Solution
@@ -144,10 +144,10 @@ def keep_heads(network, kept, *, layers: Layers | None = None):
         check_fit(network, network.projection.shape[1], layers)
         return network._replace(values=tuple(map(_values_left, network.values, parts)))
     left = [one for one, count in zip(kept, layers.heads, strict=True) if count]
-    if isinstance(network, QueryKeyAttention):
-        return replace(network, queries=_taken(network.queries, left), keys=_taken(network.keys, left))
-    if isinstance(network, ProductAttention):
-        return replace(network, products=_taken(network.products, left))
+    if isinstance(network, SoftmaxAttention):
+        keys = None if network.keys is None else _taken(network.keys, left)
+        bias = None if network.bias is None else _taken(network.bias, left)
+        return replace(network, queries=_taken(network.queries, left), keys=keys, bias=bias)
     return type(network)(_taken(network, left, axis=1))
 
 
@@ -157,8 +157,8 @@ def _layers_of(network) -> Layers:
         return network.layers
     if isinstance(network, Weights):
         return spelled_by(network.values)
-    if isinstance(network, (QueryKeyAttention, ProductAttention)):
-        return [len(layer) for layer in (network.queries if hasattr(network, "queries") else network.products)]
+    if isinstance(network, SoftmaxAttention):
+        return [len(layer) for layer in network.queries]
     return [layer.shape[1] for layer in network]
 
 
