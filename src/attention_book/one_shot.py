@@ -15,7 +15,7 @@ from attention_book.pruning import predictor_vectors
 from attention_book.tasks import OneShotSample, OneShotSuite
 from attention_book.training import TrainedNetwork
 from statmech_attention import AttentionedInputs, Problem, SkipHeads, accuracy, attentioned_inputs, kernel
-from statmech_attention.model import QueryKeyAttention
+from statmech_attention.model import SoftmaxAttention
 
 _BATCH = 250  # sequences at a time: attention matrices exist for one batch at once
 _PRUNED = 500
@@ -106,5 +106,5 @@ def _seen(sample: OneShotSample, network: TrainedNetwork) -> Sequences:
 
 
 @partial(jax.jit, static_argnames="layers")
-def _through(attention: QueryKeyAttention | tuple[()], inputs, layers) -> AttentionedInputs:
+def _through(attention: SoftmaxAttention | tuple[()], inputs, layers) -> AttentionedInputs:
     return attentioned_inputs(inputs, attention, readout="mean", layers=layers)

@@ -131,7 +131,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
             {"mask": ENDS & (np.arange(5) != 2)[:, None]},
             "a token, true, in every example, got .* 2",
         ),
-        (attention, {"readout": 3}, r"readout: .* an index in 0\.\.1, got 3"),
+        (attention, {"readout": 3}, r"readout: .* an index in 0\.\.2, got 3"),
     ):
         with pytest.raises(ValueError, match=message):
             sma.attentioned_inputs(inputs, given, **{"mask": ENDS} | options)

@@ -56,7 +56,7 @@ def head_confidence(
     r"""Return the mean of a head's largest weight over queries and examples, $\max_s \Omega_{st}$
     (Voita et al. 2019).
     """
-    given = list(attention)
+    given: list = list(attention)  # type: ignore[arg-type]
     examples, tokens = len(given[0]), np.shape(given[0])[-1]
     mask = None if mask is None else booleans("mask", mask, (examples, tokens))
     matrices = given_matrices(given, (examples, tokens), layout=layout, mask=mask)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from statmech_attention.layers.chains import Chain, Layers
 class Architecture:
     r"""Layers, widths $(N_1..N_{L+1})$ and prior variances $(\sigma_0^2, .., \sigma_L^2, \sigma_a^2)$."""
 
-    chain: Chain
+    chain: Any  # a Chain, made of whatever `layers` may be
     widths: tuple
     variances: tuple
 
@@ -93,7 +94,11 @@ def _numbers(numbers) -> Float[Array | np.ndarray, " numbers"]:
 
 
 def _per_layer(name: str, value, count: int, meaning: str, infinite: bool = False) -> tuple:
-    if not isinstance(value, (Sequence, np.ndarray, jax.Array)) or isinstance(value, str) or np.ndim(value) == 0:
+    if (
+        not isinstance(value, (Sequence, np.ndarray, jax.Array))
+        or isinstance(value, str)
+        or getattr(value, "ndim", 1) == 0
+    ):
         return (checks.positive(name, value, infinite=infinite),) * count
     if len(value) != count:
         raise ValueError(f"{name}: wanted one number or {count} of them, {meaning}, got {len(value)}.")

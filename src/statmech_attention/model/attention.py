@@ -41,9 +41,10 @@ class SoftmaxAttention:
     ) -> tuple[Float[Array, "examples _heads tokens tokens"], ...]:
         inputs, mask = padded(inputs, mask)
         checks.same("inputs", "the features axis", inputs.shape[2], "the attention", self.queries[0].shape[-1])
-        for name, one in (("bias", self.bias and self.bias[0]), ("mask", self.mask)):
-            if one is not None:
-                checks.same("inputs", "the tokens axis", inputs.shape[1], f"the {name}", one.shape[-1])
+        if self.bias is not None:
+            checks.same("inputs", "the tokens axis", inputs.shape[1], "the bias", self.bias[0].shape[-1])
+        if self.mask is not None:
+            checks.same("inputs", "the tokens axis", inputs.shape[1], "the mask", self.mask.shape[-1])
         matrices = _matrices(self, inputs, _allowed(self.mask, mask))
         if checks.concrete(*matrices) and not all(np.isfinite(np.asarray(one)).all() for one in matrices):
             raise ValueError(

@@ -230,11 +230,9 @@ def check_fit(weights: Weights, features: int, chain: Chain) -> None:
     """Raise ValueError unless the weights are of these layers and features."""
     axes = chain.readout.axes
     widths = [weights.projection.shape[0], *(values.shape[1] for values in weights.values)]
-    wanted = Weights(  # their shapes, with the weights' own widths
-        (widths[0], features),
-        tuple(layer.weight_shapes(*pair) for layer, pair in zip(chain.layers, pairwise(widths), strict=False)),
-        (widths[-1], *axes),
-    )
-    got = jax.tree.map(lambda block: tuple(block.shape), weights)
+    pairs = zip(chain.layers, pairwise(widths), strict=False)
+    values = tuple(layer.weight_shapes(*pair) for layer, pair in pairs)
+    wanted = (widths[0], features), values, (widths[-1], *axes)
+    got = tuple(jax.tree.map(lambda block: tuple(block.shape), weights))
     if got != wanted:
-        raise ValueError(f"weights: wanted shapes {tuple(wanted)} for layers={chain.spelled}, got {tuple(got)}.")
+        raise ValueError(f"weights: wanted shapes {wanted} for layers={chain.spelled}, got {got}.")

@@ -5,6 +5,7 @@ Equation (7). A path is $\\pi = (h_1, .., h_L)$; arrays run over all paths with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ class AttentionedInputs:
 
     # An axis name of its own: the solutions of a batch share their inputs.
     values: Float[Array, "*own examples paths features"]
-    chain: Chain = field(metadata={"static": True})  # or what `layers` may be
+    chain: Any = field(metadata={"static": True})  # a Chain, made of whatever `layers` may be
 
     def __post_init__(self):
         object.__setattr__(self, "chain", Chain.of(self.chain))
