@@ -15,6 +15,9 @@ MATRICES = RNG.uniform(size=(DEPTH, EXAMPLES, HEADS, TOKENS, TOKENS)) * MASK[Non
 MATRICES /= MATRICES.sum(axis=-1, keepdims=True)  # queries before keys
 
 
+LABELS = np.resize([1.0, -1.0], EXAMPLES)
+
+
 class Tensor(np.ndarray):
     """An array that also answers as a tensor does."""
 
