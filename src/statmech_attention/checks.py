@@ -196,6 +196,8 @@ def axes(value) -> Any:
 
 def known(name, value, axes, dtype=float, *, finite=True) -> np.ndarray:
     found = np.asarray(value, dtype)
+    if finite and not np.all(np.isfinite(found)):
+        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
     if found.ndim != len(axes.split()):
         raise ValueError(f"{name}: wanted shape ({', '.join(axes.split())}), got {found.shape}.")
     return found
