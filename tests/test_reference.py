@@ -37,5 +37,5 @@ def test_every_name_of_the_package_itself_is_in_the_table():
     for path in listed:
         module, _, name = f"statmech_attention.{path}".rpartition(".")
         assert getattr(sma, name) is getattr(importlib.import_module(module), name), path
-    names = {name for name in sma.__all__ if not inspect.ismodule(getattr(sma, name))}
+    names = {name for name in (*sma.__all__, *sma._LATER) if not inspect.ismodule(getattr(sma, name))}
     assert {path.rpartition(".")[2] for path in listed} == names

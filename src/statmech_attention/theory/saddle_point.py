@@ -68,11 +68,11 @@ def solve(
     problem = need_problem(problem, "width", "temperature")
     _check_options(tolerance, max_steps, method)
     factors = full_rank(problem.architecture)
+    if start is None:
+        point = jnp.zeros(factors.coordinates)
+    else:
+        point = point_of(start.order_parameters if isinstance(start, Solution) else start, factors, "start")
     action, dense = action_problem(problem, method)
-    point = jnp.zeros(factors.coordinates)
-    if start is not None:
-        overlaps = start.order_parameters if isinstance(start, Solution) else start
-        point = point_of(overlaps, factors, "start")
     solution = solution_of(minimise_action(action, point, tolerance, max_steps, factors, dense), problem)
     if throw:
         raise_unless_converged(solution)
@@ -109,8 +109,8 @@ def solve_sweep(
     problem = need_problem(problem)
     _check_options(tolerance, max_steps, method)
     for name, numbers in (("widths", widths), ("temperatures", temperatures)):
-        if not len(numbers):
-            raise ValueError(f"{name}: wanted a list of at least one, got an empty one.")
+        if isinstance(numbers, (int, float)) or not len(numbers):
+            raise ValueError(f"{name}: wanted a list of at least one number, got {numbers!r}.")
     architectures = [Architecture.of(problem.layers, width, problem.variance) for width in widths]
     heat = jnp.array([checks.positive("temperatures", temperature) for temperature in temperatures], float)
     first = problem.replace(width=architectures[0].widths, temperature=temperatures[0])
