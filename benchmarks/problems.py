@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import statmech_attention as sma
-from attention_book.experiments import experiment_of
+from attention_book.one_shot import draw_of
+from attention_book.tasks import one_shot_suite
+from attention_book.training import load_network
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,8 +24,8 @@ def make(name: str, *, examples: int, heads: tuple[int, ...], features: int):
 
 def _images(examples: int, heads):
     """Return the first training sequences of the recorded theory of a network of 16 paths."""
-    theory = experiment_of(ROOT / "results" / "one_shot" / "theory-2x4-seed0.nc")
-    train = theory.draw(0).train
+    network = load_network(ROOT / "results" / "one_shot" / "network-2x4-seed0.nc")
+    train = draw_of(one_shot_suite("omniglot"), network, seed=0, number=0, examples=600, tests=1, sets=1).train
     if train.inputs.layers != tuple(heads) or len(train.labels) != examples:
         raise ValueError(
             f"heads, examples: wanted {train.inputs.layers} and {len(train.labels)}, got {heads}, {examples}."

@@ -10,8 +10,8 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from attention_book import results
-from attention_book.experiments.networks import recorded_layers
 from attention_book.measures import half_interval
+from attention_book.one_shot import layers_of
 from attention_book.pruning.random_orders import Ordering, ordering
 from statmech_attention.pruning.heads import removal_order
 
@@ -66,7 +66,7 @@ def recorded_seeds(*folders: str | os.PathLike, layers: tuple) -> dict[int, list
     found: dict[int, list[HeadsOfNetwork]] = {}
     for folder in folders:
         for path in sorted(Path(folder).glob("pruning-*.nc")):
-            if recorded_layers(path) == layers:
+            if _layers(path) == layers:
                 found.setdefault(int(path.stem.rsplit("seed", 1)[1]), []).append(_heads(path, layers))
     return dict(sorted(found.items()))
 
@@ -76,7 +76,7 @@ def recorded_heads(folder: str | os.PathLike) -> dict[str, HeadsOfNetwork]:
     files = sorted(Path(folder).glob("pruning-*.nc"))
     if not files:
         raise FileNotFoundError(f"{folder}: no recorded pruning. Run `make reproduce`, or name another folder.")
-    return {path.stem.removeprefix("pruning-"): _heads(path, recorded_layers(path)) for path in files}
+    return {path.stem.removeprefix("pruning-"): _heads(path, _layers(path)) for path in files}
 
 
 def _heads(path: Path, layers: tuple) -> HeadsOfNetwork:
@@ -118,3 +118,8 @@ def pooled(values, *, bounds: Sequence[float | int] = (-1.0, 1.0)) -> Pooled:
     half = half_interval(values)
     low, high = np.clip([values.mean() - half, values.mean() + half], bounds[0], bounds[1])
     return Pooled(float(values.mean()), float(low), float(high), len(values))
+
+
+def _layers(path: Path) -> tuple:
+    made = results.record(path)["parameters"]
+    return layers_of(made["kind"], made["layers"], made["heads"])

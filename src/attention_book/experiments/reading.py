@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from jaxtyping import Float
 
 from attention_book import results
-from attention_book.experiments.networks import PLAIN
 from statmech_attention import checks
 
+PLAIN = "heads"
 CHOSEN_BY = ("test", "validation")
 
 
@@ -63,20 +62,6 @@ def accuracies(found: xr.Dataset, *, limit: bool = False, chosen_by: str = "test
 def gains(found: xr.Dataset, *, chosen_by: str = "test") -> xr.DataArray:
     """Gains of finite width over the limit, paired over draws, each at its best temperature."""
     return accuracies(found, chosen_by=chosen_by) - accuracies(found, limit=True, chosen_by=chosen_by)
-
-
-def slopes_in_examples(values: xr.DataArray, *, at: str) -> Float[np.ndarray, " draws"]:
-    """Slope of values over (draw, examples, width) in log10 P, one per draw; each N, or P/N, has a constant."""
-    examples, widths = (values[name].values.astype(float) for name in ("examples", "width"))
-    counts, given = (one.ravel() for one in np.meshgrid(examples, widths, indexing="ij"))
-    levels = np.round(np.log({"width": given, "ratio": counts / given}[at]), 9)
-    flat = values.transpose("draw", "examples", "width").values.reshape(values.sizes["draw"], -1)
-    logs, apart = np.log10(counts), flat.copy()
-    for level in np.unique(levels):
-        same = levels == level
-        logs[same] -= logs[same].mean()
-        apart[:, same] -= apart[:, same].mean(axis=1, keepdims=True)
-    return apart @ logs / (logs @ logs)
 
 
 def telling_width(found: list[xr.Dataset]) -> float:

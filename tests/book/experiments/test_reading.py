@@ -78,18 +78,3 @@ def test_all_theories_of_a_folder_are_read_with_their_parameters(tmp_path):
         reading.recorded_theories(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="chosen_by: wanted one of test, validation"):
         reading.accuracies(found["2x4-seed0"], chosen_by="luck")
-
-
-def test_slopes_are_those_of_least_squares():
-    random = np.random.default_rng(0)
-    counts, widths = np.array([10, 100, 1000]), np.array([1.0, 10, 100])
-    values = xr.DataArray(
-        random.normal(size=(2, 3, 3)), {"examples": counts, "width": widths}, ("draw", "examples", "width")
-    )
-    ratios = np.log10(counts[:, None] / widths).ravel()  # -1 and 3 are those of one P alone
-    columns = np.stack([np.repeat(np.log10(counts), 3), *(ratios == one for one in (-1, 0, 1, 2, 3))], axis=1)
-    wanted = np.linalg.lstsq(columns.astype(float), values.values.reshape(2, 9).T)[0][0]
-    np.testing.assert_allclose(reading.slopes_in_examples(values, at="ratio"), wanted)
-    columns = np.stack([np.repeat(np.log10(counts), 3), *np.tile(np.eye(3), 3)], axis=1)
-    wanted = np.linalg.lstsq(columns, values.values.reshape(2, 9).T)[0][0]
-    np.testing.assert_allclose(reading.slopes_in_examples(values, at="width"), wanted)
