@@ -74,6 +74,12 @@ const solvable = (() => {
     }
     return point;
   };
+  // The minima reached from the prior and from a network twenty times narrower; the place of the lower one; whether they differ.
+  const minima = model => {
+    const prior = minimum(model), other = minimum(model, minimum({...model, load: 20 * model.load}));
+    const two = Math.abs(overlap(other)[0] - overlap(prior)[0]) > 1e-3 * overlap(prior)[0];
+    return {points: [prior, other], lowest: two && action(other, model) < action(prior, model) ? 1 : 0, two};
+  };
   // Phi by the continued fraction of its tail, and by its series in the middle.
   const normal = value => {
     const z = Math.abs(value);
@@ -103,7 +109,7 @@ const solvable = (() => {
     const r = b / Math.sqrt(a * d);
     return r < -0.5 ? "subtracts the second path" : r > 0.5 ? "adds both paths as one" : d < a / 4 ? "has switched off the second path" : "weighs both paths";
   };
-  return {response, overlap, action, minimum, accuracy, phase};
+  return {response, overlap, action, minimum, minima, accuracy, phase};
 })();
 
 if (typeof module !== "undefined") module.exports = solvable;
@@ -120,12 +126,13 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
   const log = (low, high, first) => ({low: Math.log10(low), high: Math.log10(high), step: 0.02, start: Math.log10(first), read: value => 10 ** value});
   const plain = (low, high, step, start) => ({low, high, step, start, read: value => value});
   const knobs = {
-    rho: {label: "noise correlation ρ", ...plain(-0.95, 0.95, 0.01, 0.8)},
-    first: {label: "first signal", ...plain(0, 3, 0.05, 1.5)},
+    // Even steps of the logarithm of 1 - rho, from 0 to 0.999.
+    rho: {label: "noise correlation ρ", low: 0, high: 3, step: 0.02, start: 1.5, read: value => 1 - 10 ** -value},
+    first: {label: "first signal", ...plain(0, 3, 0.05, 0.5)},
     second: {label: "second signal", ...plain(-3, 3, 0.05, 0)},
-    gamma: {label: "examples per feature P/N₀", ...log(0.1, 10, 1)},
+    gamma: {label: "examples per feature P/N₀", ...log(0.1, 10, 0.25)},
     load: {label: "load α = P/N", ...log(0.1, 100, 10)},
-    heat: {label: "temperature T", ...log(0.01, 100, 0.1)},
+    heat: {label: "temperature T", ...log(0.01, 100, 0.05)},
   };
   const model = {};
   const controls = element("div", {class: "solvable-knobs"}), said = element("p", {"aria-live": "polite"}), plot = element("div", {});
@@ -148,30 +155,38 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     const share = Math.min(1, Math.abs(value) / largest), colour = value < 0 ? "59,110,190" : "200,80,50";
     return element("td", {style: `background:rgba(${colour},${0.65 * share});padding:.5rem 1rem;text-align:right`}, value.toFixed(3).replace("-", "−"));
   };
-  const across = {heat: [0.01, 100, "temperature T"], load: [0.1, 100, "load α"]};
+  const across = {
+    rho: {label: "noise correlation ρ", values: k => 1 - 10 ** (-k / 16), to: value => -Math.log10(1 - value) / 3, ticks: [0, 0.9, 0.99, 0.999]},
+    load: {label: "load α", values: k => 0.1 * 1000 ** (k / 48), to: value => Math.log10(10 * value) / 3, ticks: [0.1, 1, 10, 100]},
+  };
   const curve = (name, width) => {
-    const [low, high, label] = across[name], height = 230, left = 44, bottom = 40, points = 33;
+    const {label, values, to, ticks} = across[name], height = 260, left = 44, bottom = 40;
     const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Accuracy against " + label, style: "max-width:100%;color:inherit"});
-    const to = value => left + (width - left - 12) * Math.log(value / low) / Math.log(high / low);
+    const right = value => left + (width - left - 24) * to(value);
     const up = value => height - bottom - (height - bottom - 12) * (value - 0.5) / 0.5;
+    const text = (x, y, anchor, content) => element("text", {x, y, "text-anchor": anchor, fill: "currentColor", "font-size": 13}, content);
     for (const value of [0.5, 0.6, 0.7, 0.8, 0.9, 1]) svg.append(
-      element("line", {x1: left, x2: width - 12, y1: up(value), y2: up(value), stroke: "currentColor", "stroke-opacity": 0.15}),
-      element("text", {x: left - 6, y: up(value) + 4, "text-anchor": "end", fill: "currentColor", "font-size": 12}, value.toFixed(1)));
-    for (let value = 10 ** Math.ceil(Math.log10(low)); value <= high * 1.001; value *= 10) svg.append(
-      element("text", {x: to(value), y: height - bottom + 18, "text-anchor": "middle", fill: "currentColor", "font-size": 12}, String(Number(value.toPrecision(1)))));
-    svg.append(element("text", {x: (left + width) / 2, y: height - 6, "text-anchor": "middle", fill: "currentColor", "font-size": 13}, label));
+      element("line", {x1: left, x2: width - 24, y1: up(value), y2: up(value), stroke: "currentColor", "stroke-opacity": 0.15}), text(left - 6, up(value) + 4, "end", value.toFixed(1)));
+    for (const value of ticks) svg.append(text(right(value), height - bottom + 18, "middle", String(value)));
+    svg.append(text((left + width) / 2, height - 6, "middle", label));
+    // Each branch is followed from the end at which it is the only one.
+    const lines = {limit: [], prior: [], network: []}, models = Array.from({length: 49}, (_, k) => ({...model, [name]: values(k)}));
     let warm;
-    const lines = {limit: [], network: []};
-    for (let k = 0; k < points; k++) {
-      const at = {...model, [name]: low * (high / low) ** (k / (points - 1))};
-      warm = solvable.minimum(at, warm);
-      lines.network.push([to(at[name]), up(solvable.accuracy(solvable.overlap(warm), at))]);
-      lines.limit.push([to(at[name]), up(solvable.accuracy([1, 0, 1], at))]);
-    }
-    for (const [which, colour] of [["limit", "#D55E00"], ["network", "#3a8fd0"]]) svg.append(
-      element("path", {d: "M" + lines[which].map(pair => pair.map(value => value.toFixed(1)).join(",")).join("L"), fill: "none", stroke: colour, "stroke-width": 2}));
-    const point = solvable.minimum(model);
-    svg.append(element("circle", {cx: to(model[name]), cy: up(solvable.accuracy(solvable.overlap(point), model)), r: 5, fill: "#3a8fd0"}));
+    const rising = models.map(at => warm = solvable.minimum(at, warm));
+    warm = solvable.minima(models[48]).points[1];
+    const falling = models.slice().reverse().map(at => warm = solvable.minimum(at, warm)).reverse();
+    models.forEach((at, k) => {
+      const us = [rising[k], falling[k]].map(solvable.overlap), two = Math.abs(us[1][0] - us[0][0]) > 1e-3 * us[0][0];
+      const lowest = two && solvable.action(falling[k], at) < solvable.action(rising[k], at) ? 1 : 0;
+      const place = u => [right(at[name]), up(solvable.accuracy(u, at))].map(value => value.toFixed(1)).join(",");
+      lines.network.push(place(us[lowest]));
+      lines.limit.push(place([1, 0, 1]));
+      if (two) lines.prior.push(place(us[1 - lowest]));
+    });
+    for (const [which, colour, dash] of [["limit", "#D55E00", ""], ["prior", "#3a8fd0", "4 4"], ["network", "#3a8fd0", ""]]) if (lines[which].length) svg.append(
+      element("path", {d: "M" + lines[which].join("L"), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": dash}));
+    const {points, lowest} = solvable.minima(model);
+    svg.append(element("circle", {cx: right(model[name]), cy: up(solvable.accuracy(solvable.overlap(points[lowest]), model)), r: 5, fill: "#3a8fd0"}));
     return svg;
   };
   let waiting = false;
@@ -180,14 +195,15 @@ if (typeof document !== "undefined") document.addEventListener("DOMContentLoaded
     waiting = true;
     requestAnimationFrame(() => {
       waiting = false;
-      const u = solvable.overlap(solvable.minimum(model)), largest = Math.max(...u.map(Math.abs));
+      const {points, lowest, two} = solvable.minima(model), u = solvable.overlap(points[lowest]), largest = Math.max(...u.map(Math.abs));
+      const other = two ? ` A second minimum of the action has an accuracy of ${solvable.accuracy(solvable.overlap(points[1 - lowest]), model).toFixed(3)}.` : "";
       const share = solvable.accuracy(u, model), limit = solvable.accuracy([1, 0, 1], model);
-      said.textContent = `The network ${solvable.phase(u)}. Test accuracy ${share.toFixed(4)}; in the Gaussian-process limit at this temperature ${limit.toFixed(4)}.`;
-      const matrix = element("table", {style: "width:auto;margin:0 0 1rem"}, element("caption", {style: "caption-side:top"}, "order parameter U"),
+      said.textContent = `The network ${solvable.phase(u)}. Test accuracy ${share.toFixed(3)}; in the Gaussian-process limit at this temperature ${limit.toFixed(3)}.${other}`;
+      const matrix = element("table", {style: "width:auto;margin:0 0 1rem"}, element("caption", {style: "caption-side:top"}, "order parameter U of the lowest minimum"),
         element("tr", {}, cell(u[0], largest), cell(u[1], largest)), element("tr", {}, cell(u[1], largest), cell(u[2], largest)));
       const wide = place.clientWidth > 640, width = wide ? Math.floor(place.clientWidth / 2) - 8 : Math.min(place.clientWidth, 420);
-      const key = element("p", {}, "test accuracy:   ", element("span", {style: "color:#3a8fd0"}, "— network"), "   ", element("span", {style: "color:#D55E00"}, "— limit"));
-      const both = element("div", {style: "display:flex;flex-wrap:wrap;gap:12px"}, curve("heat", width), curve("load", width));
+      const key = element("p", {}, "test accuracy:   ", element("span", {style: "color:#3a8fd0"}, "— network (dashed: the other minimum)"), "   ", element("span", {style: "color:#D55E00"}, "— limit"));
+      const both = element("div", {style: "display:flex;flex-wrap:wrap;gap:12px"}, curve("rho", width), curve("load", width));
       plot.replaceChildren(matrix, key, both);
     });
   };

@@ -204,7 +204,8 @@ class SolvableModel:
         Args:
             start: order parameters to start from, $(U^{(1)}, .., U^{(L+1)})$; the
                 Gaussian-process limit if None.
-            tolerance: largest gradient entry, in the good coordinates, of a converged solve.
+            tolerance: largest gradient entry, in the good coordinates, of a converged solve, in
+                units of one plus the size of the action at the start.
             max_steps: trial steps before giving up.
             throw: raise if the solve does not converge.
 
@@ -369,7 +370,8 @@ def _predict(model, order_parameter) -> SolvablePrediction:
 @quick_jit()
 def _solve(model: SolvableModel, start, tolerance, max_steps) -> ActionMinimum:
     factors = coordinates.full_rank(model.architecture)
-    minimum = _minimum(model, start, tolerance, max_steps)
+    size = 1 + jnp.abs(jax.lax.stop_gradient(_action(start, model)))
+    minimum = _minimum(model, start, tolerance * size, max_steps)
     overlaps = coordinates.order_parameters(minimum.point, factors)
     alpha, shares, _ = width_numbers(model.examples, model.architecture)
     energy, bulk = _energy(model, overlaps[0]), coordinates.entropy(minimum.point, shares, factors)

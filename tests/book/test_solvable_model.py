@@ -169,11 +169,11 @@ EACH = """models => models.map(model => {
 })"""
 
 
-def in_javascript(models):
-    """What the page computes: entries of U, accuracies of the network and of the limit, one row per model."""
+def in_javascript(models, each=EACH):
+    """What the page computes for each model, by default entries of U, accuracies of the network and of the limit."""
     if node := shutil.which("node"):
         source = f"const solvable = require({json.dumps(str(SCRIPT))});"
-        source += f"console.log(JSON.stringify(({EACH})({json.dumps(models)})))"
+        source += f"console.log(JSON.stringify(({each})({json.dumps(models)})))"
         return json.loads(subprocess.run([node, "-"], input=source, capture_output=True, text=True, check=True).stdout)
     playwright = pytest.importorskip("playwright.sync_api", reason="neither node nor playwright is installed")
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -182,7 +182,7 @@ def in_javascript(models):
     with playwright.sync_playwright() as started:
         page = started.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
         page.add_script_tag(path=str(SCRIPT))
-        return page.evaluate(EACH, models)
+        return page.evaluate(each, models)
 
 
 def test_the_page_computes_what_the_library_does():
@@ -205,3 +205,28 @@ def test_the_page_computes_what_the_library_does():
         [dict(zip(drawn, map(float, numbers), strict=True)) for numbers in zip(*drawn.values(), strict=True)]
     )
     assert np.max(np.abs(np.array(found) - np.asarray(wanted))) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("rho", "signal", "load", "heat"), [(0.99, 0.5, 10, 0.05), (0.99, 1.0, 3, 0.03), (0.999, 0.5, 10, 0.05)]
+)
+def test_the_page_finds_both_minima(rho, signal, load, heat):
+    def model(load):
+        numbers = {"examples": 400.0, "features": 1600.0, "width": 400 / load, "temperature": heat}
+        return SolvableModel([[1, rho], [rho, 1]], [signal, 0.0], **numbers)
+
+    narrow = model(20 * load).solve().order_parameters
+    wanted = [model(load).solve(start=start) for start in (None, narrow)]
+    each = """models => models.map(model => {
+        const {points, lowest, two} = solvable.minima(model);
+        return [two, lowest, ...points.map(point => solvable.overlap(point)[0])];
+    })"""
+    given = {"rho": rho, "first": signal, "second": 0.0, "gamma": 0.25, "load": load, "heat": heat}
+    ((two, lowest, *found),) = in_javascript([given], each)
+    assert two and lowest == int(wanted[1].minimum.value < wanted[0].minimum.value)
+    assert found == pytest.approx([float(one.order_parameters[0][0, 0]) for one in wanted], rel=1e-6)
+
+
+def test_the_tolerance_is_relative_to_the_action():
+    model = SolvableModel([[1, 0.5], [0.5, 1]], [1.0, 0.0], examples=400, features=100, width=10.0, temperature=1e-8)
+    assert model.solve().minimum.outcome == 0
