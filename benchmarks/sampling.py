@@ -16,7 +16,7 @@ from tqdm import tqdm
 import statmech_attention as sma
 from attention_book import results
 from benchmarks import problems, table
-from statmech_attention.compiling import compilations
+from benchmarks.compilations import compilations
 
 RECORDED = table.RESULTS / "benchmarks_sampling.nc"
 SAMPLERS = {

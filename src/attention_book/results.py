@@ -65,8 +65,8 @@ def save(
         "inputs": {} if inputs is None else json.loads(as_json(inputs, "inputs")),
         "revision": checks.whole("revision", revision, 0),
         "maker": maker,
-        "seed": None if seed is None else checks.seed("seed", seed),
-        "wall_seconds": None if wall_seconds is None else checks.at_least("wall_seconds", wall_seconds, 0),
+        "seed": None if seed is None else checks.whole("seed", seed, 0),
+        "wall_seconds": None if wall_seconds is None else float(wall_seconds),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
@@ -109,7 +109,7 @@ def as_json(parameters: Mapping[str, Any], name: str = "parameters") -> str:
         raise ValueError(f"{name}: wanted numbers, texts, truth values and lists of them, got {type(value).__name__}.")
 
     try:
-        return json.dumps(checks.mapping(name, parameters), sort_keys=True, default=plain, allow_nan=False)
+        return json.dumps(dict(parameters), sort_keys=True, default=plain, allow_nan=False)
     except ValueError as error:
         if "JSON compliant" not in str(error):
             raise
@@ -172,7 +172,7 @@ def reason_to_make(
             return f"{name} was {kept.get(name, 'not there')}"
         if kept[name] != wanted[name]:
             return f"{name} was {kept[name]}"
-    for name, used in ({} if inputs is None else checks.mapping("inputs", inputs)).items():
+    for name, used in ({} if inputs is None else dict(inputs)).items():
         if made["inputs"].get(name) != used:
             return f"another {name}"
     return "" if made["revision"] == revision else f"revision {revision} has other numbers than {made['revision']}"

@@ -23,7 +23,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.compiling import normals, quick_jit
+from statmech_attention.compiling import quick_jit
 from statmech_attention.layers.chains import Layers
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.model.paths import AttentionedInputs
@@ -187,7 +187,6 @@ class SolvableModel:
         """
         return _predict(self, order_parameter_of(order_parameter, len(self.noise)))
 
-    @checks.flags
     def solve(
         self,
         *,
@@ -241,7 +240,7 @@ class SolvableModel:
         if directions > features:
             raise ValueError(f"features: wanted at least the {directions} directions of the signal, got {features}.")
         labels = jnp.where(jnp.arange(total) % 2 == 0, 1.0, -1.0)
-        drawn = normals(checks.key("key", key), (total, paths, features))
+        drawn = jax.random.normal(checks.key("key", key), (total, paths, features))
         seen = jnp.einsum("ab,ibj->iaj", _root(self.noise), drawn)
         means = labels[:, None, None] * self.signal.T[None] + self.offset.T[None]
         inputs = seen.at[:, :, :directions].add(means)
@@ -270,7 +269,7 @@ class SolvableModel:
 
 
 def _directions(name: str, value):
-    wide = checks.axes(value) == 2
+    wide = np.ndim(value) == 2
     found = checks.array(name, value, "directions paths" if wide else "paths", double=True)
     return found if wide else found[None]
 

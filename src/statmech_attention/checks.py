@@ -19,7 +19,7 @@ def concrete(*arrays) -> bool:
     return not any(isinstance(array, jax.core.Tracer) for array in arrays)
 
 
-def array(name: str, value, axes: str, *, double: bool = False, finite: bool = True, truth=None) -> Array:
+def array(name: str, value, axes: str, *, double: bool = False, finite: bool = True) -> Array:
     """Convert real numbers to a JAX array with one axis per word of `axes`; `double`: only in float64."""
     wanted = f"({', '.join(axes.split())})" if axes else "a scalar"
     try:
@@ -145,91 +145,3 @@ def _refuse_classes(found: np.ndarray, axes: tuple[int, ...]) -> None:
     if found.ndim != 1 + len(axes):
         hint = several if axes or found.ndim > 1 and found.shape[1] > 1 else "np.ravel(labels)"
         raise ValueError(f"labels: wanted shape {('examples', *axes)}, got {found.shape}. Write {hint}.")
-
-
-# What follows is still called by other packages and goes with these calls.
-
-
-def all_finite(*arrays) -> Any:
-    return all(not concrete(one) or bool(np.isfinite(np.asarray(one)).all()) for one in arrays)
-
-
-def real(value: Any) -> Any:
-    return None if isinstance(value, (str, bool)) or np.ndim(value) else float(value)
-
-
-def at_least(name, value, least) -> Any:
-    if real(value) is None or not least <= float(value) < math.inf:
-        raise ValueError(f"{name}: wanted a finite number of at least {least:g}, got {value!r}.")
-    return float(value)
-
-
-def seed(name, value) -> Any:
-    return whole(name, value, 0)
-
-
-def path(name, value: Any) -> Any:
-    from pathlib import Path
-
-    return Path(value)
-
-
-def function(name, value) -> Any:
-    if not callable(value):
-        raise ValueError(f"{name}: wanted a function, got {value!r:.60}.")
-    return value
-
-
-def listed(name, value, entries) -> list:
-    if isinstance(value, str) or not np.ndim(value) and not isinstance(value, (list, tuple)) or not len(value):
-        raise ValueError(f"{name}: wanted a list of {entries}, got {value!r}.")
-    return list(value)
-
-
-def mapping(name, value) -> dict:
-    return dict(value)
-
-
-def axes(value) -> Any:
-    return np.ndim(value)
-
-
-def known(name, value, axes, dtype=float, *, finite=True) -> np.ndarray:
-    found = np.asarray(value, dtype)
-    if finite and not np.all(np.isfinite(found)):
-        raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity.")
-    if found.ndim != len(axes.split()):
-        raise ValueError(f"{name}: wanted shape ({', '.join(axes.split())}), got {found.shape}.")
-    return found
-
-
-def index(name, value, shape) -> Any:
-    if not shape:
-        raise IndexError(f"{name}: wanted a batch to take something from, got a single one.")
-    if concrete(*jax.tree.leaves(value)):
-        np.empty(shape)[value]
-
-
-def flag(name, value) -> Any:
-    return bool(value)
-
-
-def choices(name, value, known) -> tuple:
-    return tuple(choice(name, one, known) for one in ([value] if isinstance(value, str) else value))
-
-
-def record(name, value, again=None) -> Any:
-    if again is not None:
-        again()
-
-
-def passed(value) -> Any:
-    pass
-
-
-def objects(function) -> Any:
-    return function
-
-
-def flags(function) -> Any:
-    return function

@@ -38,29 +38,3 @@ def map_factorisations(function, values):
     with a single one.
     """
     return jax.lax.map(function, values, batch_size=None if jax.default_backend() == "cpu" else _AT_ONCE)
-
-
-# What follows is still called elsewhere and goes with these calls.
-import contextlib  # noqa: E402
-
-
-def normals(key, shape) -> jax.Array:
-    return jax.random.normal(key, shape)
-
-
-@contextlib.contextmanager
-def announced(what, *key):
-    yield
-
-
-@functools.cache
-def _listening():
-    import jax.monitoring
-
-    events = []
-    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: events.append(event))
-    return events
-
-
-def compilations():
-    return _listening().count("/jax/core/compile/backend_compile_duration")

@@ -56,30 +56,3 @@ def read_netcdf(path: str | os.PathLike):
             return opened.load()
     except (OSError, ValueError, KeyError) as error:
         raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error
-
-
-# What follows is still called by the samplers and goes with these calls.
-
-
-def save_state(path, state, settings):
-    import json
-
-    import jax
-    import numpy as np
-
-    leaves = {f"leaf_{index}": np.asarray(leaf) for index, leaf in enumerate(jax.tree.leaves(state))}
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, **leaves | {"settings": np.array(json.dumps(settings, sort_keys=True))})
-
-
-def load_state(path, like, settings):
-    import json
-
-    import jax
-    import numpy as np
-
-    with np.load(path, allow_pickle=False) as archive:
-        if json.loads(str(archive["settings"])) != json.loads(json.dumps(settings)):
-            raise ValueError(f"{path}: the checkpoint of another run. Give another file, or remove this one.")
-        leaves = [archive[f"leaf_{index}"] for index in range(len(archive.files) - 1)]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)

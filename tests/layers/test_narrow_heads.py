@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from counted import compilations
 from scipy.optimize import minimize
 from scipy.stats import wishart
 
 import statmech_attention as sma
 from layers import brute_force
-from statmech_attention.compiling import compilations
+from layers.check_layer import check_layer
 from statmech_attention.layers import chain
 from statmech_attention.model.architecture import Architecture
-from statmech_attention.model.check_layer import check_layer
 from statmech_attention.sampling import _bartlett
 from statmech_attention.theory import coordinates
 from statmech_attention.training.weights import train_weights

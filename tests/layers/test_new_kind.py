@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
+from layers.check_layer import check_layer
 from statmech_attention.layers import Heads, Layer
 from statmech_attention.model.architecture import Architecture
 from statmech_attention.theory import coordinates
@@ -70,7 +71,7 @@ GAINS = GainHeads(2, (1.0, 0.3))
 
 @pytest.mark.parametrize("layer", [SharedValues(3), GAINS], ids=str)
 def test_they_agree_with_themselves(layer):
-    sma.model.check_layer(layer)
+    check_layer(layer)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from layers.check_layer import check_layer
 
 import statmech_attention as sma
 from statmech_attention.layers import Heads, Layer, Part
@@ -143,7 +144,7 @@ class Demanding(Heads):
     ids=str,
 )
 def test_layers_that_agree_with_themselves_pass(layer):
-    sma.model.check_layer(layer, seed=1)
+    check_layer(layer, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_layers_that_agree_with_themselves_pass(layer):
 )
 def test_what_contradicts_itself_is_refused(layer, message):
     with pytest.raises(ValueError, match=message) as caught:
-        sma.model.check_layer(layer)
+        check_layer(layer)
     assert caught.type is ValueError
 
 

@@ -66,7 +66,9 @@ def ordering(
     orders = [np.zeros(resamples) for _ in places]
     for name, score, drop, own in zip(names, scores, drops, layers, strict=True):
         number = places[name]
-        score, drop = (checks.known(name, one, "heads") for name, one in (("scores", score), ("drops", drop)))
+        score, drop = (
+            np.asarray(checks.array(name, one, "heads")) for name, one in (("scores", score), ("drops", drop))
+        )
         layer = head_indices(own)[:, 0]
         if not len(score) == len(drop) == len(layer):
             raise ValueError(

@@ -76,7 +76,7 @@ def masked_outputs(
 ) -> Float[np.ndarray, "networks examples *outputs"]:
     r"""Return outputs of the network with only the heads `kept`, `(networks, all heads)` booleans."""
     contributions, layers = checked_contributions(contributions, layers)
-    kept = checks.known("kept", kept, "networks heads", bool)
+    kept = np.asarray(checks.array("kept", kept, "networks heads"), bool)
     checks.same("kept", "columns", kept.shape[1], "the network's heads", sum(layers.heads))
     return np.tensordot(path_gates(layers, kept), contributions, axes=(1, 1)) + bias
 

@@ -121,7 +121,6 @@ def random_encoder(
     )
 
 
-@checks.objects
 def encode(encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None, **options: Any) -> Encoding:
     """Encode sentences; attention, outputs and scales are those of `layers`, in that order.
 
@@ -131,7 +130,6 @@ def encode(encoder: Encoder, tokens: Tokens, layers: Sequence[int] | None = None
     return jax.tree.map(lambda *each: jnp.concatenate(each), *encoded_batches(encoder, tokens, layers, **options))
 
 
-@checks.objects
 def encoded_batches(
     encoder: Encoder,
     tokens: Tokens,
@@ -142,7 +140,7 @@ def encoded_batches(
 ) -> Iterator[Encoding]:
     """Encode sentences batch by batch, as `encode`."""
     batch = min(checks.whole("batch", batch), len(tokens))
-    layers = range(encoder.depth) if layers is None else checks.listed("layers", layers, "layers")
+    layers = range(encoder.depth) if layers is None else list(layers)
     chosen = tuple(checks.whole("layers", layer, 0, encoder.depth - 1) for layer in layers)
     most = len(encoder.words), len(encoder.positions)
     if tokens.ids.max() >= most[0] or tokens.ids.shape[1] > most[1]:  # JAX would take others

@@ -18,14 +18,13 @@ _SHARES = (1028 / 1623, 172 / 1623)  # of Omniglot's classes for training and va
 
 def glyphs(classes: int = 200, drawings: int = 20, *, seed: int = 0) -> ImageSet:
     """Draw glyphs of 32 x 32 pixels; a class looks the same however many others are drawn."""
-    seed = checks.seed("seed", seed)
+    seed = checks.whole("seed", seed, 0)
     classes, drawings = checks.whole("classes", classes, 2), checks.whole("drawings", drawings, 2)
     pixels = np.concatenate([_draw(np.random.default_rng([seed, index]), drawings) for index in range(classes)])
     names = tuple(f"glyph/{index}" for index in range(classes))
     return ImageSet("glyphs", pixels, drawings * np.arange(classes + 1), names)
 
 
-@checks.objects
 def glyph_split(images: ImageSet) -> Split:
     """Split the classes in Omniglot's proportions, in their order, at least two for each part."""
     if images.classes < 6:

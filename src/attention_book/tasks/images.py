@@ -139,7 +139,6 @@ def folder(name: str) -> Path:
     return data_root() / {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}[name] / "raw"
 
 
-@checks.objects
 def omniglot_split(images: ImageSet) -> Split:
     """Return Omniglot's few-shot split: 1028 training, 172 validation, 423 test characters.
 

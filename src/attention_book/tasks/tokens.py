@@ -46,7 +46,7 @@ class Tokens:
 
 def tokenise(texts: Sequence[str], length: int = 64) -> Tokens:
     """Cut sentences into word pieces of all-MiniLM-L6-v2, at most `length` of them with [SEP]."""
-    texts, length = checks.listed("texts", texts, "texts"), checks.whole("length", length, _AROUND + 1)
+    texts, length = list(texts), checks.whole("length", length, _AROUND + 1)
     for text in texts:
         if not isinstance(text, str):
             raise ValueError(f"texts: wanted texts, got {text!r:.60}.")

@@ -10,12 +10,10 @@ import xarray as xr
 
 from attention_book import results
 from attention_book.training.network import CURVE, TrainedNetwork
-from statmech_attention import checks
 from statmech_attention.layers.chains import chain, layers_from_json, layers_to_json
 from statmech_attention.layers.kind import Kind
 
 
-@checks.objects
 def save_network(network: TrainedNetwork, path: str | os.PathLike, **record: Any) -> Path:
     """Write a trained network as a recorded result: 1.5 MB for 8 heads with G = 128."""
     return results.save(network_dataset(network), path, **record)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from statmech_attention import AttentionedInputs, attention_from_queries_and_keys, checks
+from statmech_attention import AttentionedInputs, attention_from_queries_and_keys
 from statmech_attention.layers import Kind, chain
 from statmech_attention.model import SoftmaxAttention
 from statmech_attention.pruning.heads import order_parameters_on, partial_paths_left
@@ -39,7 +39,6 @@ class TrainedNetwork:
         layers = [[jnp.asarray(layer, dtype) for layer in side if len(layer)] for side in (self.queries, self.keys)]
         return attention_from_queries_and_keys(*layers) if layers[0] else ()
 
-    @checks.objects
     def outputs(self, attentioned: AttentionedInputs) -> Float[Array, " examples"]:
         r"""Return $f(x) = \sum_\pi v^\pi \cdot \xi^\pi(x)$, and what biases add, `(examples,)`."""
         found = jnp.einsum("epi,pi->e", attentioned.values, self.vectors_for(attentioned))

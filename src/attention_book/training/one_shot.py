@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -55,7 +56,6 @@ class _Checkpoint(NamedTuple):
     seconds: Float[np.ndarray, ""]
 
 
-@checks.objects
 def train(
     task: OneShot,
     split: Split,
@@ -90,7 +90,7 @@ def train(
     epochs = checks.whole("epochs", epochs)
     if stop_after is not None:
         stop_after = checks.whole("stop_after", stop_after)
-    path = None if checkpoint is None else checks.path("checkpoint", checkpoint)
+    path = None if checkpoint is None else Path(checkpoint)
     settings["task"] = _fingerprint(task, split)
 
     pairs = task.all_pairs(split.train)
@@ -155,9 +155,9 @@ def _settings(
     whole = {"width": width, "dimension": dimension, "batch": batch, "validate_every": validate_every}
     whole = {name: checks.whole(name, value) for name, value in whole.items()}
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}
-    rates["weight_decay"] = checks.at_least("weight_decay", weight_decay, 0)
+    rates["weight_decay"] = float(weight_decay)
     heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
-    return {"heads": heads, "seed": checks.seed("seed", seed), **whole, **rates}
+    return {"heads": heads, "seed": checks.whole("seed", seed, 0), **whole, **rates}
 
 
 def _next(step: int, every: int) -> int:

@@ -8,7 +8,6 @@ from statmech_attention.model.attention import (
     attention_matrices,
     relative_bias,
 )
-from statmech_attention.model.check_layer import check_layer
 from statmech_attention.model.inputs import pad_sequences
 from statmech_attention.model.network import (
     Weights,
@@ -34,7 +33,6 @@ __all__ = [
     "attention_from_transformers",
     "attention_matrices",
     "attentioned_inputs",
-    "check_layer",
     "effective_weights",
     "forward",
     "forward_paths",

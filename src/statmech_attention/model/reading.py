@@ -120,7 +120,7 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
         )
     mask = batch.get("attention_mask")
     if mask is not None:
-        mask = checks.known("attention_mask", getattr(mask, "cpu", lambda: mask)(), "examples tokens") != 0
+        mask = np.asarray(getattr(mask, "cpu", lambda: mask)()) != 0
     return ReadAttention(_array(hidden[0]), _chosen(attentions, layers), mask)
 
 

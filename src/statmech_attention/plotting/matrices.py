@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from statmech_attention import checks
 from statmech_attention.layers import Kind, chain
 from statmech_attention.model.paths import path_indices
 from statmech_attention.plotting.style import axes_or_new, path_name, without_frame
@@ -14,7 +13,6 @@ from statmech_attention.plotting.style import axes_or_new, path_name, without_fr
 _NAMED = 16  # paths that still have room for their names
 
 
-@checks.objects
 def order_parameter(
     matrix: ArrayLike,
     *,
@@ -38,8 +36,6 @@ def order_parameter(
     Raises:
         ValueError: a matrix whose size does not fit the layers.
     """
-    checks.known("matrix", getattr(matrix, "data", matrix) if np.ma.is_masked(matrix) else matrix, "paths paths")
-    limit = None if limit is None else checks.positive("limit", limit)
     matrix, paths = np.ma.asarray(matrix), path_indices(layers)
     if matrix.shape != (len(paths), len(paths)):
         raise ValueError(

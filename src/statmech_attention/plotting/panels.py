@@ -6,11 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from statmech_attention import checks
 from statmech_attention.plotting.style import axes_or_new, colour_of, powers_of_ten
 
 
-@checks.objects
 def against_width(
     widths: ArrayLike,
     values: ArrayLike,
@@ -36,9 +34,8 @@ def against_width(
     Raises:
         ValueError: values whose shape does not fit the widths.
     """
-    widths, colour = checks.known("widths", widths, "widths"), colour_of("colour", colour)
-    values = checks.known("values", values, "draws widths", finite=False)
-    if values.shape[1] != len(widths):
+    widths, values, colour = np.asarray(widths, float), np.asarray(values, float), colour_of("colour", colour)
+    if values.ndim != 2 or values.shape[1] != len(widths):
         raise ValueError(f"values: wanted shape (draws, {len(widths)}), got {values.shape}.")
     axes = axes_or_new(axes)
     mean, error = mean_and_error(values)
@@ -50,7 +47,6 @@ def against_width(
     return axes
 
 
-@checks.objects
 def groups(
     values: ArrayLike,
     names: Sequence[str],
@@ -72,9 +68,8 @@ def groups(
     Raises:
         ValueError: values, names and colours that do not fit each other.
     """
-    values, names = checks.known("values", values, "draws groups", finite=False), checks.listed("names", names, "texts")
-    colours = checks.listed("colours", ["neutral"] * len(names) if colours is None else colours, "colours")
-    if values.shape[1] != len(names) or len(colours) != len(names):
+    values, colours = np.asarray(values, float), ["neutral"] * len(names) if colours is None else list(colours)
+    if values.shape[1:] != (len(names),) or len(colours) != len(names):
         raise ValueError(
             f"groups: wanted values of shape (draws, groups) and one name and colour a group, "
             f"got values {values.shape}, {len(names)} names, {len(colours)} colours."
@@ -94,7 +89,7 @@ def groups(
 
 def mean_and_error(values: ArrayLike):
     """Return the mean over draws, the first axis, and its standard error, zero for a single draw."""
-    values = checks.known("values", values, " ".join(["draws", *["entries"] * (checks.axes(values) - 1)]), finite=False)
+    values = np.asarray(values, float)
     draws = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else np.zeros(values.shape[1:])
     return values.mean(axis=0), error

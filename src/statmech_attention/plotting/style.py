@@ -8,8 +8,6 @@ import numpy as np
 from matplotlib.colors import is_color_like
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from statmech_attention import checks
-
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); a quantity has the same colour
 # in all figures: the theory, the GP limit, the exact posterior, samples of all weights, gradient descent, four paths.
 COLOURS = {
@@ -73,4 +71,4 @@ def without_frame(axes) -> None:
 
 def path_name(path: Sequence[int] | np.ndarray) -> str:
     """Return a path's name, its heads counted from 1: "1→2" for heads (0, 1)."""
-    return "→".join(str(checks.whole("path", head, -1) + 1) for head in checks.listed("path", path, "heads"))
+    return "→".join(str(int(head) + 1) for head in path)

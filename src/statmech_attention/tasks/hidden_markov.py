@@ -94,13 +94,11 @@ class HiddenMarkov:
                 f"token_size: wanted a multiple of {self.classes}, as many entries for each state, got "
                 f"{self.token_size}."
             )
-        for name in ("parallel_noise", "perpendicular_noise"):
-            checks.at_least(name, getattr(self, name), 0)
         checks.positive("hardness", self.hardness)
-        for name in ("slow", "fast"):
-            number = checks.real(getattr(self, name))
-            if number is None or not 0 <= number <= 1:
-                raise ValueError(f"{name}: wanted a probability in [0, 1], got {getattr(self, name)!r}.")
+        limits = {"parallel_noise": np.inf, "perpendicular_noise": np.inf, "slow": 1, "fast": 1}
+        for name, most in limits.items():
+            if not 0 <= (number := getattr(self, name)) <= most or number == np.inf:
+                raise ValueError(f"{name}: wanted a number in [0, {most}], got {number!r}.")
 
     @property
     def states(self) -> Float[np.ndarray, "states token_size"]:

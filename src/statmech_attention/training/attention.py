@@ -67,7 +67,6 @@ class LearnedAttention:
     log_posterior: Float[np.ndarray, " steps"]
 
 
-@checks.flags
 def learn_attention(
     problem_of: Callable[..., Problem],
     theta: Any,
@@ -130,9 +129,6 @@ def attention_evidence(
 
 
 def _check(problem_of, theta, data, log_prior) -> None:
-    checks.function("problem_of", problem_of)
-    if log_prior is not None:
-        checks.function("log_prior", log_prior)
     if not isinstance(data, tuple):
         raise ValueError(f"data: wanted a tuple of arrays, got {type(data).__name__}. Write data=(array,) for one.")
     for leaf in jax.tree.leaves(theta) or [theta]:

@@ -45,7 +45,7 @@ def check_layer(layer: Layer, *, seed: int = 0) -> None:
     except TypeError:
         raise ValueError(f"{layer}: wanted a frozen dataclass of numbers and tuples, got one without a hash.") from None
     _check_numbers(layer)
-    rng = np.random.default_rng(checks.seed("seed", seed))
+    rng = np.random.default_rng(seed)
     _check_forms(layer, rng)
     for left in _sets(layer):
         _check_pruned(layer, left, rng)
