@@ -1,6 +1,5 @@
 """Figure panels of the book, beside those of the library."""
 
-from attention_book.plotting.one_shot import against_temperature, best_temperatures, entries_compared
 from attention_book.plotting.panels import (
     HIDDEN_MARKOV_PATHS,
     REGIME_COLOURS,
@@ -14,11 +13,10 @@ from attention_book.plotting.panels import (
     principal_overlaps,
     reference_line,
 )
-from attention_book.plotting.pruning import CRITERIA, importances_compared, pruning_curves
+from attention_book.plotting.pruning import CRITERIA, pruning_curves
 from attention_book.plotting.schematics import architecture, order_parameter_flow
 from attention_book.plotting.sliders import slider
 from attention_book.plotting.tasks import (
-    attended,
     hidden_chains,
     noisy_tokens,
     one_shot_sequence,

@@ -79,21 +79,6 @@ def one_shot_sequence(
     return axes
 
 
-def attended(images: ArrayLike, weights: ArrayLike, *, axes: Axes, patch: int, title: str = ""):
-    """Three images, each patch tinted by its attention in `weights`."""
-    _, height, width = np.shape(images)
-    rows = height // patch
-    depth = np.reshape(weights, (3, rows, rows)) / np.max(weights)
-    for place, (image, share) in enumerate(zip(np.asarray(images), depth, strict=True)):
-        extent = (place * (width + _GAP), place * (width + _GAP) + width, height, 0)
-        axes.imshow(image, cmap="gray", vmin=-0.5, vmax=1, extent=extent, interpolation="nearest")
-        axes.imshow(share, cmap="Oranges", vmin=0, vmax=1, alpha=0.65 * share, extent=extent, interpolation="nearest")
-        axes.plot(*_outline(extent[0], width, height), color="0.6", linewidth=0.8)
-    axes.set_title(title, fontsize=10)
-    _frame(axes, height, width)
-    return axes
-
-
 def _curve(axes, start, end, bend: float, weight: float) -> None:
     arrow(axes, start, end, size=12, connectionstyle=f"arc3,rad={bend}", linewidth=0.6 + 2.6 * weight)
 
