@@ -213,9 +213,78 @@ def test_a_decoder_looks_back_alone(transformers):
 
 def test_bad_models_of_hugging_face_are_refused(transformers):
     ids = torch.tensor(IDS)
-    with pytest.raises(ValueError, match=r"model: wanted a model in evaluation.* Call model\.eval\(\)"):
+    with pytest.raises(ValueError, match=r"model: wanted all of it in evaluation.* Call model\.eval"):
         sma.attention_from_transformers(bert(transformers).train(), input_ids=ids)
     fused = bert(transformers)
     fused.set_attn_implementation("sdpa")
     with pytest.raises(ValueError, match=r"wanted attention of every layer, got none from BertModel.*'eager'"):
         sma.attention_from_transformers(fused, input_ids=ids)
+
+
+class Applied(torch.nn.Module):
+    """Attentions used as a function of them says."""
+
+    def __init__(self, use, count=1):
+        super().__init__()
+        self.use = use
+        self.attentions = torch.nn.ModuleList(
+            torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(count)
+        )
+
+    def forward(self, inputs):
+        return self.use([lambda x, one=one: one(x, x, x)[0] for one in self.attentions], inputs)
+
+
+@pytest.mark.parametrize(
+    ("use", "count", "message"),
+    [
+        (lambda attend, x: attend[0](x) - attend[0](2 * x), 1, "got one attention that is used more than once"),
+        (lambda attend, x: attend[0](x) + attend[1](x), 2, "got two attentions side by side on one input"),
+        (lambda attend, x: attend[0](x)[:, :2] + attend[1](x[:, :2]), 2, "got inputs of shapes"),
+    ],
+)
+def test_attentions_that_are_no_chain_are_refused(use, count, message):
+    with pytest.raises(ValueError, match=f"wanted a chain of layers on the same tokens, {message}"):
+        sma.attention_from_torch(Applied(use, count), INPUTS)
+
+
+def test_a_large_negative_mask_is_padding_as_minus_infinity_is():
+    model = torch.nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    padding = torch.tensor(~MASK)
+    wanted, *found = (
+        sma.attention_from_torch(model, INPUTS, key_padding_mask=mask)
+        for mask in (padding, padding * -1e9, padding * torch.finfo(torch.float32).min)
+    )
+    for one in found:
+        np.testing.assert_array_equal(one.mask, wanted.mask)
+        agree(one.attention[0], wanted.attention[0])
+
+
+def test_a_single_layer_in_training_is_refused(transformers):
+    model = bert(transformers)
+    model.encoder.layer[1].train()
+    with pytest.raises(ValueError, match=r"wanted all of it in evaluation.* Call model\.eval"):
+        sma.attention_from_transformers(model, input_ids=torch.tensor(IDS))
+
+
+def test_windows_of_keys_are_refused_although_they_are_as_many_as_tokens(transformers):
+    sizes = {"vocab_size": 20, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 1}
+    config = transformers.LongformerConfig(**sizes, intermediate_size=16, attention_window=[4])
+    with pytest.raises(ValueError, match="got windows of keys"):
+        sma.attention_from_transformers(transformers.LongformerModel(config).eval(), input_ids=torch.tensor(IDS))
+
+
+def test_cross_attention_is_refused(transformers):
+    model = bert(transformers, is_decoder=True, add_cross_attention=True)
+    with pytest.raises(ValueError, match="got cross-attention"):
+        sma.attention_from_transformers(
+            model, input_ids=torch.tensor(IDS), encoder_hidden_states=torch.zeros(EXAMPLES, TOKENS, WIDTH)
+        )
+
+
+def test_the_first_token_of_a_causal_model_is_refused_as_readout(transformers):
+    sizes = {"vocab_size": 20, "n_positions": 8, "n_embd": WIDTH, "n_layer": 1, "n_head": HEADS}
+    model = transformers.GPT2Model(transformers.GPT2Config(**sizes, attn_implementation="eager")).eval()
+    read = sma.attention_from_transformers(model, input_ids=torch.tensor(IDS))
+    with pytest.raises(ValueError, match="wanted a token at which heads differ.* readout='last'"):
+        sma.attentioned_inputs(read, readout="first")

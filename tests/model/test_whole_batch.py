@@ -39,7 +39,7 @@ class Model:
     def __call__(self, *, input_ids, attention_mask, **_):
         rows = np.asarray(input_ids)[:, 0]
         attentions = tuple(one[rows].view(Tensor) for one in MATRICES)
-        return SimpleNamespace(attentions=attentions, hidden_states=(EMBEDDED[rows].view(Tensor),))
+        return SimpleNamespace(attentions=attentions, hidden_states=(EMBEDDED[rows].view(Tensor),) * (DEPTH + 1))
 
 
 def batch(rows):

@@ -168,8 +168,8 @@ def test_hardness_multiplies_every_head():
     [
         ("token_size", 0, "token_size: wanted a whole number of at least 2, got 0"),
         ("token_size", 5, "token_size: wanted a multiple of 2, as many entries for each state, got 5"),
-        ("slow", 1.1, r"slow: wanted a probability in \[0, 1\], got 1.1"),
-        ("parallel_noise", -1.0, "parallel_noise: wanted a finite number of at least 0, got -1.0"),
+        ("slow", 1.1, r"slow: wanted a number in \[0, 1\], got 1.1"),
+        ("parallel_noise", -1.0, r"parallel_noise: wanted a number in \[0, inf\], got -1.0"),
         ("hardness", 0.0, "hardness: wanted a positive finite number, got 0.0"),
     ],
 )

@@ -117,9 +117,13 @@ def attentioned_inputs(
     Source: Tiberi et al. (2024), equations (7) and (23). The product is taken from the right, for
     the readout's column alone: $O(\mathrm{tokens}^2)$ per path.
     """
+    read = isinstance(inputs, ReadAttention)
     if isinstance(inputs, ReadAttention):
         if attention is not None or mask is not None:
-            raise ValueError("inputs: wanted attention that was read alone, got attention or mask beside it.")
+            raise ValueError(
+                "inputs: wanted attention that was read alone, got attention or mask beside it. Write "
+                "read._replace(mask=..)."
+            )
         inputs, attention, mask = inputs
     elif attention is None:
         raise ValueError(
@@ -129,7 +133,13 @@ def attentioned_inputs(
     weights = token_weights(readout, mask, *inputs.shape[:2])
     chain, matrices = chain_and_matrices(inputs, attention, layers, layout, mask)
     norms = token_scales(scales, norm, chain, inputs)
-    return AttentionedInputs(_path_product(inputs, matrices, weights, norms, chain.form), chain)
+    values = _path_product(inputs, matrices, weights, norms, chain.form)
+    if read and chain.paths > 1 and checks.concrete(values) and np.ptp(np.asarray(values), axis=1).max() == 0:
+        raise ValueError(
+            f"readout: wanted a token at which heads differ, got {readout!r}, where all see the same, as at the first "
+            "token of a causal model. Pass readout='last'."
+        )
+    return AttentionedInputs(values, chain)
 
 
 @quick_jit(static=("chain",))

@@ -1,5 +1,6 @@
 """Attention read off a network of PyTorch or Hugging Face; neither library is imported here."""
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -82,6 +83,7 @@ def attention_from_torch(
         tokens = heard.entered
     if not heard.calls[0].batch_first:
         tokens = tokens.transpose(0, 1)
+    _check_chain(heard.calls)
     matrices = [one.matrix for one in heard.calls]
     return ReadAttention(_array(tokens), _chosen(matrices, layers), None if padding is None else ~_padding(padding))
 
@@ -105,8 +107,9 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
 
     Source: the interface of transformers 4 and 5.
     """
-    if getattr(model, "training", False):
-        raise ValueError("model: wanted a model in evaluation, got one in training, with dropout. Call model.eval().")
+    modules = model.modules() if hasattr(model, "modules") else (model,)
+    if any(getattr(one, "training", False) for one in modules):
+        raise ValueError("model: wanted all of it in evaluation, got layers in training. Call model.eval().")
     if not callable(model) or not hasattr(model, "config"):
         raise ValueError(f"model: wanted a model of transformers, got {type(model).__name__}.")
     torch = sys.modules.get("torch")
@@ -118,6 +121,7 @@ def attention_from_transformers(model: Any, *, layers: Sequence[int] | None = No
             f"model: wanted attention of every layer, got none from {type(model).__name__}. Take "
             "model.set_attn_implementation('eager'), or of an encoder with a decoder model.get_encoder()."
         )
+    _check_layers(model.config, attentions, hidden, getattr(found, "cross_attentions", None))
     mask = batch.get("attention_mask")
     if mask is not None:
         mask = np.asarray(getattr(mask, "cpu", lambda: mask)()) != 0
@@ -129,13 +133,14 @@ def _explained(what: str, options) -> Iterator[None]:
     """Name the arguments where a model's own code refuses them."""
     try:
         yield
-    except (AssertionError, IndexError, KeyError, RuntimeError, TypeError) as error:
+    except (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError) as error:
         raise ValueError(
             f"model: wanted one that takes {what} with arguments {', '.join(options) or 'none'}, "
-            f"got {type(error).__name__}: {error}"
+            f"got {type(error).__name__}: {error}. Arguments are tensors: call a tokeniser with return_tensors='pt'."
         ) from error
 
 
+_MASKED = -1e4  # what is added to the logits of padding: minus infinity, or a large negative number
 # Arguments of a MultiheadAttention.
 _ARGUMENTS = [
     "query",
@@ -152,6 +157,7 @@ _ARGUMENTS = [
 class _Call(NamedTuple):
     """A single use of a self-attention."""
 
+    module: Any
     query: Any
     padding: Any
     batch_first: bool
@@ -168,9 +174,10 @@ def _listening(torch, model) -> Iterator[SimpleNamespace]:
         return (), named | {"need_weights": True, "average_attn_weights": False}
 
     def hear(module, arguments, options, result):
-        query, key, matrix = options["query"], options["key"], result[1]
-        if key is not query and (key.shape != query.shape or not torch.equal(key, query)):
-            raise ValueError("model: wanted attention within one sequence, got queries and keys of different ones.")
+        query, matrix = options["query"], result[1]
+        for other in (options["key"], options["value"]):
+            if other is not query and (other.shape != query.shape or not torch.equal(other, query)):
+                raise ValueError("model: wanted attention within one sequence, got queries and keys of different ones.")
         if query.ndim != 3:
             raise ValueError(f"inputs: wanted a batch of sequences, three axes, got {tuple(query.shape)}.")
         if matrix.shape[-1] != matrix.shape[-2]:
@@ -178,7 +185,7 @@ def _listening(torch, model) -> Iterator[SimpleNamespace]:
                 f"model: wanted as many keys as queries, got {tuple(matrix.shape[-2:])}: add_bias_kv and "
                 "add_zero_attn add keys."
             )
-        heard.calls.append(_Call(query, options.get("key_padding_mask"), module.batch_first, matrix))
+        heard.calls.append(_Call(module, query, options.get("key_padding_mask"), module.batch_first, matrix))
 
     def enter(module, arguments, options):
         if heard.entered is None and not heard.calls:
@@ -217,4 +224,35 @@ def _array(tensor) -> Float[np.ndarray, "..."]:
 def _padding(mask) -> Bool[np.ndarray, "examples tokens"]:
     """Boolean padding from PyTorch's mask of keys, which is boolean or added to the logits."""
     mask = mask.detach().cpu()
-    return np.isneginf(mask.float().numpy()) if mask.is_floating_point() else mask.numpy()
+    return mask.float().numpy() < _MASKED if mask.is_floating_point() else mask.numpy()
+
+
+def _check_chain(calls: list[_Call]) -> None:
+    """Raise ValueError unless the attentions that were used are a chain of layers on the same tokens."""
+    got = ""
+    if len({id(one.module) for one in calls}) < len(calls):
+        got = "one attention that is used more than once"
+    elif len({tuple(one.query.shape) for one in calls}) > 1:
+        got = f"inputs of shapes {[tuple(one.query.shape) for one in calls]}"
+    elif any(bool((one.query == other.query).all()) for one, other in itertools.combinations(calls, 2)):
+        got = "two attentions side by side on one input"
+    if got:
+        raise ValueError(f"model: wanted a chain of layers on the same tokens, got {got}. Read its parts one by one.")
+
+
+def _check_layers(config, attentions, hidden, crossed) -> None:
+    """Raise ValueError unless every layer has one self-attention, of all heads, over all tokens."""
+    heads, tokens = getattr(config, "num_attention_heads", None), hidden[0].shape[1]
+    got = ""
+    if crossed:
+        got = "cross-attention to another sequence"
+    elif getattr(config, "attention_window", None):
+        got = "windows of keys, as Longformer's"
+    elif len(attentions) != len(hidden) - 1:
+        got = f"{len(attentions)} attentions in {len(hidden) - 1} layers"
+    elif any(tuple(one.shape[-2:]) != (tokens, tokens) for one in attentions):
+        got = f"matrices of shape {[tuple(one.shape[-2:]) for one in attentions]} for {tokens} tokens"
+    elif isinstance(heads, int) and attentions[0].shape[1] != heads:
+        got = f"matrices of {attentions[0].shape[1]} heads where the model has {heads}"
+    if got:
+        raise ValueError(f"model: wanted a chain of layers with attention among the same tokens, got {got}.")
