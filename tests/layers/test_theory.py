@@ -48,8 +48,9 @@ def test_the_saddle_point_is_that_of_brute_force(name):
     np.testing.assert_allclose(prediction.variance, variance, rtol=1e-9, atol=1e-11)
     axes = () if outputs is None else (outputs,)
     kernel = brute_force.kernel(test, inputs, overlaps[0], layers, outputs, variances[0])
-    assert found.kernel(test, inputs).shape == (len(test), *axes, len(inputs), *axes)
-    np.testing.assert_allclose(found.kernel(test, inputs).reshape(kernel.shape), kernel, rtol=1e-10, atol=1e-12)
+    found_kernel = sma.kernel(test, inputs, found.order_parameter, variance=variances, layers=heads)
+    assert found_kernel.shape == (len(test), *axes, len(inputs), *axes)
+    np.testing.assert_allclose(found_kernel.reshape(kernel.shape), kernel, rtol=1e-10, atol=1e-12)
 
     products = sma.solve(problem, method="products")
     np.testing.assert_allclose(products.order_parameter, found.order_parameter, atol=1e-6)

@@ -117,7 +117,6 @@ def test_normalised_by_layer_every_layer_has_length_one():
 
 
 def test_confidence_is_the_mean_of_the_largest_weight():
-    sharp = np.zeros((1, 1, 3, 2))
-    sharp[0, 0, [0, 2], [0, 1]] = 1.0  # the two queries look at one key each
-    even = np.full((1, 2, 4, 2), 0.25)
+    sharp = np.eye(4)[[2, 0, 3, 1]][None, None]  # every query looks at one key
+    even = np.full((1, 2, 4, 4), 0.25)
     np.testing.assert_allclose(head_confidence([sharp, even]), [1.0, 0.25, 0.25])

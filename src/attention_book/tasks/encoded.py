@@ -25,5 +25,6 @@ def layers_on(encoder: Encoder, sides: Sequence[Sequence[int]], skips: bool) -> 
 def seen_first(part: Encoding, sides: Sequence[Sequence[int]], layers=None) -> AttentionedInputs:
     """Attentioned inputs read out at the first token; `sides` index `part.attention`."""
     attention = [jnp.concatenate([part.attention[place] for place in side], axis=1) for side in sides]
+    seen = attention[0][:, 0].sum(axis=-1) > 0  # nothing attends to padding
     # Only the readout's column goes through the attention.
-    return attentioned_inputs(part.embeddings, attention, readout="first", layers=layers)
+    return attentioned_inputs(part.embeddings, attention, readout="first", layers=layers, mask=seen)
