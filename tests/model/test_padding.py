@@ -137,7 +137,7 @@ def test_what_does_not_fit_the_mask_is_refused(inputs):
             sma.attentioned_inputs(inputs, given, **{"mask": ENDS} | options)
     with pytest.raises(ValueError, match="mask: not accepted with sequences of unequal length"):
         sma.attentioned_inputs([inputs[0], inputs[1, :2]], attention, mask=ENDS[:2])
-    strict = sma.attention_from_products(attention.products, mask=~np.eye(TOKENS, dtype=bool))
+    strict = sma.attention_from_products(attention.queries, mask=~np.eye(TOKENS, dtype=bool))
     with pytest.raises(ValueError, match="an allowed key for every token, got none for token 0 of"):
         strict(inputs, mask=np.arange(TOKENS)[None].repeat(len(LENGTHS), axis=0) < 1)
 
