@@ -156,6 +156,8 @@ def _settings(
     whole = {name: checks.whole(name, value) for name, value in whole.items()}
     rates = {"learning_rate": checks.positive("learning_rate", learning_rate)}
     rates["weight_decay"] = float(weight_decay)
+    if not 0 <= rates["weight_decay"] < np.inf:
+        raise ValueError(f"weight_decay: wanted a finite number of at least 0, got {weight_decay!r}.")
     heads = [layer if isinstance(layer, int) else repr(layer) for layer in layers.spelled]
     return {"heads": heads, "seed": checks.whole("seed", seed, 0), **whole, **rates}
 
