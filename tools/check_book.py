@@ -182,7 +182,7 @@ def _long(article: Tag):
         yield f"{words} words, at most {WORDS}"
     if (figures := len(article.select("figure"))) > FIGURES:
         yield f"{figures} figures, at most {FIGURES}"
-    for tag in article.select(".tag_remove-input .cell_output pre, .tag_hide-input .cell_output pre"):
+    for tag in article.select(".tag_remove-input .cell_output pre"):
         yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
 
 

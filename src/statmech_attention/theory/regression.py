@@ -1,4 +1,4 @@
-r"""Gaussian-process regression: all that the theory asks of a kernel matrix, which is factorised once.
+r"""Gaussian-process regression: a kernel matrix that is factorised once.
 
 The labels are outputs with Gaussian noise, $Y \sim \mathcal N(0, K + T I)$. Energy, evidence,
 predictor and posterior draws need the same Cholesky factor of $K + T I$.
