@@ -98,7 +98,8 @@ def test_every_line_names_a_notebook_and_parameters_that_it_has():
             asked = {**one.parameters, **{key: values[0] for key, values in one.pieces.items()}, **one.verify}
             assert set(asked) <= set(known), one.path
             for key, value in asked.items():
-                known[key].convert(value)
+                if value != []:  # this coordinate is left out of the comparison
+                    known[key].convert(value)
 
 
 def test_record_that_is_listed_twice_is_refused():
