@@ -147,7 +147,7 @@ def _check_unread(matrices: tuple, mask) -> None:
     read = np.any([np.any(np.asarray(one) != 0, axis=(1, 3)) for one in matrices], axis=0)
     lengths, places = read.sum(axis=1), np.arange(read.shape[1])
     ends = places < lengths[:, None], places >= (read.shape[1] - lengths)[:, None]
-    if np.any(counts & ~read) and np.ptp(lengths) and any(np.array_equal(read, end) for end in ends):
+    if lengths.min() and np.any(counts & ~read) and np.ptp(lengths) and any(np.array_equal(read, end) for end in ends):
         raise ValueError(
             f"attention: wanted a mask, got {read.shape[1] - lengths.min()} tokens of example {np.argmin(lengths)} "
             f"that no token attends to, as on padding. Pass mask=, false on padding. {MEANT}"
