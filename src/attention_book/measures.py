@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -11,10 +10,8 @@ from scipy.special import ndtr
 from scipy.stats import t
 
 from statmech_attention import checks
-from statmech_attention.compiling import quick_jit
 from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.paths import AttentionedInputs
-from statmech_attention.tasks import HiddenMarkov
 from statmech_attention.theory import Solution, kernel
 
 
@@ -85,28 +82,3 @@ def mean_accuracy(outputs: Estimate, labels: ArrayLike) -> Estimate:
     mean, error, labels = (np.asarray(one, float) for one in (*outputs, labels))
     doubt = ndtr(-np.abs(mean) / np.maximum(error, np.finfo(float).tiny))
     return Estimate(right(mean, labels).mean(), np.sqrt(np.sum(doubt * (1 - doubt))) / mean.size)
-
-
-def class_probabilities(task: HiddenMarkov, inputs: Float[Array, "examples tokens features"]):
-    r"""Return $p(c \mid x)$, `(examples, classes)`, by the forward algorithm,
-    $a_{t+1}(s') = p(x_{t+1} | s') \sum_s a_t(s)\, T^{(c)}_{s s'}$.
-    """
-    with np.errstate(divide="ignore"):
-        logs = np.log(task.transitions)
-    states = task.states / max(task.parallel_noise, 1e-6) ** 2
-    return _class_probabilities(inputs[:, 1:, : task.token_size], states, logs)
-
-
-@quick_jit()
-def _class_probabilities(tokens, states, logs):
-    # Up to a term common to all states; noise outside the space of states does not depend on them.
-    fit = tokens @ states.T
-    fit = fit - jnp.max(fit, axis=-1, keepdims=True)
-
-    def step(forward, seen):
-        arrived = jax.nn.logsumexp(forward[..., None] + logs[None], axis=-2)
-        return arrived + seen[:, None], None
-
-    begin = jnp.repeat(fit[:, None, 0], len(logs), axis=1)
-    end, _ = jax.lax.scan(step, begin, jnp.moveaxis(fit[:, 1:], 1, 0))
-    return jax.nn.softmax(jax.nn.logsumexp(end, axis=-1), axis=-1)

@@ -1,17 +1,17 @@
-"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables, rows of the README."""
+"""What pages of the book share: style, numbers of the text and of `book/claims.yaml`, tables, lines on records."""
 
+import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attention_book.notebooks.pages import agreement, glue, in_powers, versions
 from attention_book.stats import Interval, written
 
 if TYPE_CHECKING:
     import pandas as pd
     from IPython.display import Markdown
-
-__all__ = ["FACTS", "agreement", "begin", "facts", "glue", "in_powers", "table", "versions"]
 
 # MIME type of the numbers of a page, which `make check` compares with the bounds in book/claims.yaml; no page shows it.
 FACTS = "application/vnd.statmech-attention.facts+json"
@@ -31,6 +31,20 @@ def begin() -> None:
         set_matplotlib_formats("svg")
 
 
+def glue(name: str, value: Any) -> None:
+    """Keep a plain number or text under `name`, for use in the running text."""
+    if getattr(value, "size", 1) != 1:
+        raise ValueError(f"glue {name!r}: wanted one number, got shape {value.shape}. Glue entries one by one.")
+    value = value.item() if hasattr(value, "item") else value  # the repr of a NumPy number is not that of Python's
+    if not _shell():
+        return
+    try:
+        from myst_nb import glue as keep
+    except ImportError:  # somebody runs the page in a notebook service of their own
+        return
+    keep(name, value, display=False)
+
+
 def facts(**numbers: Any) -> None:
     """Keep numbers, intervals and texts under their names, for `{glue:text}` and for `book/claims.yaml`.
 
@@ -43,13 +57,21 @@ def facts(**numbers: Any) -> None:
             glue(f"{name}_bracket", value.bracket)
             kept[name] = {end: float(getattr(value, end)) for end in ("value", "error", "low", "high")}
         else:
-            value = value.item() if hasattr(value, "item") else value
+            kept[name] = value.item() if hasattr(value, "item") else value
             glue(name, value)
-            kept[name] = value
     if _shell():
         from IPython.display import display
 
         display({FACTS: kept}, raw=True)
+
+
+def rows(head: Sequence[str], rows: Iterable[Sequence]) -> "Markdown":
+    """Show rows as a Markdown table; all columns but the first are right-aligned."""
+    from IPython.display import Markdown
+
+    lines = ["| " + " | ".join(head) + " |", "|:---" + "|---:" * (len(head) - 1) + "|"]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return Markdown("\n".join(lines).replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"))
 
 
 def table(frame: "pd.DataFrame", formats: str | Mapping[Any, str | Callable] = "", index: bool = True) -> "Markdown":
@@ -78,6 +100,56 @@ def table(frame: "pd.DataFrame", formats: str | Mapping[Any, str | Callable] = "
     for row in rows.itertuples(index=False):
         lines.append("| " + " | ".join(map(text, row, rows.columns)) + " |")
     return Markdown("\n".join(lines))
+
+
+def in_powers(value: float, digits: int = 2) -> str:
+    """Write a number in powers of ten, such as "5.5 × 10⁻⁴"."""
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    if not int(exponent):
+        return mantissa
+    power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return power if mantissa == "1" else f"{mantissa} × {power}"
+
+
+def check(what: str, error, at_most: float) -> "Markdown":
+    """Assert that an equation holds up to rounding; return the line that says so."""
+    import numpy as np
+    from IPython.display import Markdown
+
+    worst = float(np.max(np.abs(error)))
+    assert worst <= at_most, f"{what}: wanted an error of at most {at_most:g}, got {worst:g}"
+    verb = "hold" if re.search(r"\)(?:,| and| to) \(", what) else "holds"
+    return Markdown(f"<small>✓ {what} {verb} to {in_powers(worst, 1) if worst else 'the last bit'}.</small>")
+
+
+def made(*paths: str | os.PathLike) -> "Markdown":
+    """Return a line on the dates, versions and machines of records."""
+    from IPython.display import Markdown
+
+    from attention_book import results
+
+    records = [results.record(path) for path in dict.fromkeys(map(Path, paths)) if path.is_file()]
+    if not records:
+        return Markdown("*Nothing is recorded here yet.*")
+    days = sorted(one["written"][:10] for one in records)
+    seconds = sum(one.get("wall_seconds") or 0.0 for one in records)
+    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    package, jax, device = (
+        " and ".join(dict.fromkeys(one[name] for one in records)) for name in ("package", "jax", "device")
+    )
+    took = f", in {seconds / 60:.0f} min" if seconds >= 60 else ""
+    number = f"{len(records)} records, made" if len(records) > 1 else "Recorded"
+    return Markdown(f"{number} {when} by statmech_attention {package} with JAX {jax} on {device}{took}.")
+
+
+def versions() -> dict[str, str]:
+    """Versions of package, Python and libraries, platform and device, for a table."""
+    from attention_book.results import provenance  # slow to import
+
+    return {
+        {"package": "statmech_attention", "python": "Python"}.get(name, name): fact
+        for name, fact in provenance().items()
+    }
 
 
 def _shell() -> bool:

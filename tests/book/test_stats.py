@@ -1,11 +1,9 @@
 """Intervals against scipy, formulas, and the distribution they claim."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
-from attention_book import pages
 from attention_book.stats import Interval
 
 VALUES = np.array([0.11, 0.13, 0.12, 0.15, 0.10])
@@ -77,9 +75,3 @@ def test_interval_is_written_to_the_digits_of_its_error(kind, text):
 
 def test_negative_interval_has_true_minus_signs():
     assert Interval.of(-VALUES).bracket == "[−0.146, −0.098]"
-
-
-def test_frame_becomes_a_markdown_table():
-    frame = pd.DataFrame({"gain": [Interval.of(VALUES), 2.0], "N": [10, 20]}, index=["theory", "limit"])
-    text = pages.table(frame, {"gain": lambda value: f"{value}"}).data
-    assert text.splitlines()[1:3] == ["|:---|---:|---:|", "| theory | 0.122\xa0±\xa00.009 | 10 |"]

@@ -9,7 +9,7 @@ import pytest
 
 import statmech_attention as sma
 from attention_book.measures import path_kernel
-from attention_book.pruning import head_confidence, normalised_by_layer, path_covariance, taylor_importance
+from attention_book.pruning import head_confidence, path_covariance, taylor_importance
 from attention_book.training import trained_network
 from statmech_attention import pruning
 
@@ -109,11 +109,6 @@ def test_weight_norms_are_those_of_the_trained_parameters():
             alone.append(np.linalg.norm(arrays[0]))
     np.testing.assert_allclose(network.head_weight_norms(), every, rtol=1e-6)
     np.testing.assert_allclose(network.head_weight_norms(values_only=True), alone, rtol=1e-6)
-
-
-def test_normalised_by_layer_every_layer_has_length_one():
-    found = normalised_by_layer([3.0, 4.0, 0.0, 0.0, 2.0], layers=(2, 2, 1))
-    np.testing.assert_allclose(found, [0.6, 0.8, 0.0, 0.0, 1.0])
 
 
 def test_confidence_is_the_mean_of_the_largest_weight():

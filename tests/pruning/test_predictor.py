@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.pruning import predictor_contributions
+from attention_book.pruning import predictor_vectors
 
 SKIPS = (sma.SkipHeads(2), sma.SkipHeads(1))
 
@@ -22,10 +22,7 @@ def problem():
 
 def test_the_sum_over_paths_is_the_predictor(problem):
     train, labels, test, _, overlap = problem
-    parts = predictor_contributions(sma.Problem(train, labels, temperature=0.3), test, overlap)
+    vectors = predictor_vectors(sma.Problem(train, labels, temperature=0.3), overlap)
+    parts = np.einsum("epi,pi->ep", test.values, vectors)
     wanted = sma.kernel_regression(sma.Problem(train, labels, temperature=0.3), overlap).predict(test).mean
     np.testing.assert_allclose(parts.sum(axis=1), wanted, rtol=1e-9, atol=1e-12)
-    with pytest.raises(ValueError, match="temperature"):
-        predictor_contributions(sma.Problem(train, labels, temperature=0), test, overlap)
-    with pytest.raises(ValueError, match="labels"):
-        predictor_contributions(sma.Problem(train, labels[:-1], temperature=1), test, overlap)

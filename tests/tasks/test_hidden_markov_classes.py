@@ -1,6 +1,5 @@
 """Hidden Markov chains of several classes: what is drawn, the best possible answers, and where the heads look."""
 
-import dataclasses
 import itertools
 import math
 
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 
 import statmech_attention as sma
-from attention_book.measures import class_probabilities
 
 # Short chains of small tokens; a token is seen without its position.
 TASK = sma.tasks.HiddenMarkov(
@@ -83,61 +81,6 @@ def test_noise_has_its_own_strength_in_and_out_of_the_space_of_states(sample):
     wanted = 0.5**2 * space + 2.0**2 * (np.eye(6) - space)
     errors = np.sqrt((wanted**2 + np.outer(np.diag(wanted), np.diag(wanted))) / len(flat))
     assert np.all(np.abs(covariance - wanted) < 4.5 * errors)
-
-
-# The best possible answers.
-
-
-def by_enumeration(task, inputs):
-    """p(c | x), summed over all chains of hidden states, with the full covariance of the noise."""
-    tokens = np.asarray(inputs)[:, 1:, : task.token_size]
-    states, steps, count = np.asarray(task.states), np.asarray(task.steps), task.classes
-    space = states.T @ states / task.token_size
-    covariance = task.parallel_noise**2 * space + task.perpendicular_noise**2 * (np.eye(task.token_size) - space)
-    away = tokens[:, :, None] - states
-    fit = np.exp(-0.5 * np.einsum("etsi,ij,etsj->ets", away, np.linalg.inv(covariance), away))
-    found = np.zeros((len(tokens), count))
-    for chain in itertools.product(range(count), repeat=task.length):
-        seen = np.prod([fit[:, time, state] for time, state in enumerate(chain)], axis=0)
-        for one in range(count):
-            found[:, one] += seen * np.prod([steps[one, (b - a) % count] for a, b in itertools.pairwise(chain)])
-    return found / found.sum(axis=1, keepdims=True)
-
-
-def test_class_probabilities_agree_with_the_sum_over_all_chains():
-    # Loud noise in the space of states, so that these remain in doubt.
-    task = dataclasses.replace(TASK, length=4, parallel_noise=3.0)
-    inputs = task.sample(jax.random.key(95), 20).inputs
-    found = np.asarray(class_probabilities(task, inputs))
-    assert np.any((found > 0.2) & (found < 0.8))
-    np.testing.assert_allclose(found, by_enumeration(task, inputs), rtol=1e-9)
-
-
-def test_class_probabilities_are_calibrated():
-    """A share p of the examples whose class has probability p is of that class."""
-    task = dataclasses.replace(TASK, parallel_noise=3.0)
-    drawn = task.sample(jax.random.key(96), EXAMPLES)
-    probabilities = np.asarray(class_probabilities(task, drawn.inputs))
-    right = np.asarray(drawn.labels) > 0
-    for low, high in itertools.pairwise((0.0, 0.2, 0.4, 0.6, 1.0)):
-        here = (probabilities >= low) & (probabilities < high)
-        error = math.sqrt(np.sum(probabilities[here] * (1 - probabilities[here]))) / here.sum()
-        assert abs(right[here].mean() - probabilities[here].mean()) < 4.5 * error
-
-
-def test_without_noise_the_steps_are_counted():
-    task = dataclasses.replace(TASK, parallel_noise=0, perpendicular_noise=0)
-    drawn = task.sample(jax.random.key(97), 30)
-    taken = np.diff(np.asarray(drawn.hidden), axis=1) % 3
-    logs = np.log(STEPS)[:, taken].sum(axis=2).T
-    wanted = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(class_probabilities(task, drawn.inputs), wanted, rtol=1e-6)
-
-
-def test_impossible_steps_are_excluded():
-    task = dataclasses.replace(TASK, slow=0.0, fast=1.0, parallel_noise=0.1)
-    drawn = task.sample(jax.random.key(98), 30)
-    np.testing.assert_allclose(class_probabilities(task, drawn.inputs), drawn.labels + 1 / 3, atol=1e-12)
 
 
 # Heads.

@@ -10,7 +10,7 @@ import reference
 
 import statmech_attention as sma
 from attention_book.measures import centred_alignment, path_kernel, principal_overlaps
-from attention_book.pruning import predictor_contributions, predictor_vectors
+from attention_book.pruning import predictor_vectors
 from statmech_attention.theory.rows import compressed
 
 
@@ -91,7 +91,6 @@ TAKE = {
     "energy": lambda u: sma.theory.energy(sma.Problem(XI, LABELS, temperature=0.3), u),
     "predict": lambda u: sma.kernel_regression(sma.Problem(XI, LABELS, temperature=0.3), u).predict(XI).mean,
     "predictor_vectors": lambda u: predictor_vectors(sma.Problem(XI, LABELS, temperature=0.3), u),
-    "predictor_contributions": lambda u: predictor_contributions(sma.Problem(XI, LABELS, temperature=0.3), XI, u),
     "head_scores": lambda u: sma.head_scores(u, layers=(2, 2)),
 }
 

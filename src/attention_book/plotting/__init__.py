@@ -13,8 +13,7 @@ from attention_book.plotting.panels import (
     principal_overlaps,
     reference_line,
 )
-from attention_book.plotting.pruning import CRITERIA, pruning_curves
-from attention_book.plotting.schematics import architecture, order_parameter_flow
+from attention_book.plotting.schematics import architecture
 from attention_book.plotting.sliders import slider
 from attention_book.plotting.tasks import (
     hidden_chains,

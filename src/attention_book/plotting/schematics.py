@@ -2,18 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import AsinhNorm
-from matplotlib.patches import ConnectionPatch, FancyBboxPatch
-from scipy.linalg import block_diag
+from matplotlib.patches import FancyBboxPatch
 
 from attention_book.plotting.panels import arrow
-from statmech_attention.plotting.matrices import _short
-from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name, without_frame
+from statmech_attention.plotting.style import COLOURS, DARK, axes_or_new, path_name
 
 _BOX = (1.3, 0.74)
 _ROW, _COLUMN = 1.0, 2.05
@@ -58,61 +53,6 @@ def architecture(
             handles=lines, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=min(len(paths), 2), columnspacing=1.5
         )
     return axes
-
-
-def order_parameter_flow(chains: Mapping[str, Sequence], *, variance: Sequence[float] | None = None):
-    """Order parameters from the readout down to the first layer, one chain per row."""
-    rows = {name: _scales_and_order_parameters(order, variance) for name, order in chains.items()}
-    titles = [title for title, _ in next(iter(rows.values()))]
-    limit = max(np.abs(matrix).max() for row in rows.values() for _, matrix in row)
-    norm = AsinhNorm(linear_width=1.0, vmin=-limit, vmax=limit)
-    shares = np.sqrt([len(matrix) for _, matrix in next(iter(rows.values()))])  # of the width: numbers need room
-    width = 1.2 * len(titles)
-    size = (width + 0.4, width * shares.max() / shares.sum() * len(rows) + 0.5)
-    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False, width_ratios=shares.tolist())
-    figure.set_layout_engine("constrained", wspace=0.13)
-    for (name, row), panels in zip(rows.items(), axes, strict=True):
-        for (_, matrix), panel in zip(row, panels, strict=True):
-            image = panel.imshow(matrix, cmap="RdBu_r", norm=norm)
-            without_frame(panel)
-            panel.set(xticks=[], yticks=[])
-            for (down, right), value in np.ndenumerate(matrix if len(matrix) <= 4 else np.empty((0, 0))):
-                colour = "white" if abs(norm(value) - 0.5) > 0.32 else "black"
-                text = _short(value) if len(matrix) < 4 else f"{np.round(value, 1) + 0.0:g}"  # no "-0"
-                text = text.replace("-", "\N{MINUS SIGN}")
-                panel.text(right, down, text, ha="center", va="center", fontsize=9, color=colour)
-        panels[0].set_ylabel(name, fontsize=10)
-        for left, right in pairwise(panels):
-            look: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 11, "color": DARK}
-            figure.add_artist(
-                ConnectionPatch((1.02, 0.5), (-0.02, 0.5), "axes fraction", axesA=left, axesB=right, **look)
-            )
-    for title, panel in zip(titles, axes[0], strict=True):
-        panel.set_title(title, fontsize=10)
-    marks = [mark for mark in (-10, -3, -1, 0, 1, 3, 10, 30) if abs(mark) <= limit]
-    figure.colorbar(image, ax=axes, ticks=marks, fraction=0.025, pad=0.02).ax.set_yticklabels([str(m) for m in marks])
-    return figure
-
-
-def _scales_and_order_parameters(order: Sequence, variance: Sequence[float] | None) -> list[tuple[str, np.ndarray]]:
-    """Titles and matrices from the readout down, scales before order parameters."""
-    order = [np.atleast_2d(np.asarray(matrix)) for matrix in order]
-    layer = layers = sum(matrix.ndim == 2 for matrix in order) - 1
-    variance = [1.0] * (layers + 2) if variance is None else list(variance)
-    found, above, within = [(f"$U^{{({layers + 1})}}$", order[-1])], order[-1], None
-    for matrix in order[-2::-1]:
-        if matrix.ndim == 3:  # of narrow heads, one matrix each
-            within = block_diag(*matrix)
-            found.append((f"$G^{{({layer})}}$", within))
-            continue
-        same = np.eye(len(matrix) // len(above))  # one block per head
-        scale, name = variance[layer] * np.kron(same, above), f"^2\\, I \\otimes U^{{({layer + 1})}}"
-        if within is not None:
-            scale, name, within = np.sqrt(variance[layer]) * within, f"\\, G^{{({layer})}}", None
-        found.append((f"$\\Sigma_{layer} = \\sigma_{layer}{name}$", scale))
-        found.append((f"$U^{{({layer})}}$", matrix))
-        above, layer = matrix, layer - 1
-    return found
 
 
 def _draw_paths(axes, places, paths, end) -> list:

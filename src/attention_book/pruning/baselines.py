@@ -43,13 +43,6 @@ def taylor_importance(
     return -slope.mean(axis=0) if signed else np.abs(slope).mean(axis=0)
 
 
-def normalised_by_layer(scores: ArrayLike, *, layers: Layers) -> Float[np.ndarray, " heads"]:
-    r"""Return scores normalised within each layer, $I_{l,h} / (\sum_{h'} I_{l,h'}^2)^{1/2}$ (Michel et al. 2019)."""
-    scores, layer = np.asarray(scores), head_indices(layers)[:, 0]
-    lengths = np.sqrt(np.bincount(layer, scores**2))
-    return scores / np.where(lengths > 0, lengths, 1.0)[layer]
-
-
 def head_confidence(
     attention: Attention, *, layout: str = "key_query", mask: ArrayLike | None = None
 ) -> Float[np.ndarray, " heads"]:
@@ -64,24 +57,6 @@ def head_confidence(
     # Padding has none, so that a sum over all queries is one over tokens.
     queries = [layer[:, 0].size if mask is None else mask.sum() for layer in largest]
     return np.concatenate([layer.sum(axis=(0, 2)) / count for layer, count in zip(largest, queries, strict=True)])
-
-
-def greedy_order(
-    contributions: ArrayLike, labels: ArrayLike, *, layers: Layers, bias: float = 0.0
-) -> Int[np.ndarray, " removals"]:
-    """Return the order of removal that costs least accuracy at every step, the first of equal heads first."""
-    contributions, layers = checked_contributions(contributions, layers)
-    labels, fewest = np.asarray(labels), np.array([layer.fewest for layer in layers.layers])
-    layer, kept, order = head_indices(layers)[:, 0], np.ones(sum(layers.heads), bool), []
-    for _ in range(len(kept) - fewest.sum()):
-        left = np.bincount(layer[kept], minlength=len(fewest))
-        candidates = np.flatnonzero(kept & (left[layer] > fewest[layer]))
-        trials = np.repeat(kept[None], len(candidates), axis=0)
-        trials[np.arange(len(candidates)), candidates] = False
-        accuracy = right(masked_outputs(contributions, trials, layers=layers, bias=bias), labels).mean(axis=1)
-        order.append(candidates[np.argmax(accuracy)])
-        kept[order[-1]] = False
-    return np.array(order, int)
 
 
 def every_removal(

@@ -23,7 +23,7 @@ from statmech_attention.model.accuracy import Estimate, right
 from statmech_attention.model.network import Weights, path_vectors
 from statmech_attention.model.paths import AttentionedInputs
 from statmech_attention.pruning.heads import path_gates
-from statmech_attention.theory.kernels import check_order_parameter, inputs_like, kernel, kernel_inputs, kernel_scale
+from statmech_attention.theory.kernels import check_order_parameter, kernel, kernel_inputs, kernel_scale
 from statmech_attention.theory.problem import Problem
 
 
@@ -59,16 +59,6 @@ def _vectors(problem: Problem, order_parameter):
     summed = jnp.einsum("e,epi->pi", coefficients, kernel_inputs(train))
     gains = jnp.asarray(train.chain.path_gains)[:, None]
     return gains * (kernel_scale(train, variance) * order_parameter @ summed)
-
-
-def predictor_contributions(
-    problem: Problem, test: AttentionedInputs | ArrayLike, order_parameter: ArrayLike
-) -> Float[Array, "examples paths"]:
-    r"""Return $v^\pi \cdot \xi^\pi(x)$ with the $v^\pi$ of `predictor_vectors`, whose sums over
-    paths are the mean of `predict`.
-    """
-    vectors = predictor_vectors(problem, order_parameter)
-    return jnp.einsum("epi,pi->ep", inputs_like("test", test, problem.attentioned).values, vectors)
 
 
 def masked_outputs(

@@ -100,16 +100,6 @@ def without_heads(encoder: Encoder, kept) -> Encoder:
     return replace(encoder, layers=layers)
 
 
-def sentence_embeddings(
-    encoder: Encoder, ids: Int[Array, "examples tokens"], mask: Bool[Array, "examples tokens"]
-) -> Float[Array, "examples width"]:
-    """Mean tokens of an encoder of `without_heads`."""
-    hidden = embedded(encoder, ids)
-    for weights in encoder.layers:
-        hidden = _layer(encoder, weights, None, hidden, mask)[0]
-    return mean_token(hidden, mask)
-
-
 def mean_token(
     hidden: Float[Array, "examples tokens width"], mask: Bool[Array, "examples tokens"]
 ) -> Float[Array, "examples width"]:

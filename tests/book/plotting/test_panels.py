@@ -32,7 +32,6 @@ PANELS = {
     "path_blocks": call(np.eye(4), layers=PAIR, title="theory"),
     "path_correlations": call(np.eye(4) + 0.1, layers=PAIR),
     "principal_overlaps": call(np.arange(12.0).reshape(2, 6), label="GP", count=4),
-    "pruning_curves": call({"theory, both": [[0.8, 0.7], [0.9, 0.6]]}, random=[[0.8, 0.6], [0, 0.1]]),
     "reference_line": call([0.8, 0.9], label="GP"),
     "switching": call(0.3),
 }
@@ -93,15 +92,3 @@ def test_correlations_are_those_of_numpy():
 
 def test_regimes_have_their_colours():
     assert [name.upper().replace("-", "_") for name in plotting.REGIMES] == [regime.name for regime in Regime]
-
-
-def test_the_flow_puts_the_scale_of_the_layer_above_before_every_order_parameter():
-    order = (np.diag(np.arange(1.0, 7.0)), np.array([[2.0, -1, 0], [-1, 3, 0], [0, 0, 1]]), 0.5)
-    figure = plotting.order_parameter_flow({"one": order, "other": order}, variance=(1.0, 0.5, 4.0, 1.0))
-    wanted = [np.full((1, 1), 0.5), 4.0 * 0.5 * np.eye(3), order[1], 0.5 * np.kron(np.eye(2), order[1]), order[0]]
-    for axes, matrix in zip(figure.axes[:10], 2 * wanted, strict=True):
-        np.testing.assert_allclose(axes.images[0].get_array(), matrix)
-    figure = plotting.order_parameter_flow({"narrow": (np.eye(2), [[[2.0]], [[3.0]]], 0.5)}, variance=(1.0, 4.0, 1.0))
-    wanted = [np.full((1, 1), 0.5), np.diag([2.0, 3.0]), 2 * np.diag([2.0, 3.0]), np.eye(2)]
-    for axes, matrix in zip(figure.axes[:4], wanted, strict=True):
-        np.testing.assert_allclose(axes.images[0].get_array(), matrix)

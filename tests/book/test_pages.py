@@ -1,0 +1,44 @@
+"""What pages call: numbers are glued plainly, checks fail, tables and lines on records are Markdown."""
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from attention_book import pages, results
+from attention_book.stats import Interval
+
+VALUES = np.array([0.11, 0.13, 0.12, 0.15, 0.10])
+
+
+def test_glued_numbers_are_plain_python(monkeypatch):
+    kept = {}
+    monkeypatch.setattr(pages, "_shell", lambda: True)
+    monkeypatch.setattr("myst_nb.glue", lambda name, value, display: kept.update({name: value}))
+    for value in (np.float64(0.5), jnp.asarray(0.5), np.asarray([0.5]), 0.5):
+        pages.glue("half", value)
+        assert type(kept["half"]) is float and kept["half"] == 0.5
+    with pytest.raises(ValueError, match="wanted one number"):
+        pages.glue("several", np.zeros(3))
+
+
+@pytest.mark.parametrize("wrong", [2e-12, float("nan")])
+def test_equation_that_is_off_by_more_than_rounding_fails(wrong):
+    assert pages.check("(D16)", np.array([-4e-14]), 1e-12).data == "<small>✓ (D16) holds to 4 × 10⁻¹⁴.</small>"
+    with pytest.raises(AssertionError, match=r"\(D16\): wanted an error of at most 1e-12"):
+        pages.check("(D16)", wrong, 1e-12)
+
+
+def test_line_on_records_names_dates_versions_and_time(tmp_path):
+    made = results.save(xr.Dataset({"x": 1.0}), tmp_path / "x.nc", parameters={}, wall_seconds=120.0)
+    assert pages.made(made, made, tmp_path / "gone.nc").data.startswith("Recorded 20")
+    assert pages.made(made).data.endswith(", in 2 min.")
+    assert "Nothing is recorded" in pages.made(tmp_path / "gone.nc").data
+
+
+def test_frame_and_rows_become_markdown_tables():
+    frame = pd.DataFrame({"gain": [Interval.of(VALUES), 2.0], "N": [10, 20]}, index=["theory", "limit"])
+    text = pages.table(frame, {"gain": lambda value: f"{value}"}).data
+    assert text.splitlines()[1:3] == ["|:---|---:|---:|", "| theory | 0.122\xa0±\xa00.009 | 10 |"]
+    assert pages.rows(("a", "b"), [("x", "1 ± 2")]).data.splitlines()[2] == "| x | 1\xa0±\xa02 |"
