@@ -4,7 +4,7 @@
 #   CLEAN=1             build the book from nothing, executed pages included
 #   TESTS=tests/x.py    the tests to run
 #   QUICK=1             verify one record of each kind only, in a minute
-#   JOBS=2              so many pages, files of tests or records at a time (as many as there are cores)
+#   JOBS=2              so many files of tests or records at a time (as many as there are cores)
 #   RUNS=mine.yaml      the runs to reproduce, in the form of workflow/runs.yaml
 
 VENV ?= .venv
@@ -13,6 +13,14 @@ TESTS ?=
 CLEAN ?=
 JOBS ?=
 RUNS ?= workflow/runs.yaml
+# Programs are compiled once, for any processor with AVX2. XLA of JAX 0.9 compiles sooner with its older emitters.
+old := --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+XLA_FLAGS ?= $(if $(filter x86_64,$(shell uname -m)),--xla_cpu_max_isa=AVX2) $(if $(wildcard $(VENV)/lib/python3.11),$(old))
+JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/compiled
+export XLA_FLAGS JAX_COMPILATION_CACHE_DIR
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+export PYTHONWARNINGS ?= ignore:Error reading persistent compilation cache
+export TF_CPP_MIN_LOG_LEVEL ?= 2
 python := $(VENV)/bin/python
 pip = $(python) -m pip install --quiet -c constraints.txt
 
@@ -32,7 +40,7 @@ lint: venv  ## check style with ruff, types with mypy and the order of imports w
 	@$(python) -m ruff check . && $(python) -m ruff format --check . && $(python) -m mypy && $(VENV)/bin/lint-imports
 
 book: venv  ## execute the pages that need it and build the book; prints where it is
-	@$(python) tools/build_book.py $(if $(CLEAN),--clean) $(if $(JOBS),--jobs $(JOBS))
+	@$(python) tools/build_book.py $(if $(CLEAN),--clean)
 
 check: venv  ## look over the built book, its claims, and the pages in Chromium if there is one
 	@$(python) tools/check_book.py
@@ -61,7 +69,7 @@ reproduce: workflow  ## make the records that are missing (hours; first `make im
 	$(python) -m snakemake --profile workflow/local --configfile $(RUNS)
 
 smoke: workflow  ## run every run notebook on a small scale (minutes)
-	$(python) -m snakemake --profile workflow/local --configfile workflow/smoke.yaml
+	$(python) -m snakemake --profile workflow/local --configfile workflow/smoke.yaml --cores 2
 
 clean:  ## remove the built book, the executed notebooks and the caches
 	rm -rf _build .cache .mypy_cache .pytest_cache .hypothesis .snakemake build

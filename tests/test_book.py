@@ -2,9 +2,15 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
+import build_book
+import check_book
+import nbformat
+import page_notebooks
 import pytest
+from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = """\
@@ -33,28 +39,9 @@ def test_every_parameter_of_the_book_has_a_help_and_a_range(monkeypatch):
                 assert one.allowed, f"{chapter}, {name}: bounds, as in `# width N, in [1, 100]`"
 
 
-def test_the_hash_sees_names_and_contents_but_not_line_ends(tmp_path):
-    from attention_book.results import hash_files
-
-    first, second = tmp_path / "a.py", tmp_path / "b.py"
-    found = []
-    for contents in (
-        (b"x = 1\n", b"y = 2\n"),
-        (b"x = 1\r\n", b"y = 2\n"),
-        (b"y = 2\n", b"x = 1\n"),
-        (b"x = 2\n", b"y = 2\n"),
-    ):
-        for path, content in zip((first, second), contents, strict=True):
-            path.write_bytes(content)
-        found.append(hash_files([second, first], tmp_path))
-    assert found[0] == found[1] and len(set(found)) == 3
-
-
 @pytest.fixture
 def tiny_book(tmp_path, monkeypatch):
     """A project of one page with this book's settings."""
-    import build_book
-
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "references.bib").write_text("")
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
@@ -75,42 +62,36 @@ def more_pages(root, *names):
 
 
 def executed(said):
-    """The pages that a build says it executed, each on a line of its own."""
-    return sorted(re.findall(r"^book/(\S+): \d+ s$", said, flags=re.MULTILINE))
+    """The pages that a build says it executed."""
+    return sorted(re.findall(r"Execution Successful: .*/book/(\S+)\.md$", said, flags=re.MULTILINE))
 
 
-def test_broken_pages_are_all_named_until_they_are_mended_and_the_others_are_kept(tiny_book, monkeypatch, capfd):
-    import build_book
-    import check_book
-
+def test_failing_pages_are_named_until_they_are_mended_and_the_others_are_kept(tiny_book, capfd):
     more_pages(tiny_book, "other", "third")
     cells = {"index": "print(6 * 7)", "other": "1 / 0", "third": "raise ValueError('third')"}
     for name, source in cells.items():
         (tiny_book / "book" / f"{name}.md").write_text(PAGE.format(source))
-    monkeypatch.setattr("sys.argv", ["build_book", "--jobs", "2"])
     for wanted in (["index"], []):
         assert build_book.main() != 0
-        said = capfd.readouterr()
-        assert executed(said.out) == wanted and "book/other: CellExecutionError" in said.out
-        assert "ZeroDivisionError: division by zero" in said.err and "ValueError: third" in said.err
+        said = capfd.readouterr().err
+        assert executed(said) == wanted
+        assert "book/other.md: ZeroDivisionError: division by zero" in said and "ValueError: third" in said
     for name in ("other", "third"):
         (tiny_book / "book" / f"{name}.md").write_text(PAGE.format("print(6 * 8)"))
     assert build_book.main() == 0
-    said = capfd.readouterr().out
-    assert executed(said) == ["other", "third"] and str(tiny_book / "_build" / "html" / "index.html") in said
+    said = capfd.readouterr()
+    assert executed(said.err) == ["other", "third"]
+    assert str(tiny_book / "_build" / "html" / "index.html") in said.out
     shown = (tiny_book / "_build" / "html" / "book" / "other.html").read_text()
     # Without an address of the project a page has its notebook alone to be opened.
     assert "48" in shown and "_sources/book/other.ipynb" in shown and "mybinder.org" not in shown
     assert check_book.check(tiny_book) == (3, 0, [])
-    assert "mathjax/tex-svg.js" in shown or (tiny_book / "_build" / "html" / "_static/mathjax/tex-svg.js").is_file()
     # Sphinx took the outputs as they are, and what it says is in a file.
     log = (tiny_book / "_build" / "book.log").read_text()
     assert "build succeeded" in log and "Executing notebook" not in log
 
 
-def test_a_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_changed(tiny_book, capsys):
-    import build_book
-
+def test_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_changed(tiny_book, capfd):
     page, record = tiny_book / "book" / "index.md", tiny_book / "results" / "a.nc"
     record.parent.mkdir()
     page.write_text(PAGE.format(f"from pathlib import Path\nprint(Path({str(record)!r}).exists())"))
@@ -118,35 +99,78 @@ def test_a_page_is_executed_again_only_if_its_cells_or_what_it_may_read_have_cha
     def built():
         assert build_book.main() == 0
         shown = (tiny_book / "_build" / "html" / "book" / "index.html").read_text()
-        return executed(capsys.readouterr().out), re.findall(r">(True|False)\n<|Another (title)", shown)[0]
+        return executed(capfd.readouterr().err), re.findall(r">(True|False)\n<|Another (title)", shown)[0]
 
     assert built() == (["index"], ("False", ""))
     record.write_text("seen")
     assert built() == (["index"], ("True", ""))
-    # Text that is no cell is rendered, not executed.
-    page.write_text(page.read_text().replace("# A page", "# Another title"))
+    page.write_text(page.read_text().replace("# A page", "# Another title"))  # rendered, not executed
     assert built() == ([], ("", "title"))
 
 
-def test_page_is_stale_when_anything_that_it_may_read_changes(tiny_book):
-    import build_book
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("constraints.txt", True),
+        ("src/package/a.py", True),
+        ("src/package/a.js", True),
+        ("results/a.nc", True),
+        ("_static/book.css", False),
+        ("book/text.md", False),
+    ],
+)
+def test_fingerprint_changes_with_whatever_a_page_may_read(tiny_book, name, read):
+    def fingerprints():
+        return [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
 
-    wanted = dict.fromkeys(("constraints.txt", "src/package/a.py", "src/package/a.js", "results/a.nc"), True)
-    for name, changes in (wanted | {"_static/book.css": False, "book/text.md": False}).items():
-        before = [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
-        (tiny_book / name).parent.mkdir(parents=True, exist_ok=True)
-        (tiny_book / name).write_text(name)
-        now = [build_book.fingerprint(tiny_book, names) for names in (build_book.READ, build_book.SOURCES)]
-        assert [one != other for one, other in zip(before, now, strict=True)] == [changes, True], name
+    before = fingerprints()
+    (tiny_book / name).parent.mkdir(parents=True, exist_ok=True)
+    (tiny_book / name).write_text(name)
+    assert [one != other for one, other in zip(before, fingerprints(), strict=True)] == [read, True]
+
+
+PLACE = "https://github.com/somebody/the-book"
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("https://name:secret@github.com/somebody/the-book.git", PLACE),
+        ("ssh://git@github.com:22/somebody/the-book.git", PLACE),
+        ("/srv/git/the-book", None),
+    ],
+)
+def test_address_is_where_the_checkout_came_from(tmp_path, said, wanted):
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    assert page_notebooks.address({}, tmp_path) is None
+    subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", said], check=True)
+    assert page_notebooks.address({"repository": {"url": ""}}, tmp_path) == wanted
+
+
+def test_every_button_leads_to_a_notebook_that_the_build_made(tiny_book):
+    config = tiny_book / "_config.yml"
+    (tiny_book / "book" / "part").mkdir()
+    (tiny_book / "book" / "index.md").write_text("# First\n\nNo cells.\n")
+    (tiny_book / "book" / "part" / "cells.md").write_text(PAGE.format("print(6 * 7)"))
+    more_pages(tiny_book, "part/cells")
+    config.write_text(config.read_text().replace('url: ""', f"url: {PLACE}"))
+    assert build_book.main() == 0
+    page = BeautifulSoup((tiny_book / "_build/html/book/part/cells.html").read_text(), "html.parser")
+    links = [link["href"] for link in page.select("a[href]") if re.search(r"ipynb|binder|colab", link["href"])]
+    (path,) = (tiny_book / "_build" / "notebooks").rglob("*.ipynb")
+    assert links == [
+        "https://mybinder.org/v2/gh/somebody/the-book/notebooks?urlpath=lab/tree/book/part/cells.ipynb",
+        "https://colab.research.google.com/github/somebody/the-book/blob/notebooks/book/part/cells.ipynb",
+        "../../_sources/book/part/cells.ipynb",
+    ]
+    first, *cells = (cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    assert [cell.source for cell in cells] == ["print(6 * 7)"] and f'"notebooks", "{PLACE}"' in first.source
+    compile(first.source, "first cell", "exec")
 
 
 def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
-    import check_book
-
-    monkeypatch.setattr(check_book, "WORDS", 3)
-    monkeypatch.setattr(check_book, "PAGES", 1)
-    monkeypatch.setattr(check_book, "FOLDED", 1)
-    monkeypatch.setattr(check_book, "VISIBLE", 0)
+    for name, most in {"WORDS": 3, "PAGES": 1, "FOLDED": 0, "VISIBLE": 0, "COLUMNS": 3}.items():
+        monkeypatch.setattr(check_book, name, most)
 
     html = tmp_path / "_build" / "html" / "book"
     html.mkdir(parents=True)
@@ -154,7 +178,7 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     (tmp_path / "_toc.yml").write_text(contents)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "index.md").write_text("mystnb:\n  figure:\n    name: fig-curve\n")
-    (tmp_path / "book" / "read.md").write_text(PAGE.format("1") + PAGE.format(":tags: [hide-input]\n2\n\n3"))
+    (tmp_path / "book" / "read.md").write_text(PAGE.format(":tags: [remove-cell]\nx = 2") + PAGE.format("1 + x"))
     (html / "index.html").write_text(
         """<article><p>As in {numref}`fig-x`.</p><code>{numref}</code>
         <div class="output traceback">ValueError</div><div class="output stderr">oh</div>
@@ -193,7 +217,9 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
         "text of 5.3 pixels on a phone",
         "printed text in place of a table or a sentence: '1 2'",
         "a visible cell of 1 lines, at most 0",
-        "2 lines of folded and hidden code, at most 1",
+        "a visible cell of 5 columns, at most 3",
+        "x is used in a cell that a reader sees, and defined in none above",
+        "1 lines of folded and hidden code, at most 0",
     ]
     assert [part for part in wanted if not any(part in problem for problem in problems)] == []
     assert len(problems) == len(wanted)
@@ -211,14 +237,10 @@ def test_check_finds_what_is_broken_in_a_built_book(tmp_path, monkeypatch):
     ],
 )
 def test_number_outside_its_bound_is_found(number, bound, problem):
-    import check_book
-
     assert check_book.outside(number, bound) == problem
 
 
 def test_claim_without_a_rule_is_found(tmp_path):
-    import check_book
-
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "claims.yaml").write_text("claims:\n  - {claim: x, date: d, unit: u, run: r, outcome: o}\n")
     assert check_book.claims(tmp_path) == ["claims.yaml: 'x' lacks rule"]

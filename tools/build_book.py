@@ -1,28 +1,31 @@
-"""Build the book: execute the pages that need it, render, print where it is: `make book`."""
+"""Build the book: execute the pages that need it, render, print where it is: `make book`.
+
+Jupyter's cache executes the pages, several at a time, and keeps them. A page is executed again if its cells change, and
+all pages are if anything changes that they may read.
+"""
 
 import argparse
+import hashlib
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
-from compiled import cores, share, share_cores
+from check_book import notebooks, page_names
 from filelock import FileLock, Timeout
 from page_notebooks import address, export, launch
-from tqdm import tqdm
 
 from attention_book.notebooks.execution import kernel_environment
-from attention_book.results import hash_files
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE_MEMORY = 2 * 2**30  # bytes
 # What executed pages may read, and what else the book is made from.
 READ = ("constraints.txt", "src", "results")
 SOURCES = (*READ, "_config.yml", "_toc.yml", "tools", "_ext", "_static", "book", "workflow")
-HELP = "A damaged cache is forgotten by `make book CLEAN=1`."
 SUFFIXES = {".bib", ".css", ".html", ".js", ".md", ".mplstyle", ".nc", ".npz", ".png", ".py", ".sh", ".svg", ".txt"}
 SUFFIXES |= {".xz", ".yaml", ".yml"}
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
@@ -34,12 +37,11 @@ def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description="Build the book into _build/html.")
     parser.add_argument("--clean", action="store_true", help="forget earlier builds and executed pages first")
-    parser.add_argument("--jobs", type=int, help="pages to execute at a time (number of cores)")
     options = parser.parse_args()
     (ROOT / ".cache").mkdir(exist_ok=True)
     try:
         with FileLock(ROOT / ".cache" / "book.lock", blocking=False):
-            return _brought_up_to_date(options)
+            return _brought_up_to_date(options.clean)
     except Timeout:
         print("Another process builds the book here. Wait until it is done, or stop it.", file=sys.stderr)
     except KeyboardInterrupt:
@@ -47,9 +49,9 @@ def main() -> int:
     return 1
 
 
-def _brought_up_to_date(options: argparse.Namespace) -> int:
+def _brought_up_to_date(clean: bool) -> int:
     build = ROOT / "_build"
-    if options.clean:
+    if clean:
         for folder in (build, ROOT / ".cache" / "book"):  # compiled programs stay valid
             shutil.rmtree(folder, ignore_errors=True)
     build.mkdir(exist_ok=True)
@@ -59,16 +61,10 @@ def _brought_up_to_date(options: argparse.Namespace) -> int:
     else:
         done.unlink(missing_ok=True)
         with open(build / "book.log", "w", encoding="utf-8") as log:
-            failed = _build(build, options.jobs or pages_at_a_time(), log)
+            failed = executed(ROOT, log) or rendered(ROOT, log)
         if failed:
-            print(
-                "\nThe book was not built:",
-                *failed,
-                f"\nThe log: {build / 'book.log'}",
-                HELP,
-                sep="\n",
-                file=sys.stderr,
-            )
+            failed.append(f"\nThe log: {log.name}\nIf a cache is damaged: make book CLEAN=1")
+            print("\nThe book was not built:", *failed, sep="\n", file=sys.stderr)
             return 1
         done.write_text(now)
     print(f"\nThe book is ready. Open\n\n    {build / 'html' / 'index.html'}\n")
@@ -76,80 +72,87 @@ def _brought_up_to_date(options: argparse.Namespace) -> int:
 
 
 def fingerprint(root: Path, names: tuple[str, ...]) -> str:
-    """Return a hash of files and folders, with the version of Python."""
-    paths = (path for name in names for path in (root / name, *(root / name).rglob("*")))
-    digest = hash_files(
-        (path for path in paths if path.suffix in SUFFIXES and path.is_file() and ".egg-info" not in str(path)), root
-    )
-    return f"{digest} {sys.version.split()[0]}"
+    """Return a hash of the names and contents of files and folders, and of the version of Python."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted(path for name in names for path in (root / name, *(root / name).rglob("*"))):
+        if path.suffix in SUFFIXES and path.is_file() and ".egg-info" not in str(path):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
-def pages_at_a_time() -> int:
-    """Return the number of cores, or fewer if memory is short."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(cores(), memory // PAGE_MEMORY))
+def executed(root: Path, log) -> list[str]:
+    """Execute the pages that the cache does not have; return what went wrong."""
+    from jupyter_cache.executors import load_executor
 
-
-def _build(build: Path, jobs: int, log) -> list[str]:
-    """Execute and render; return what went wrong."""
-    from execute_pages import Pages  # takes seconds, and often nothing is to be done
-
-    pages, read, environment = Pages(ROOT), fingerprint(ROOT, READ), _environment(jobs)
-    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    failed = pages.execute(pages.stale(read), read, jobs, settings["execute"]["timeout"], environment, log)
-    if failed:
-        complaints = [f"{name}: {COLOUR.sub('', error).strip()}\n" for name, error in failed.items()]
-        print(*complaints, sep="\n", file=log)
-        return complaints
-
-    for folder in ("html", ".doctrees"):  # Sphinx does not see all that a page is made from
-        shutil.rmtree(build / folder, ignore_errors=True)
-    where = address(settings, ROOT)
-    branch = settings["repository"]["branch"]
-    launch(settings, where)
-    status, complaints = _watch(_command(settings, pages.folder), environment, log)
-    if status:
-        return complaints or [f"Sphinx ended with status {status}."]
-    export(ROOT, list(pages.notebooks), build, where, branch)
-    return []
-
-
-def _command(settings: dict, cache: Path) -> list[str]:
-    """Return Jupyter Book's command, with a copy of the settings that names the cache."""
-    settings["execute"]["cache"] = str(cache)
-    # Named from where the settings are, and the copy is elsewhere.
-    extensions = settings["sphinx"]["local_extensions"]
-    settings["sphinx"]["local_extensions"] = {name: str(ROOT / folder) for name, folder in extensions.items()}
-    config = ROOT / "_build" / "config.yml"
-    config.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
-    start = "from jupyter_book.cli.main import main; main()"
-    options = ["--config", str(config), "--toc", str(ROOT / "_toc.yml"), "--warningiserror", "--keep-going"]
-    return [sys.executable, "-c", start, "build", str(ROOT), *options]
-
-
-def _watch(command: list[str], environment: dict[str, str], log) -> tuple[int, list[str]]:
-    """Run a command and log what it prints; return its exit status and its complaints."""
-    complaints, pipes = [], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
-        for line in tqdm(process.stdout, desc="rendering", unit="line", disable=None, leave=False):
-            line = COLOUR.sub("", line)
-            print(line, end="", file=log, flush=True)
-            if COMPLAINT.search(line):
-                complaints.append(line.strip().removeprefix(f"{ROOT}{os.sep}"))
-    return process.returncode, complaints
-
-
-def _environment(jobs: int) -> dict[str, str]:
-    """Return the kernels' environment: this Python, a share of the cores, the cache of programs."""
-    environment = dict(os.environ)
-    kernel_environment(environment)
-    share(environment, ROOT / ".cache" / "compiled")
-    share_cores(environment, jobs)
-    # Without this the first kernel on a GPU takes most of its memory.
-    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    kernel_environment(os.environ)
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # as many pages at a time as there are cores
+        os.environ.setdefault(name, "1")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else the first page takes most of a GPU's memory
     # Matplotlib announces on the first page that it builds its font cache; let it do that here.
     subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], check=False, stderr=subprocess.DEVNULL)
-    return environment
+    cache, pages = notebooks(root)
+    read, seen = fingerprint(root, READ), root / ".cache" / "book" / ".read"
+    if not seen.is_file() or seen.read_text() != read:
+        cache.clear_cache()
+        seen.parent.mkdir(parents=True, exist_ok=True)
+        seen.write_text(read)
+    for record in cache.list_project_records():
+        cache.remove_nb_from_project(record.pk)
+    for path in pages.values():
+        cache.add_nb_to_project(str(path), read_data={"name": "myst_nb_md", "type": "plugin"})
+    logging.basicConfig(format="%(message)s")
+    logger = logging.getLogger("pages")
+    logger.setLevel(logging.INFO)
+    timeout = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]["timeout"]
+    with _messages_of_kernels(log):
+        result = load_executor("local-parallel", cache, logger=logger).run_and_cache(timeout=timeout)
+    failed = []
+    for uri in (*result.excepted, *result.errored):
+        found = COLOUR.sub("", cache.get_project_record(uri).traceback or "it could not be executed").strip()
+        print(uri, found, sep="\n", file=log)
+        failed.append(f"{Path(uri).relative_to(root)}: {found.splitlines()[-1]}")
+    return failed
+
+
+@contextmanager
+def _messages_of_kernels(log):
+    """Lead what other processes write to standard error into the log, but for the executor's own lines."""
+    terminal, stream = os.dup(2), sys.stderr
+    sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+    os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+        sys.stderr.close()
+        sys.stderr = stream
+
+
+def rendered(root: Path, log) -> list[str]:
+    """Build the HTML from the executed pages; return what went wrong."""
+    build = root / "_build"
+    for folder in ("html", ".doctrees"):  # Sphinx does not see all that a page is made from
+        shutil.rmtree(build / folder, ignore_errors=True)
+    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    where, branch = address(settings, root), settings["repository"]["branch"]
+    launch(settings, where)
+    # A copy of the settings that names the cache. Folders are named from where the settings are.
+    settings["execute"]["cache"] = str(root / ".cache" / "book")
+    extensions = settings["sphinx"]["local_extensions"]
+    settings["sphinx"]["local_extensions"] = {name: str(root / folder) for name, folder in extensions.items()}
+    (build / "config.yml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(root)]
+    command += ["--config", str(build / "config.yml"), "--toc", str(root / "_toc.yml"), "--warningiserror"]
+    done = subprocess.run([*command, "--keep-going"], cwd=root, capture_output=True, text=True, errors="replace")
+    lines = COLOUR.sub("", done.stdout + done.stderr).splitlines()
+    print(*lines, sep="\n", file=log)
+    if done.returncode:
+        found = [line.strip().removeprefix(f"{root}{os.sep}") for line in lines if COMPLAINT.search(line)]
+        return found or [f"Sphinx ended with status {done.returncode}."]
+    export(root, [name for name in page_names(root) if name in notebooks(root)[1]], build, where, branch)
+    return []
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Check the built book for missing pages and figures, broken output and dead links."""
 
+import builtins
 import math
 import operator
 import re
+import symtable
 import sys
 from copy import copy
 from pathlib import Path
@@ -28,7 +30,9 @@ UNMARKED = re.compile(r"[$`]|:math:")
 # The parts to look things up in; the others are read, and have a length.
 LOOKED_UP = ("Using it", "Appendix", "Reference")
 PAGES, WORDS, FIGURES = 30, 1500, 6  # at most: pages to read; words and figures on each
-FOLDED, VISIBLE = 4500, 25  # lines of code at most: folded or hidden in the book, shown in a cell of a page to read
+FOLDED = 4500  # lines of code at most that are folded or hidden in the book
+VISIBLE, COLUMNS = 25, 100  # lines and columns at most of a cell that is shown
+HIDDEN = re.compile(r"hide-input|hide-cell|remove-input|remove-cell")
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?:---\n(.*?)^---\n|((?::[^\n]*\n)*))(.*?)^```$", re.MULTILINE | re.DOTALL)
 UNREAD = "figure, table, pre, details, script, style, .math, .headerlink, .cell_input, .topic"
 # Habits of English that textbooks do without.
@@ -77,10 +81,9 @@ def check(root: Path) -> tuple[int, int, list[str]]:
         found += [*_stilted(article), *(_long(article) if name in read else ())]
         problems += [f"{name}: {problem}" for problem in found]
     for name in names:
-        hidden, longest = _code(root / f"{name}.md")
-        folded += hidden
-        if name in read and longest > VISIBLE:
-            problems.append(f"{name}: a visible cell of {longest} lines, at most {VISIBLE}")
+        source = root / f"{name}.md"
+        folded += _folded(source)
+        problems += [f"{name}: {problem}" for problem in (*_size(source), *undefined(source))]
     problems += claims(root)
     if folded > FOLDED:
         problems.append(f"_toc.yml: {folded} lines of folded and hidden code, at most {FOLDED}")
@@ -97,11 +100,11 @@ def claims(root: Path) -> list[str]:
         if CLAIM - set(one)
     ]
     if said.get("bounds"):
-        from execute_pages import Pages  # takes seconds
-
-        pages = Pages(root)
+        cache, pages = notebooks(root)
         for page, bounds in said["bounds"].items():
-            numbers = facts(pages.executed(f"book/{page}") if f"book/{page}" in pages.notebooks else None)
+            path = pages.get(f"book/{page}")
+            record = cache.get_cached_project_nb(str(path)) if path else None
+            numbers = facts(cache.get_cache_bundle(record.pk).nb if record else None)
             for name, bound in bounds.items():
                 if (problem := outside(numbers.get(name), bound)) is not None:
                     problems.append(f"claims.yaml, {page}: {name} is {problem}, claimed {bound}")
@@ -128,6 +131,17 @@ def outside(number, bound: str) -> str | None:
     if not isinstance(number, (int, float)):
         return "not there" if number is None else f"{number!r}, no number"
     return None if all(COMPARED[one[1]](number, float(one[2])) for one in comparisons) else f"{number:.4g}"
+
+
+def notebooks(root: Path):
+    """Return the cache of executed pages, and the files of the pages with cells by name."""
+    from jupyter_cache import get_cache  # takes a second
+
+    pages = {name: root / f"{name}.md" for name in page_names(root)}
+    cells = {
+        name: path for name, path in pages.items() if path.is_file() and "\nkernelspec:" in path.read_text("utf-8")
+    }
+    return get_cache(root / ".cache" / "book"), cells
 
 
 def page_names(root: Path) -> list[str]:
@@ -186,16 +200,43 @@ def _long(article: Tag):
         yield f"printed text in place of a table or a sentence: {tag.get_text(' ', strip=True)[:80]!r}"
 
 
-def _code(source: Path) -> tuple[int, int]:
-    """Return the lines of folded and hidden code of a page, and of its longest visible cell."""
-    folded, longest = 0, 0
-    for block, options, code in CELL.findall(source.read_text(encoding="utf-8") if source.is_file() else ""):
-        lines = sum(bool(line.strip()) for line in code.splitlines())
-        if re.search(r"hide-input|remove-input|remove-cell", block + options):
-            folded += lines
-        else:
-            longest = max(longest, lines)
-    return folded, longest
+def cells(source: Path) -> list[tuple[str, str]]:
+    """Return what is written above each cell of a page, such as its tags, and its code."""
+    text = source.read_text(encoding="utf-8") if source.is_file() else ""
+    return [(block + options, code) for block, options, code in CELL.findall(text)]
+
+
+def _folded(source: Path) -> int:
+    """Return the lines of folded and hidden code of a page."""
+    return sum(
+        bool(line.strip()) for above, code in cells(source) if HIDDEN.search(above) for line in code.splitlines()
+    )
+
+
+def _size(source: Path):
+    for above, code in cells(source):
+        lines = [line for line in code.splitlines() if line.strip()]
+        if not HIDDEN.search(above) and len(lines) > VISIBLE:
+            yield f"a visible cell of {len(lines)} lines, at most {VISIBLE}: {lines[0]!r}"
+        if not HIDDEN.search(above) and (longest := max(lines, key=len, default="")) and len(longest) > COLUMNS:
+            yield f"a visible cell of {len(longest)} columns, at most {COLUMNS}: {longest.strip()[:60]!r}"
+
+
+def undefined(source: Path):
+    """Yield the names that visible or folded cells use and that no such cell above defines."""
+    known = {*dir(builtins), "display", "get_ipython"}
+    for above, code in cells(source):
+        if not re.search("remove-(?:cell|input)", above):
+            table = symtable.symtable(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE), source.name, "exec")
+            known |= {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+            for name in sorted(_used(table) - known):
+                yield f"{name} is used in a cell that a reader sees, and defined in none above"
+
+
+def _used(table: symtable.SymbolTable) -> set[str]:
+    """Names of the module that its code refers to, functions included."""
+    names = {one.get_name() for one in table.get_symbols() if one.is_referenced() and one.is_global()}
+    return names.union(*map(_used, table.get_children()))
 
 
 def _stilted(article: Tag):

@@ -9,7 +9,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import yaml
-from compiled import share, share_cores
 
 from attention_book.recorded import Record, recompute, records
 
@@ -24,8 +23,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="one record of each kind, in a minute")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of records at a time (2)")
     options = parser.parse_args()
-    share(os.environ, ROOT / ".cache" / "compiled")
-    share_cores(os.environ, options.jobs)
+    for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // options.jobs)))
     known = {one.path: one for one in records(yaml.safe_load((ROOT / "workflow" / "runs.yaml").read_text()))}
     asked = [path.absolute() for path in options.records]
     asked = asked or [path for path, one in known.items() if path.is_file() and (one.quick or not options.quick)]

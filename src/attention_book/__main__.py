@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -39,11 +40,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except runs.RunFailed as error:
-        kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path.is_file() else ""
+        kept = f"\nThe notebook up to there is in {_shown(error.path)}" if error.path else ""
         print(f"error: {error}{kept}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted; what was executed is kept beside the output", file=sys.stderr)
+        print("interrupted; what was executed is kept", file=sys.stderr)
         return 130
     return 0
 
@@ -86,8 +87,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _list(runs, chapters: list[str]) -> None:
     for chapter in chapters:
-        print(chapter)
         parameters = runs.parameters_of(chapter)
+        print(chapter)
         if not parameters:
             print("  takes no parameters")
         for one in parameters.values():
@@ -115,4 +116,5 @@ def _shown(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # of a batch system: what was executed is kept, too
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Recorded results: small netCDF files with a record of their making, whether they are current, hashes of sources.
+"""Recorded results: small netCDF files with a record of their making.
 
 A file holds an xarray Dataset and, in its attributes, the parameters of the run and its
 provenance. A record holds no hash of code: it is right if computing part of it again gives the
@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,11 @@ import jax
 import numpy as np
 import xarray as xr
 
-import statmech_attention
 from statmech_attention import checks
 from statmech_attention.files import read_netcdf, write_netcdf
 
 _PARAMETERS, _PROVENANCE = "parameters", "provenance"
 _LIBRARIES = ("jax", "jaxlib", "numpyro", "optax", "numpy", "scipy")
-_PACKAGE = Path(statmech_attention.__file__).parent
 _NOT_KEPT = {"output", "progress"}  # parameters of a run that change no number
 _BEGAN = time.monotonic()  # a run notebook imports this module before it computes
 _NOT_NUMBERS = ("seconds",)  # measured by a clock: the same numbers computed again are the same result
@@ -68,6 +66,7 @@ def save(
         "seed": None if seed is None else checks.whole("seed", seed, 0),
         "wall_seconds": None if wall_seconds is None else float(wall_seconds),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "digest": _digest(dataset),
     }
     recorded = dataset.assign_attrs({_PARAMETERS: as_json(parameters), _PROVENANCE: json.dumps(facts, sort_keys=True)})
     return write_netcdf(recorded, path)
@@ -81,7 +80,9 @@ def load(path: str | os.PathLike) -> xr.Dataset:
         raise
     except (ValueError, RuntimeError) as error:  # h5py has several for a damaged file
         raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
-    _record(Path(path), dataset.attrs)
+    made = _record(Path(path), dataset.attrs)
+    if made.get("digest") not in (None, _digest(dataset)):
+        raise ValueError(f"{path}: a damaged record, other numbers than were written. Remove this file and run again.")
     dataset.attrs = {name: value for name, value in dataset.attrs.items() if name not in (_PARAMETERS, _PROVENANCE)}
     return dataset
 
@@ -95,8 +96,8 @@ def record(path: str | os.PathLike) -> dict[str, Any]:
         # xarray takes twenty times as long, since it looks at every variable.
         with h5netcdf.File(path, "r") as opened:
             attributes = dict(opened.attrs)
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{path}: wanted a netCDF file, got one that cannot be read ({error}).") from error
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # h5py has several for a damaged file
+        raise ValueError(f"{path}: a damaged record ({error}). Remove this file and run again.") from error
     return _record(path, attributes)
 
 
@@ -150,64 +151,19 @@ def _version(distribution: str) -> str:
         return "not installed"
 
 
-def reason_to_make(
-    path: str | os.PathLike,
-    parameters: Mapping[str, Any],
-    *,
-    inputs: Mapping[str, str | None] | None = None,
-    revision: int = 1,
-) -> str:
-    """Return in a few words why a result has to be made, "" if it is current."""
-    wanted = json.loads(as_json(parameters))
-    try:
-        load(path)
-        made = record(path)
-    except FileNotFoundError:
-        return "not there"
-    except ValueError:
-        return "damaged"
-    kept = made["parameters"]
-    for name in sorted({*kept, *wanted}):
-        if name not in kept or name not in wanted:
-            return f"{name} was {kept.get(name, 'not there')}"
-        if kept[name] != wanted[name]:
-            return f"{name} was {kept[name]}"
-    for name, used in ({} if inputs is None else dict(inputs)).items():
-        if made["inputs"].get(name) != used:
-            return f"another {name}"
-    return "" if made["revision"] == revision else f"revision {revision} has other numbers than {made['revision']}"
-
-
-def is_current(path: str | os.PathLike, parameters: Mapping[str, Any], **made_of: Any) -> bool:
-    """Return True if a result with these parameters, `inputs` and `revision` is there, undamaged."""
-    return not reason_to_make(path, parameters, **made_of)
-
-
 def digest(path: str | os.PathLike) -> str:
     """Return 16 digits of the SHA-256 of a result's numbers and texts, without measured seconds."""
-    dataset = load(path)
+    return _digest(load(path))
+
+
+def _digest(dataset: xr.Dataset) -> str:
     found = hashlib.sha256()
     for name in sorted(set(map(str, dataset.variables)) - set(_NOT_NUMBERS)):
         variable = dataset.variables[name]
         values = np.ascontiguousarray(variable.values)
         # Texts come back as objects, whose bytes are addresses.
-        content = "\0".join(map(str, values.ravel())).encode() if values.dtype.kind in "OU" else values.tobytes()
-        found.update(f"{name} {variable.dims} {values.shape} {values.dtype.kind}\0".encode())
+        text = values.dtype.kind in "OU"
+        content = "\0".join(map(str, values.ravel())).encode() if text else values.tobytes()
+        found.update(f"{name} {variable.dims} {values.shape} {'O' if text else values.dtype.kind}\0".encode())
         found.update(content)
     return found.hexdigest()[:16]
-
-
-def hash_files(paths: Iterable[Path], root: Path) -> str:
-    """Return the SHA-256 of names below `root` and contents of files, the same on every system."""
-    digest = hashlib.sha256()
-    for name, path in sorted((path.relative_to(root).as_posix(), path) for path in paths):
-        content = path.read_bytes().replace(b"\r\n", b"\n")
-        # The length keeps two files from being taken for one longer file.
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def source_hash() -> str:
-    """Return the SHA-256 of the library's modules."""
-    return hash_files(_PACKAGE.rglob("*.py"), _PACKAGE)

@@ -41,7 +41,7 @@ class Parameter:
     type: str  # "int", "float", "bool", "str", or "list[...]" of one of these
     default: Any
     help: str = ""  # the comment beside it
-    allowed: Any = None  # the entry of the cell's metadata
+    allowed: Any = None  # bounds, words, or a path
 
     def convert(self, value: Any) -> Any:
         """Return a text from the command line, or a Python value, as this parameter's type."""
@@ -69,8 +69,7 @@ class Parameter:
             next((name for name in names if name in self.allowed), None) for names in (("ge", "gt"), ("le", "lt"))
         )
         lower, upper = self.allowed.get(low or "", -math.inf), self.allowed.get(high or "", math.inf)
-        step = f", a multiple of {self.allowed['multiple_of']}" if "multiple_of" in self.allowed else ""
-        return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}{step}"
+        return f"in {'[' if low == 'ge' else '('}{lower:.15g}, {upper:.15g}{']' if high == 'le' else ')'}"
 
     @property
     def is_path(self) -> bool:
@@ -119,8 +118,7 @@ def read_parameters(cell) -> dict[str, Parameter]:
     read = {one.name: one for one in PythonTranslator.inspect(cell)}
     if len(read) < lines:  # papermill skips other lines
         raise Refused(f"parameters cell: wanted {lines} different lines `name: type = value  # help`, got {len(read)}.")
-    allowed = cell.metadata.get("allowed", {})
-    return {name: _parameter(one, allowed.get(name)) for name, one in read.items()}
+    return {name: _parameter(one) for name, one in read.items()}
 
 
 def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,18 +130,19 @@ def check_parameters(known: Mapping[str, Parameter], given: Mapping[str, Any]) -
     return {name: known[name].convert(value) for name, value in given.items()}
 
 
-def _allowed(about: str) -> tuple[str, Any]:
+def _allowed(about: str, kind: str) -> tuple[str, Any]:
     """Split a comment into the help and what is allowed: arguments of a pydantic field, words, or a path."""
     if found := _RANGE.search(about):
         low, high = float(found[2]), float(found[3])
         kept = {"ge" if found[1] == "[" else "gt": low, "le" if found[4] == "]" else "lt": high}
         return about[: found.start()], {name: end for name, end in kept.items() if math.isfinite(end)}
     if found := _CHOICE.search(about):
-        return about[: found.start()], [word.strip().strip("\"'") for word in found[1].split(",")]
+        words = [word.strip() for word in found[1].split(",")]
+        return about[: found.start()], [int(word) for word in words] if "int" in kind else words
     return about, _PATH if re.search(r"\bas a path$", about) else None
 
 
-def _parameter(read, allowed) -> Parameter:
+def _parameter(read) -> Parameter:
     where = f"parameters cell, {read.name}"
     try:
         default = ast.literal_eval(read.default)
@@ -152,8 +151,7 @@ def _parameter(read, allowed) -> Parameter:
     kind = read.inferred_type_name
     if kind == "None":  # without a type
         kind = f"list[{type(default[0]).__name__}]" if isinstance(default, list) and default else type(default).__name__
-    about, said = _allowed(read.help)
-    one = Parameter(read.name, kind, default, about, allowed or said)
+    one = Parameter(read.name, kind, default, *_allowed(read.help, kind))
     if one._entry_type not in _SCALARS or kind not in (one._entry_type, f"list[{one._entry_type}]"):
         raise Refused(f"{where}: wanted int, float, bool, str or a list[...] of one of them, got {kind}.")
     try:

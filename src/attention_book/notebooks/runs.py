@@ -8,14 +8,12 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attention_book.locks import Busy, alone
 from attention_book.notebooks.execution import RunFailed, execute
 from attention_book.notebooks.parameters import Parameter, Refused, check_parameters, read_parameters
-from attention_book.results import source_hash
 from statmech_attention.files import replacing
 from statmech_attention.installed import version
 
@@ -41,20 +39,25 @@ def run(
     for name, value in given.items():
         if known[name].is_path:  # the notebook runs in its own folder
             given[name] = os.path.relpath(Path(value).expanduser().absolute(), source.parent)
-    with contextlib.ExitStack() as held:
-        target = _target(source, output, overwrite, held)
-        partial = target.with_name(f".partial-{target.name}")
+    targets = _targets(source, output, overwrite)
+    stopped: BaseException | None = None
+    with tempfile.TemporaryDirectory() as folder:
+        executed = Path(folder) / "executed.ipynb"
         try:
-            bar = sys.stderr.isatty() if progress is None else progress
-            execute(notebook, source, given, partial, target, progress=bar)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise
-            raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", target) from error
-        finally:
+            execute(notebook, source, given, executed, progress=sys.stderr.isatty() if progress is None else progress)
+        except (RunFailed, KeyboardInterrupt) as error:
+            stopped = error
+        try:
             # Also after an error or an interrupt: the computed part is evidence.
-            _publish(partial, target, source, _notice(known, given))
-    return target
+            kept = _publish(executed, targets, overwrite, source, _notice(known, given))
+        except OSError as error:
+            name = next(iter(targets)).name if output else source.stem
+            raise RunFailed(f"{name} could not be written: {error.strerror or error}") from stopped
+    if isinstance(stopped, RunFailed):
+        stopped.path = kept
+    if stopped is not None or kept is None:
+        raise stopped or RunFailed("nothing was executed")
+    return kept
 
 
 def parameters_of(chapter: str | Path) -> dict[str, Parameter]:
@@ -124,33 +127,21 @@ def _name(source: Path) -> str:
     return source.stem
 
 
-def _target(source: Path, output: str | Path | None, overwrite: bool, held: contextlib.ExitStack) -> Path:
-    """Choose the executed notebook's file and lock it: two runs never have the same one."""
-    if output is not None:
-        target = Path(output).absolute()
-        if target.suffix != ".ipynb":
-            raise Refused(f"output: wanted a name that ends in .ipynb, got {target.name}.")
-        if target.is_dir():
-            raise Refused(f"output: {output} is a folder. Give the name of a file.")
-        if target.exists() and not overwrite:
-            raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
-        _make_folder(target.parent)
-        if not _locked(target, held):
-            raise Refused(f"output: another run writes {output}. Wait until it is done, or give another name.")
-        return target
-    stem = Path.cwd() / "executed" / _name(source)
-    _make_folder(stem.parent)
-    numbered = (stem.with_name(f"{stem.name}-{number:03d}.ipynb") for number in itertools.count(1))
-    return next(target for target in numbered if not target.exists() and _locked(target, held))
-
-
-def _locked(target: Path, held: contextlib.ExitStack) -> bool:
-    """True if the file's lock is free; `held` then keeps it."""
-    try:
-        held.enter_context(alone(target.with_name(f".{target.name}.lock")))
-    except Busy:
-        return False
-    return True
+def _targets(source: Path, output: str | Path | None, overwrite: bool) -> Iterable[Path]:
+    """Files that the executed notebook may have, of which it takes the first that is free."""
+    if output is None:
+        stem = Path.cwd() / "executed" / _name(source)
+        _make_folder(stem.parent)
+        return (stem.with_name(f"{stem.name}-{number:03d}.ipynb") for number in itertools.count(1))
+    target = Path(output).absolute()
+    if target.suffix != ".ipynb":
+        raise Refused(f"output: wanted a name that ends in .ipynb, got {str(output)!r}.")
+    if target.is_dir():
+        raise Refused(f"output: {output} is a folder. Give the name of a file.")
+    if target.exists() and not overwrite:
+        raise Refused(f"output: {output} is there already. Give another name, or ask to overwrite it.")
+    _make_folder(target.parent)
+    return [target]
 
 
 def _make_folder(folder: Path) -> None:
@@ -196,24 +187,32 @@ def _write_glued(notebook) -> None:
             cell.source = _GLUED.sub(written, cell.source)
 
 
-def _publish(partial: Path, target: Path, source: Path, notice: str) -> None:
-    """Move the executed notebook to its place in one step, without this machine's paths."""
+def _publish(executed: Path, targets: Iterable[Path], overwrite: bool, source: Path, notice: str) -> Path | None:
+    """Write the executed notebook without this machine's paths; None if nothing was executed."""
     import nbformat
 
     try:
-        notebook = nbformat.read(partial, as_version=4)
-        record = notebook.metadata.setdefault("papermill", {})
+        notebook = nbformat.read(executed, as_version=4)
+    except (FileNotFoundError, nbformat.reader.NotJSONError):  # not begun, or cut off by a full disk
+        return None
+    record = notebook.metadata.setdefault("papermill", {})
+    notebook.metadata["statmech_attention"] = {"version": version()}
+    _write_glued(notebook)
+    if notice:
+        notebook.cells.insert(0, nbformat.v4.new_markdown_cell(notice))
+    for target in targets:
+        if not overwrite:
+            try:
+                target.touch(exist_ok=False)  # ours: two runs never write the same file
+            except FileExistsError:
+                continue
         record["input_path"], record["output_path"] = _name(source), target.name
-        notebook.metadata["statmech_attention"] = {"version": version(), "source": source_hash()}
-        _write_glued(notebook)
-        if notice:
-            notebook.cells.insert(0, nbformat.v4.new_markdown_cell(notice))
-        with replacing(target) as temporary:
-            nbformat.write(notebook, temporary)
-    except nbformat.reader.NotJSONError:  # empty, or cut off by a full disk
-        pass
-    except FileNotFoundError:  # nothing was begun
-        return
-    except OSError as error:
-        raise RunFailed(f"{target.name} could not be written: {error.strerror or error}", partial) from error
-    partial.unlink(missing_ok=True)
+        try:
+            with replacing(target) as temporary:
+                nbformat.write(notebook, temporary)
+        except OSError:
+            if not overwrite:
+                target.unlink()
+            raise
+        return target
+    raise FileExistsError(errno.EEXIST, "another run has written it meanwhile")
