@@ -10,9 +10,8 @@ from matplotlib.colors import PowerNorm
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from numpy.typing import ArrayLike
 
-from statmech_attention.layers import Kind, chain
-from statmech_attention.plotting.matrices import order_parameter
-from statmech_attention.plotting.panels import mean_and_error
+from statmech_attention.layers import Chain, Kind
+from statmech_attention.plotting.panels import mean_and_error, order_parameter
 from statmech_attention.plotting.style import COLOURS, DARK, MUTED, axes_or_new
 
 # One colour per stored pattern.
@@ -41,7 +40,7 @@ def path_blocks(
 ):
     """Order parameter as colours, framed by the heads, or the skip, of layer 1."""
     axes = order_parameter(matrix, layers=layers, limit=limit, axes=axes, annotate=False)
-    blocks = chain(layers).branches[0]
+    blocks = Chain.of(layers).branches[0]
     side = len(np.asarray(matrix)) // blocks
     for block in range(blocks):
         _frame(axes, block * side, side, edgecolor="0.25", linewidth=0.9)

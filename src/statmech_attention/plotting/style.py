@@ -5,7 +5,6 @@ from importlib import resources
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import is_color_like
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 # Colours that most colour-blind readers can tell apart (Okabe and Ito 2008, Tol 2021); a quantity has the same colour
@@ -46,14 +45,6 @@ def use_style() -> None:
 def axes_or_new(axes, **size):
     """Return the given Matplotlib axes, or those of a new figure made with `plt.subplots(**size)`."""
     return plt.subplots(**size)[1] if axes is None else axes
-
-
-def colour_of(name: str, value):
-    """Return a colour by its name in `COLOURS`, or a colour of Matplotlib as it is."""
-    found = COLOURS.get(value, value) if isinstance(value, str) else value
-    if not is_color_like(found):
-        raise ValueError(f"{name}: wanted one of {', '.join(COLOURS)} or a colour of Matplotlib, got {value!r:.60}.")
-    return found
 
 
 def powers_of_ten(axis) -> None:
