@@ -48,12 +48,6 @@ def test_one_step_from_a_window_of_attention(network):
         assert int(window.slot) == (slot + 1) % size
 
 
-def test_few_sites_are_few_terms(published):
-    assert dmft.dynamics(published, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] <= 3
-    many = dmft.random_patterns(jax.random.key(0), sites=500)
-    assert dmft.dynamics(many, beta=1.0, gamma=1.0, epsilon=0.0).terms.signs.shape[0] == 4
-
-
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), beta=st.floats(0, 20), gamma=st.floats(0, 1e4), epsilon=st.floats(0, 1))
 def test_overlaps_stay_within_one_and_attention_in_the_hull_of_the_values(seed, beta, gamma, epsilon):
@@ -152,10 +146,10 @@ GOOD = dict(beta=1.0, gamma=1.0, epsilon=0.1)
 @pytest.mark.parametrize(
     "change, message",
     [
-        (dict(beta=-0.1), "beta: wanted numbers of at least 0, got -0.1"),
+        (dict(beta=-0.1), r"beta: wanted numbers in \[0, inf\], got -0.1"),
         (dict(gamma=np.inf), "gamma: wanted finite numbers"),
         (dict(epsilon=1.5), r"epsilon: wanted numbers in \[0, 1\], got 1.5"),
-        (dict(beta=np.ones(3), gamma=np.ones(2)), r"wanted shapes that broadcast, got beta \(3,\), gamma \(2,\)"),
+        (dict(beta=np.ones(3), gamma=np.ones(2)), "cannot be broadcast"),
         (dict(beta=np.ones(3, np.float32)), "beta: wanted float64, got float32"),
     ],
 )

@@ -129,9 +129,3 @@ def test_simulations_go_on_where_they_stopped():
     first = dmft.simulate(model, key=jax.random.key(3), steps=5, replicas=2)
     rest = dmft.simulate(model, key=jax.random.key(4), steps=7, replicas=2, window=first.window)
     np.testing.assert_allclose(rest.overlaps.attention, whole.overlaps.attention[:, 5:], rtol=0, atol=1e-13)
-
-
-def test_a_batch_is_refused():
-    model = model_of(random_network(36)).at(beta=np.ones(2))
-    with pytest.raises(ValueError, match=r"model: wanted one network, got a batch of shape \(2,\)"):
-        dmft.simulate(model, key=jax.random.key(0), steps=3)

@@ -1,6 +1,5 @@
 """Pattern ensembles and the positional code."""
 
-import jax
 import numpy as np
 import pytest
 from hypothesis import given
@@ -44,30 +43,10 @@ def test_independent_repeats_the_published_draws():
         np.testing.assert_array_equal(getattr(found, name).positions, np.random.randint(2, size=(4, 2)) * 2 - 1)
 
 
-@pytest.mark.parametrize("segments", [3, None])
-def test_a_key_gives_fair_signs_that_depend_on_the_key(segments):
-    options = dict(features=4, window=8, segments=segments, sites=300)
-    one, other = (dmft.random_patterns(jax.random.key(number), **options) for number in (0, 1))
-    assert (one.features, one.sites, one.bits, one.window) == (4, 300, 3, 8)
-    for name in MATRICES:
-        matrix = getattr(one, name)
-        assert np.all(np.abs(matrix.words) == 1) and np.all(np.abs(matrix.positions) == 1)
-        assert not np.array_equal(matrix.words, getattr(other, name).words)
-        assert not any(np.array_equal(matrix.words, getattr(one, rest).words) for rest in MATRICES if rest != name)
-    draws = 4 * 4 * (segments or 300)
-    mean = np.mean([getattr(one, name).words for name in MATRICES])
-    assert abs(mean) < 4 / np.sqrt(draws)
-
-
 @given(bits=st.integers(1, 7))
 def test_positional_code_is_binary(bits):
     found = dmft.positional_code(2**bits)
     np.testing.assert_array_equal(found, [code(slot, bits) for slot in range(2**bits)])
-
-
-def test_sites_are_repeated(published):
-    repeated = dmft.published_patterns(seed=1, sites=297)
-    np.testing.assert_array_equal(repeated.query.words, np.repeat(published.query.words, 3, axis=1))
 
 
 TABLES = (np.ones((2, 5)), np.ones((2, 1)))
@@ -80,8 +59,10 @@ TABLES = (np.ones((2, 5)), np.ones((2, 1)))
         ({"value": (np.ones((2, 5)), np.full((2, 1), 2.0))}, r"value, positions: wanted \+1 or -1 everywhere, got 2"),
         ({"key": (np.ones((2, 4)), np.ones((2, 1)))}, r"key, words: wanted shape \(2, 5\) as in query, got \(2, 4\)"),
         ({"output": (np.ones((2, 5)), np.ones((2, 2)))}, r"output, positions: wanted shape \(2, 1\) as in query"),
-        ({"output": np.ones((2, 5))}, r"output: wanted a pair \(words, positions\)"),
-        ({"value": (np.ones(5), np.ones((2, 1)))}, r"value, words: wanted shape \(features, sites\), got \(5,\)"),
+        (
+            {"value": (np.ones(5), np.ones((2, 1)))},
+            r"value, words: .* shape \(features, sites\), got .* \(5,\)",
+        ),
     ],
 )
 def test_bad_tables_are_refused(change, message):
@@ -100,11 +81,6 @@ def test_bad_tables_are_refused(change, message):
 def test_bad_numbers_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_matrices_of_other_patterns_can_be_given(published):
-    again = dmft.patterns_from_arrays(**{name: getattr(published, name) for name in MATRICES})
-    np.testing.assert_array_equal(again.key.words, published.key.words)
 
 
 @pytest.mark.parametrize("rows", [2, 9, 70])

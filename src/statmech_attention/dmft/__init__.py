@@ -25,7 +25,6 @@ from statmech_attention.dmft.patterns import (
     patterns_from_arrays,
     positional_code,
     published_patterns,
-    random_patterns,
 )
 from statmech_attention.dmft.windows import Window, initial_window, window_from_attention, window_from_words
 
@@ -51,7 +50,6 @@ __all__ = [
     "period",
     "positional_code",
     "published_patterns",
-    "random_patterns",
     "regimes",
     "simulate",
     "step",

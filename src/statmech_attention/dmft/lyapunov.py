@@ -19,6 +19,8 @@ from statmech_attention.dmft.windows import Window, after_attention, batch_first
 
 # Exponents per step within it count as zero: it is above what 10,000 steps leave undecided on a torus.
 THRESHOLD = 5e-4
+_BLOCKS = 10  # parts of a run whose scatter gives the errors
+_ERRORS = 3.0  # standard errors on either side of an exponent that may be
 
 
 class Regime(IntEnum):
@@ -75,45 +77,40 @@ def lyapunov_spectrum(
     steps: int,
     count: int | None = None,
     discard: int = 1000,
-    blocks: int = 10,
 ) -> LyapunovSpectrum:
     r"""Return $\lambda_i = \frac1T \sum_t \ln |R_{t,ii}|$, where $Q_{t+1} R_t = J_t Q_t$ with the Jacobian (B12).
 
     Args:
         window: the initial `Window`, past the transient; see `advance`.
-        steps: $T$, rounded up to whole blocks.
+        steps: $T$, rounded up to a multiple of 10, the parts whose scatter gives the errors: each
+            should be longer than correlations last.
         count: number of exponents, the largest; if None, all $ML$. Two cost far less than twelve.
         discard: steps in which the directions turn before averages begin.
-        blocks: parts of the run whose scatter gives the errors; longer than correlations last.
     """
     size = model.window * model.features
     steps, discard = checks.whole("steps", steps), checks.whole("discard", discard, 0)
     count = checks.whole("count", size if count is None else count, 1, size)  # numbers in the state
-    blocks = checks.whole("blocks", blocks, 2, steps)
-    sizes = dict(length=-(-steps // blocks), discard=discard, count=count, blocks=blocks)
+    sizes = dict(length=-(-steps // _BLOCKS), discard=discard, count=count)
     rings, means, rounding = _spectrum(laws_of(model), rings_of(window, model), **sizes)
     exponents = jnp.mean(means, axis=0)
     # A map that forgets a direction altogether has an exponent of minus infinity, without error.
-    errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(blocks)
+    errors = jnp.std(jnp.where(jnp.isfinite(means), means, 0.0), axis=0, ddof=1) / np.sqrt(_BLOCKS)
     errors = jnp.where(jnp.isfinite(exponents), errors, 0.0)
     exponents, errors, rounding = (batch_first(part, model.shape) for part in (exponents, errors, rounding))
     return LyapunovSpectrum(exponents, errors, rounding, window_of(rings, model))
 
 
-def regimes(
-    spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD, standard_errors: float = 3.0
-) -> Int[np.ndarray, "*batch"]:
+def regimes(spectrum: LyapunovSpectrum, *, threshold: float = THRESHOLD) -> Int[np.ndarray, "*batch"]:
     r"""Classify attractors by $\lambda_1$ and $\lambda_2$, which count as zero within `threshold`.
 
     Periodic: $\lambda_1$ negative. Quasi-periodic: $\lambda_1$ zero. Chaotic: $\lambda_1$ positive,
-    $\lambda_2$ not. Hyperchaotic: both positive. Undecided: an interval of `standard_errors` (and
-    rounding) around the exponents allows more than one of these.
+    $\lambda_2$ not. Hyperchaotic: both positive. Undecided: three standard errors (and rounding) on
+    either side of the exponents allow more than one of these.
 
     Args:
         spectrum: at least two exponents.
         threshold: per step; it has to exceed the $O(1/T)$ of a transient or of slowly turning
             directions.
-        standard_errors: half width of the interval, in standard errors.
 
     Returns:
         `Regime` as whole numbers, `(*batch,)`.
@@ -124,9 +121,8 @@ def regimes(
     if spectrum.exponents.shape[-1] < 2:
         raise ValueError("spectrum: wanted two exponents at least, got one. Compute it with count=2.")
     threshold = checks.positive("threshold", threshold)
-    standard_errors = checks.positive("standard_errors", standard_errors)
     middle = np.asarray(spectrum.exponents)
-    doubt = standard_errors * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)
+    doubt = _ERRORS * np.asarray(spectrum.errors) + np.asarray(spectrum.rounding)
     low, high = middle - doubt, middle + doubt
     positive, not_positive = low > threshold, high < threshold
     answers = {
@@ -149,8 +145,8 @@ def _jacobian(laws, rings):
     return jnp.moveaxis(columns.reshape(size * features, size * features, batch), 0, 1)
 
 
-@jax.jit(static_argnames=("count", "blocks"))
-def _spectrum(laws, rings, *, length, discard, count, blocks):
+@jax.jit(static_argnames="count")
+def _spectrum(laws, rings, *, length, discard, count):
     size, features, batch = rings.keys.shape
     # Directions with a part along everything: those of the axes could stay within an invariant subspace.
     first = np.linalg.qr(np.random.default_rng(0).normal(size=(size * features, count)))[0].T
@@ -170,7 +166,7 @@ def _spectrum(laws, rings, *, length, discard, count, blocks):
     nothing = jnp.zeros((count, batch))
     tangent = _map.begin_tangent(laws, rings, directions)
     tangent = jax.lax.fori_loop(0, discard, turn, (tangent, nothing, nothing))[0]
-    (tangent, rounding), means = jax.lax.scan(block, (tangent, nothing), None, length=blocks)
+    (tangent, rounding), means = jax.lax.scan(block, (tangent, nothing), None, length=_BLOCKS)
     # Rounding of one direction acts on all that follow, which are made orthogonal to it.
-    rounding = jax.lax.cummax(rounding / (blocks * length), axis=0)
+    rounding = jax.lax.cummax(rounding / (_BLOCKS * length), axis=0)
     return tangent.rings, means, rounding

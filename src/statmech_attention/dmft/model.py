@@ -111,14 +111,8 @@ def _parameters(beta, gamma, epsilon) -> dict:
     given = {"beta": beta, "gamma": gamma, "epsilon": epsilon}
     for name, value in given.items():
         given[name] = value = checks.array(name, value, " ".join(["batch"] * np.ndim(value)), double=True)
-        if checks.concrete(value):
-            least, most = np.asarray(value).min(), np.asarray(value).max()
-            if least < 0 or (name == "epsilon" and most > 1):
-                wanted = "numbers in [0, 1]" if name == "epsilon" else "numbers of at least 0"
-                raise ValueError(f"{name}: wanted {wanted}, got {least if least < 0 else most:g}.")
-    try:
-        np.broadcast_shapes(*(value.shape for value in given.values()))
-    except ValueError:
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in given.items())
-        raise ValueError(f"beta, gamma, epsilon: wanted shapes that broadcast, got {shapes}.") from None
+        most = 1 if name == "epsilon" else np.inf
+        if checks.concrete(value) and not np.all((np.asarray(value) >= 0) & (np.asarray(value) <= most)):
+            raise ValueError(f"{name}: wanted numbers in [0, {most}], got {value}.")
+    np.broadcast_shapes(*(value.shape for value in given.values()))  # raises ValueError
     return given

@@ -15,7 +15,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from statmech_attention import checks
-from statmech_attention.checks import Key
 
 MATRICES = ("query", "key", "value", "output")
 _PUBLISHED_ORDER = ("output", "value", "query", "key")  # in which the authors' code draws them
@@ -40,7 +39,7 @@ class PatternMatrix:
 class Patterns:
     """The four matrices of a network, all of the same shapes.
 
-    Made by `published_patterns`, `random_patterns` or `patterns_from_arrays`.
+    Made by `published_patterns` or `patterns_from_arrays`.
     """
 
     query: PatternMatrix
@@ -75,35 +74,31 @@ class Patterns:
 
 def patterns_from_arrays(
     *,
-    query: PatternMatrix | Sequence[ArrayLike],
-    key: PatternMatrix | Sequence[ArrayLike],
-    value: PatternMatrix | Sequence[ArrayLike],
-    output: PatternMatrix | Sequence[ArrayLike],
+    query: Sequence[ArrayLike],
+    key: Sequence[ArrayLike],
+    value: Sequence[ArrayLike],
+    output: Sequence[ArrayLike],
 ) -> Patterns:
     r"""Build patterns from arrays of $\pm1$.
 
     Args:
         query, key, value, output: a pair of words `(features, sites)` and positions
-            `(features, bits)`, or a `PatternMatrix`. The window is $L = 2^{bits}$.
+            `(features, bits)`. The window is $L = 2^{bits}$.
 
     Raises:
         ValueError: entries other than $\pm1$, shapes that differ between matrices, single precision.
     """
-    matrices: dict[str, PatternMatrix] = {}
-    for name, pair in zip(MATRICES, (query, key, value, output), strict=True):
-        if isinstance(pair, PatternMatrix):
-            pair = (pair.words, pair.positions)
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise ValueError(f"{name}: wanted a pair (words, positions) of arrays, got {type(pair).__name__}.")
-        words = _signs(f"{name}, words", pair[0], "features sites")
-        positions = _signs(f"{name}, positions", pair[1], "features bits")
+    matrices = []
+    for name, (words, positions) in zip(MATRICES, (query, key, value, output), strict=True):
+        words = _signs(f"{name}, words", words, "features sites")
+        positions = _signs(f"{name}, positions", positions, "features bits")
         checks.same(name, "words", words.shape[0], "positions (features)", positions.shape[0])
-        first = matrices.setdefault("query", PatternMatrix(words, positions))
-        for part, wanted, got in (("words", first.words, words), ("positions", first.positions, positions)):
-            if wanted.shape != got.shape:
-                raise ValueError(f"{name}, {part}: wanted shape {wanted.shape} as in query, got {got.shape}.")
-        matrices[name] = PatternMatrix(words, positions)
-    return Patterns(**matrices)
+        matrices.append(PatternMatrix(words, positions))
+        for part in ("words", "positions"):
+            wanted, got = (getattr(one, part).shape for one in (matrices[0], matrices[-1]))
+            if wanted != got:
+                raise ValueError(f"{name}, {part}: wanted shape {wanted} as in query, got {got}.")
+    return Patterns(*matrices)
 
 
 def published_patterns(
@@ -125,8 +120,10 @@ def published_patterns(
 
     Source: published code of Poc-López & Aguilera (2024), one of its ensembles for each kind.
     """
-    bits = _positional_bits(window)
-    features, sites, columns = _sizes(features, sites, segments)
+    bits, columns = _positional_bits(window), sites if segments is None else segments
+    features, columns = checks.whole("features", features), checks.whole("segments", columns)
+    if checks.whole("sites", sites) % columns:
+        raise ValueError(f"sites: wanted a multiple of the {columns} segments, got {sites}.")
     random = np.random.RandomState(checks.whole("seed", seed, 0, 2**32 - 1))
 
     def drawn(size: int) -> dict[str, np.ndarray]:
@@ -138,27 +135,8 @@ def published_patterns(
         words = drawn(columns)
     else:
         words, positions = drawn(sites), drawn(bits)
-    ordered = [[table[name] for name in MATRICES] for table in (words, positions)]
-    return _of_tables(ordered[0], ordered[1], sites // columns)
-
-
-def random_patterns(
-    key: Key, *, features: int = 3, window: int = 4, segments: int | None = None, sites: int = 99
-) -> Patterns:
-    r"""Draw patterns of independent $\pm1$, whose correlations are of order $N^{-1/2}$, or of $\pm1$ on segments.
-
-    Args:
-        key: a JAX random key.
-        features, window, segments, sites: as of `published_patterns`.
-
-    Raises:
-        ValueError: a window that is no power of two, sites that the segments do not divide.
-    """
-    bits = _positional_bits(window)
-    features, sites, columns = _sizes(features, sites, segments)
-    first, second = jax.random.split(checks.key("key", key))
-    words = jax.random.rademacher(first, (len(MATRICES), features, columns))
-    return _of_tables(words, jax.random.rademacher(second, (len(MATRICES), features, bits)), sites // columns)
+    repeated = {name: np.repeat(table, sites // columns, axis=1) for name, table in words.items()}
+    return patterns_from_arrays(**{name: (1.0 * repeated[name], 1.0 * positions[name]) for name in MATRICES})
 
 
 def positional_code(window: int) -> Float[Array, "slots bits"]:
@@ -209,23 +187,6 @@ def distinct_columns(table) -> tuple[np.ndarray, np.ndarray]:
     codes = packed.view(f"V{packed.shape[1]}").ravel()  # a column as one string of bytes, which sorts fast
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place.ravel()
-
-
-def _sizes(features, sites, segments) -> tuple[int, int, int]:
-    """Check M and N; return them and the number of columns that are drawn."""
-    features, sites = checks.whole("features", features), checks.whole("sites", sites)
-    columns = sites if segments is None else checks.whole("segments", segments)
-    if sites % columns:
-        raise ValueError(f"sites: wanted a multiple of the {columns} segments, got {sites}.")
-    return features, sites, columns
-
-
-def _of_tables(words, positions, repeats) -> Patterns:
-    """Build patterns from tables, one per matrix, with every column of the words repeated."""
-    words = np.repeat(np.asarray(words, float), repeats, axis=2)
-    return patterns_from_arrays(
-        **dict(zip(MATRICES, zip(words, np.asarray(positions, float), strict=True), strict=True))
-    )
 
 
 def _signs(name: str, value, axes: str):
