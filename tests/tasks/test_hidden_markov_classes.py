@@ -28,14 +28,6 @@ def classes(sample):
     return np.argmax(sample.labels, axis=1)
 
 
-def test_labels_are_one_hot_less_their_mean(sample, classes):
-    assert sample.inputs.shape == (EXAMPLES, 7, 13)
-    np.testing.assert_allclose(sample.labels, np.eye(3)[classes] - 1 / 3, atol=1e-15)
-    np.testing.assert_allclose(np.sum(sample.labels, axis=1), 0.0, atol=1e-15)
-    np.testing.assert_allclose(np.mean(sample.labels, axis=0), 0.0, atol=1e-14)
-    assert set(np.unique(sample.hidden)) == {0, 1, 2}
-
-
 @pytest.mark.parametrize(("examples", "wanted"), [(1, (1, 0, 0)), (8, (3, 3, 2)), (9, (3, 3, 3))])
 def test_as_many_of_each_class(examples, wanted):
     drawn = np.argmax(TASK.sample(jax.random.key(92), examples).labels, axis=1)

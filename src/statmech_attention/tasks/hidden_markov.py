@@ -1,8 +1,4 @@
-"""Hidden Markov chains: classify noisy chains by the steps that their hidden states take.
-
-Section 4.1 and appendix G of Tiberi et al. (2024) for two classes: the data, and heads given by
-their query-key products.
-"""
+"""Classify noisy hidden Markov chains by the steps of their states: Tiberi et al. (2024), section 4.1, appendix G."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -150,12 +146,8 @@ class HiddenMarkov:
     ) -> HiddenMarkovTrial:
         """Draw training and test data and heads, and attention all data.
 
-        Args:
-            key: a JAX random key; the same key gives the same data for any heads and readout.
-            examples: number of training examples.
-            test_examples: number of test examples.
-            products: query-key products, one array per layer; if None, those of `heads`.
-            readout: the token that is read out, as in `attentioned_inputs`.
+        The same key gives the same data for any heads, which have the query-key products `products`,
+        one array per layer, or those of `heads`; `readout` as in `attentioned_inputs`.
 
         Raises:
             ValueError: fewer than one example, an unknown readout, products of the wrong shape.
@@ -172,8 +164,9 @@ class HiddenMarkov:
         Returns:
             Query-key products, arrays `(heads, features, features)` for `attention_from_products`.
         """
-        designed = np.stack([self.step_head(step) for step in range(self.classes - 1)])
-        return _with_random(checks.key("key", key), designed, self.uniform_head()[None], *self._scales())
+        designed = np.stack([self.step_head(step) for step in range(self.classes - 1)]), self.uniform_head()[None]
+        random = (self.random_head(one)[None] for one in jax.random.split(checks.key("key", key)))
+        return tuple(jnp.concatenate(pair) for pair in zip(designed, random, strict=True))
 
     def step_head(self, step: int) -> Float[np.ndarray, "features features"]:
         """Return a head of layer 1: attend one token back if the state took this step from there, else the empty token.
@@ -199,11 +192,8 @@ class HiddenMarkov:
 
     def random_head(self, key: Key) -> Float[Array, "features features"]:
         """Draw a head of Gaussian entries, each block scaled so that its logits are of order one."""
-        return _random_head(checks.key("key", key), *self._scales())
-
-    def _scales(self) -> tuple[float, Float[np.ndarray, " features"]]:
-        """Return the factors of a standard normal head: the hardness, and one number per row and column."""
-        return float(self.hardness), np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
+        scale = np.repeat([self.token_size**-0.5, 1.0], [self.token_size, self.tokens])
+        return jax.random.normal(checks.key("key", key), scale.shape * 2) * (self.hardness * np.outer(scale, scale))
 
     def _product(self, features, positions) -> Float[np.ndarray, "features features"]:
         zero = np.zeros((self.token_size, self.tokens))
@@ -241,15 +231,3 @@ def _noisy(key, which, states, parallel_noise, perpendicular_noise):
     tokens = jnp.pad(tokens, ((0, 0), (1, 0), (0, 0)))
     positions = jnp.broadcast_to(jnp.eye(length + 1), (examples, length + 1, length + 1))
     return jnp.concatenate([tokens, positions], axis=-1)
-
-
-@quick_jit()
-def _with_random(key, designed, uniform, hardness, scale):
-    """Append a random head to each of two layers of designed heads."""
-    random = jax.vmap(_random_head.__wrapped__, in_axes=(0, None, None))(jax.random.split(key), hardness, scale)
-    return tuple(jnp.concatenate([heads, one[None]]) for heads, one in zip((designed, uniform), random, strict=True))
-
-
-@quick_jit()
-def _random_head(key, hardness, scale):
-    return hardness * jax.random.normal(key, scale.shape * 2) * jnp.outer(scale, scale)
