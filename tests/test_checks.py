@@ -13,7 +13,7 @@ from statmech_attention import checks
 RNG = np.random.default_rng(110)
 HEADS, FEATURES = (2, 2), 5
 INPUTS = RNG.normal(size=(3, 4, FEATURES))
-MATRICES = [RNG.uniform(size=(3, 2, 4, 4)) for _ in HEADS]
+MATRICES = [RNG.dirichlet(np.ones(4), size=(3, 2, 4)).swapaxes(2, 3) for _ in HEADS]
 SCALES = [RNG.uniform(0.5, 2, size=(3, 4)) for _ in HEADS]
 PRODUCTS = [RNG.normal(size=(2, FEATURES, FEATURES)) for _ in HEADS]
 XI, LABELS, UNIT = RNG.normal(size=(3, 4, FEATURES)), np.array([1.0, -1.0, 1.0]), np.eye(4)
@@ -49,7 +49,10 @@ def seen(**options):
 
 
 SOLVE = [  # before anything is compiled
-    (lambda: problem(XI[0]), r"attentioned: wanted shape \(examples, paths, features\), got \(4, 5\)"),
+    (
+        lambda: problem(XI[0]),
+        r"attentioned: wanted .* of shape \(examples, paths, features\), got .* \(4, 5\)",
+    ),
     (lambda: problem(with_nan(XI)), f"attentioned: {FINITE}"),
     (lambda: problem([[[1.0], [2.0, 3.0]]]), "attentioned: wanted real numbers of shape .* got no array"),
     (lambda: problem(XI.astype("float32")), r"attentioned: wanted float64, got float32\. Convert it"),
@@ -60,9 +63,12 @@ SOLVE = [  # before anything is compiled
     (lambda: problem(1j * XI), "attentioned: wanted real numbers .* got complex"),
     (lambda: problem(labels=LABELS[:2]), "labels: wanted the same number in labels .* got 2 and 3"),
     (lambda: problem(labels=LABELS[:, None]), r"labels: wanted shape .*got \(3, 1\)\. Write np\.ravel"),
-    (lambda: problem(labels=LABELS > 0), "labels: wanted numbers, got truth values.*np.where"),
-    (lambda: problem(labels=["spam", "ham", "ham"]), r"labels: .*got texts such as .*'spam'.*Write np\.where"),
-    (lambda: problem(labels=[0, 1, 1]), r"labels: wanted \+1 and -1, got the whole numbers \[0, 1\]\. Write np\.where"),
+    (lambda: problem(labels=LABELS > 0), "labels: wanted .* got bool values .*np.where"),
+    (lambda: problem(labels=["spam", "ham", "ham"]), r"labels: .*got <U4 values such as .*'spam'.* write np\.where"),
+    (
+        lambda: problem(labels=[0, 1, 1]),
+        r"labels: wanted \+1\.0 and -1\.0, got int64 values .*0.* write np\.where",
+    ),
     (lambda: problem(layers=None), r"layers: plain arrays do not say their layers\. Pass layers="),
     (lambda: problem(layers=()), "the set of paths is empty"),
     (lambda: problem(layers=(3, 2)), r"attentioned: .* got 4 and 6"),
@@ -114,7 +120,7 @@ BAD = [
     ),
     (lambda: sma.model.normalisation_scales(weights(), 0 * INPUTS, MATRICES), "norm number 1 meets a token of zeros"),
     (lambda: sma.model.mean_free(weights(width=1)), "weights: wanted widths of at least 2"),
-    (lambda: weights(width=2.5), "width: wanted whole numbers to draw weights"),
+    (lambda: weights(width=2.5), "width: wanted a whole number of at least 1, got 2.5"),
 ]
 
 

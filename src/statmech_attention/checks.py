@@ -27,10 +27,9 @@ def array(name: str, value, axes: str, *, double: bool = False, finite: bool = T
     except (TypeError, ValueError, RuntimeError) as error:  # ragged; a tensor that keeps its gradient
         raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got no array ({error}).") from None
     real = jnp.issubdtype(value.dtype, jnp.floating)
-    if not real and value.dtype.kind not in "biu":
-        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {value.dtype} values.")
-    if value.ndim != len(axes.split()) or 0 in value.shape:
-        raise ValueError(f"{name}: wanted shape {wanted}, got {tuple(value.shape)}.")
+    if not real and value.dtype.kind not in "biu" or value.ndim != len(axes.split()) or 0 in value.shape:
+        got = f"{value.dtype} values of shape {tuple(value.shape)}"
+        raise ValueError(f"{name}: wanted real numbers of shape {wanted}, got {got}.")
     if double:
         need_double(name, value)
     value = jnp.asarray(value, None if real else float)
@@ -88,7 +87,7 @@ def key(name: str, value) -> Any:
         seed = value if is_whole(value, 0) else 0
         raise ValueError(f"{name}: wanted a JAX random key, got {value!r:.60}. Write {name}=jax.random.key({seed}).")
     if shape != (() if new else (2,)):
-        raise ValueError(f"{name}: wanted one JAX random key, got shape {shape}. Pass one of them, or use jax.vmap.")
+        raise ValueError(f"{name}: wanted one JAX random key, got shape {shape}. Use jax.vmap.")
     return value
 
 
@@ -131,16 +130,12 @@ def labels(value, examples: int, *, signs: bool = False, axes: tuple[int, ...] =
 def _refuse_classes(found: np.ndarray, axes: tuple[int, ...]) -> None:
     """Raise ValueError for names or numbers of classes and for columns, with what to write."""
     several = "layers that end with Outputs(C), and 1.0 * (np.asarray(labels)[:, None] == classes)"
-    hint = f"np.where(np.asarray(labels) == .., 1.0, -1.0) for two classes, or {several} for more"
-    if found.dtype.kind in "bOSU":
-        got = (
-            "truth values" if found.dtype == bool else f"texts such as {str(found.flat[0])!r}" if found.size else "none"
-        )
-        raise ValueError(f"labels: wanted numbers, got {got}. Write {hint}.")
-    if found.dtype.kind in "iu" and not axes and found.ndim == 1 and np.any(np.abs(found) != 1):
+    whole = found.dtype.kind in "iu" and not axes and found.ndim == 1 and np.any(np.abs(found) != 1)
+    if found.dtype.kind in "bOSU" or whole:
         raise ValueError(
-            f"labels: wanted +1 and -1, got the whole numbers {sorted(set(found.tolist()))[:3]}. Write {hint}; for a "
-            "regression pass np.asarray(labels, float)."
+            f"labels: wanted +1.0 and -1.0, got {found.dtype} values such as {found.flat[0]!r}. For two classes write "
+            f"np.where(np.asarray(labels) == .., 1.0, -1.0), for more {several}, for a regression "
+            "np.asarray(labels, float)."
         )
     if found.ndim != 1 + len(axes):
         hint = several if axes or found.ndim > 1 and found.shape[1] > 1 else "np.ravel(labels)"
